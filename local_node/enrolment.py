@@ -133,7 +133,7 @@ async def _test_login(
 
 
 async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
-    """Return the hub's authority. Raises DialFailed, and NoSuchFingerprint if its fingerprint differs."""
+    """Return the hub's authority. Raises DialFailed; NoSuchFingerprint if the authority has another fingerprint."""
     greeting = await _greeting(hub)
     pem = greeting.get(AUTHORITY)
     trust = TrustStore.from_pem(pem.encode() if isinstance(pem, str) else b"")

@@ -1,6 +1,6 @@
 """``./run broker --port N [--data DIR]``: one local node without a hub, as a plain AMQP 0-9-1 broker for any client.
 
-It is an ordinary node, durable in its own Postgres; documents for other institutions wait in it. User ``guest`` with
+The node is durable in its own Postgres; documents for other institutions wait there. User ``guest`` with
 password ``guest`` has all rights in virtual host ``/``, from this machine only. The configuration is written to
 ``broker.toml`` in the data folder, for the command line. Without ``--data`` the folder is a temporary one, which is
 removed when the broker stops.
@@ -23,7 +23,7 @@ from semq.errors import Misconfigured, SemqError
 from semq.service.log import set_up
 from semq.service.process import EXIT_OK, exit_status, run
 
-# The configuration of a local node needs a hub; this one is never dialled.
+# The configuration of a local node needs a hub; this hub is never dialled.
 CONFIG = """\
 [node]
 kind = "local"

@@ -40,7 +40,7 @@ class Renewing:
         self._busy = asyncio.Lock()
 
     async def renew_if_due(self) -> None:
-        """Renew the certificate if it is due (job)."""
+        """Renew the certificate if its renewal is due (job)."""
         self._identity.maintain()
         if self._identity.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:

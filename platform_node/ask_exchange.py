@@ -176,5 +176,5 @@ def _asker(session: SessionInfo) -> Address:
 
 
 def _targets(events: LedgerLines) -> set[str]:
-    """Return the institutions to which the hub has forwarded the message, or for which it holds it; without users."""
+    """Return the institutions to which the hub has forwarded the message or for which it stores one; no users."""
     return {story.target_node(event) for event in events if event["event"] in EVENTS_NAMING_TARGET}

@@ -93,7 +93,7 @@ class AuthorityRoll:
         self._folder = hub.settings.pki_dir
         self._passphrase = ring_of(hub.settings).passphrase
         self.state = read_roll(self._folder)
-        self._faults: dict[str, str] = {}  #: by node: why it has not fulfilled the last request
+        self._faults: dict[str, str] = {}  #: by node: why the node has not fulfilled the last request
         self._advancing = asyncio.Lock()
 
     def begin(self, left: Sequence[str]) -> bool:

@@ -182,7 +182,7 @@ class Membership:
                 log.warning("store_retired", store=f"{name[0]}.{name[1]}", by=row.retired_by, why=row.why)
 
     async def retire(self, row: RetiredStore) -> bool:
-        """Declare for all instances that a store is lost; return whether it was lost already. Raises StoreServed."""
+        """Declare for all instances that a store is lost; return whether it was retired before. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
         store = f"{row.semq_id}.{row.semq_db_id}"
         # An instance that does not reach the control database still serves its store: ask it over the carrier.

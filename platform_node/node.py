@@ -92,7 +92,7 @@ class HubNode(Node[HubEngine]):
         self.registry = Registry(self.control, self.clock, self.settings, authority)
         await self.registry.open()
         stored = await self.store.execute(certificates)
-        # Checked before the first login, or partners would get certificates that were revoked after they were stored.
+        # Checked before the first login: otherwise partners would get certificates revoked after they were stored.
         self.certificates = await asyncio.to_thread(KnownCertificates, stored, self._check_certificate)
         self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
         self.definition_operations = DefinitionOperations(self)
@@ -146,7 +146,7 @@ class HubNode(Node[HubEngine]):
         )
 
     def users_of(self, settings: Settings) -> list[User]:
-        # The user of a link is the address of its node, with which the contents of its frames are compared.
+        # The user of a link is the address of its node: the origins named in frames are compared with it.
         names = {str(Address(NodeType.LOCAL, node_id)): account for node_id, account in settings.nodes.items()}
         links = [
             User(name, digest_of(account.password.get_secret_value()))

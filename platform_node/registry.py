@@ -190,7 +190,7 @@ class Registry:
 
     # --- stores of nodes: uuid, and the number of openings
     def note_store(self, node: str, store_uuid: str, boot: int) -> None:
-        """Note a login of a node. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""
+        """Note a login of a node. Raises SecondStore if it has another store than before (PROTOCOL.md section 10)."""
         bound = self.stores.get(node)
         if bound is not None and bound.store_uuid != store_uuid:
             raise SecondStore(node=node, known=bound.store_uuid, now=store_uuid)

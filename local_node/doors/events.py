@@ -21,7 +21,7 @@ _refusal_numbers = count(1)  #: unique within the process
 
 
 class EventExchange:
-    """The engine's ``Events``: publishes them to exchange ``semq.events``."""
+    """The engine's ``Events``: publishes events to exchange ``semq.events``."""
 
     def __init__(self, vhost: Callable[[], VirtualHost]) -> None:
         self._vhost = vhost

@@ -87,7 +87,7 @@ class SqlSubmissions:
             self._listeners.pop(number, None)
 
     def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
-        """Withdraw a waiting submission; wait first if it is being moved into tb_0031.
+        """Withdraw a waiting submission; first wait for the end if the submission is being moved into tb_0031.
 
         ``failed`` gets NotThere if the submission has become a document.
         """

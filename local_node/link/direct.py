@@ -184,7 +184,7 @@ class DirectLinks:
         return is_over
 
     def _check(self, check_name: Callable[[PeerInfo], None]) -> Callable[[PeerInfo], None]:
-        """Return the check of a dialled peer: it is the partner, with a certificate that the hub has not withdrawn."""
+        """Return the check of a dialled peer: ``check_name``, and that the hub has not withdrawn its certificate."""
 
         def check(peer: PeerInfo) -> None:
             check_name(peer)

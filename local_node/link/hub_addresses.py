@@ -1,7 +1,7 @@
 """The addresses of the hub: ``hub.url`` and ``hub.more_urls``, tried in turn.
 
-All of them lead to one hub: to its standby, to its other instances, or to the same process by another network. A name
-with several addresses in DNS is tried at all of them (``asyncio.loop.create_connection``).
+All of them lead to one hub: to its standby, to its other instances, or to the same process by another network. If a
+host name has several addresses in DNS, all of them are tried (``asyncio.loop.create_connection``).
 """
 
 import ssl

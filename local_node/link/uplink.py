@@ -51,7 +51,7 @@ PRESENCE_PER_TURN = 16  # records
 PRESENCE_PARTS_MAX = 4  # parts of PRESENCE_PER_TURN records; while more wait, the hub's further packets wait
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the peer
-DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; beyond this they are dropped
+DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; further ones are dropped
 log = structlog.get_logger("semq.uplink")
 
 
@@ -407,7 +407,7 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """Record a refused frame in the ledger. ``source`` names its node; if that is no address, the peer."""
+        """Record a refused frame in the ledger, under the node ``source``, or under the peer if that is no address."""
         try:
             node = parse_address(source).node
         except SemqError:

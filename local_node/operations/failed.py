@@ -45,7 +45,7 @@ class FailedOperations:
         self._node = node
 
     async def list(self, arguments: ListFailed) -> list[dict[str, Any]]:
-        """List failed documents, newest first; or those with one name."""
+        """List failed documents, newest first, or only the documents with one name."""
         criteria = message_filter(arguments, arguments.limit)
         rows = await self._node.store.execute(list_failed, criteria, arguments.id or "")
         return await with_sizes(self._node.store, rows)

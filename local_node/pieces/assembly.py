@@ -77,7 +77,7 @@ class Assembly:
         return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
 
     def join(self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]) -> None:
-        """Find the pieces of a document, and ``deliver`` it; call ``not_joined`` if it cannot be delivered."""
+        """Find the pieces of a document, and ``deliver`` it; call ``not_joined`` if the pieces cannot be joined."""
         task = asyncio.get_running_loop().create_task(self._join(delivery, deliver, not_joined))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -165,7 +165,7 @@ class Remains:
 
 
 def document_of(piece: views.RecordedMessage) -> str:
-    """Return the document of a recorded piece or notice; an empty text if it names none that can be read."""
+    """Return the document of a recorded piece or notice; empty if the document cannot be read from it."""
     try:
         return decode_envelope(Stored(piece.envelope, b"")).attributes.pieces.partition("/")[0]
     except SemqError:

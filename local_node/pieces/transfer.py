@@ -130,7 +130,7 @@ class Transfers:
         return set(self._tasks)
 
     def begin(self) -> None:
-        """Begin with a new engine: read from its store the pieces that are messages."""
+        """Begin with a new engine, and search; the first search also reads which pieces are messages already."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for table in (self._tasks, self._under_way, self._names, self._ended, self._windows):
@@ -201,7 +201,7 @@ class Transfers:
             log.error("transfer_failed", number=number, error=str(error))
 
     async def _transfer(self, transfer: PieceTransfer) -> None:
-        """Send all pieces of a document, then release its manifest; refuse it if a piece cannot be delivered.
+        """Send all pieces of a document, then release its manifest; refuse the document if a piece cannot be delivered.
 
         Returns after the commit of the release or refusal, because searches find the document until then.
         """

@@ -57,7 +57,7 @@ class Upload(ArrivingDocument):
 
     @property
     def document(self) -> int:
-        """The number under which its pieces are stored."""
+        """The number under which the pieces are stored."""
         return self.name.object_id
 
     @property

@@ -26,7 +26,7 @@ class PieceWindow:
         self._has_left = asyncio.Event()
 
     async def enter(self) -> bool:
-        """Wait until one more piece may be sent; return whether it is alone."""
+        """Wait until one more piece may be sent; return whether this piece is the only one under way."""
         while self.under_way >= (int(self.size) if self._has_others() else UNDER_WAY_MAX):
             self._has_left.clear()
             await self._has_left.wait()

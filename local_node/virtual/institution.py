@@ -109,7 +109,7 @@ class HostedInstitution:
                 await self._stop_node(node)
 
     async def _stop_node(self, node: LocalNode) -> None:
-        """Stop a node; abandon one that cannot end, for instance because its database does not answer."""
+        """Stop a node; abandon it if it cannot end, for instance because its database does not answer."""
         try:
             async with asyncio.timeout(STOP_S):
                 await node.stop()

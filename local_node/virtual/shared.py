@@ -182,7 +182,7 @@ class SharedPostgres:
 
 
 class InstitutionDatabase(NodeDatabase):
-    """The database of one institution: in the shared server, or another one that its table in the file names."""
+    """The database of one institution: in the shared server, or the database that its table in the file names."""
 
     def __init__(self, settings: Settings, postgres: SharedPostgres) -> None:
         super().__init__(settings)
@@ -198,7 +198,9 @@ class InstitutionDatabase(NodeDatabase):
         return await super().open()
 
     async def revive(self) -> str | None:
-        """Start the shared server again if it has died; return the URL of the database, or None if it is elsewhere."""
+        """Start the shared server again if it has died; return the URL of the database, or None for a database in
+        another server.
+        """
         if self._postgres.is_gone:
             await self._postgres.open()
         return database_url(self._postgres.url, self._institution) if self._is_shared else None

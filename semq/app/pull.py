@@ -1,4 +1,4 @@
-"""Documents taken on demand: consumption ends when documents have arrived; each is unacknowledged until it is settled.
+"""Documents taken on demand: consumption ends when documents have arrived; the caller settles each one later.
 
 Used by ``semq.web``, which returns documents in the answer to one request and settles them on a later request.
 """

@@ -23,7 +23,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 class Sent:
     """An accepted document: the node has committed it."""
 
-    #: the locator, permanent name of the document; if it is scheduled, in pieces or for a group: name of the submission
+    #: the locator of the document; if it is scheduled, in pieces or for a group: the locator of the submission
     lk0: str
     digest: str  #: SHA-256 of the body at the node, hexadecimal
     repeated: bool = False  #: the token was known: no second document was accepted

@@ -106,7 +106,7 @@ def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
 
 
 def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
-    """Yield the files whose names are that of ``plain`` with a mark. They can exist only if ``plain`` exists."""
+    """Yield the files with the name of ``plain`` and a mark. There are none unless ``plain`` exists."""
     if event.token and os.path.lexists(plain):
         yield from plain.parent.glob(f"{escape(plain.stem)}~*{escape(plain.suffix)}")
 

@@ -112,7 +112,7 @@ class Webhook:
     def _count_failure(self, began_at: float, error: SemqError, retry_after_s: float = 0.0) -> None:
         """Count a failure of a request that began at ``began_at``, and set the pause after it.
 
-        The pause lasts ``retry_after_s`` if that is longer, but RETRY_AFTER_S_MAX at most. It grows once for all
+        The pause lasts ``retry_after_s`` if that is longer, but RETRY_AFTER_S_MAX at most. The pause grows once for all
         requests that were under way at the same time, because they fail for the same reason.
         """
         self.failures += 1

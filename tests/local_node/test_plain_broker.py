@@ -20,7 +20,7 @@ LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES"
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """Return the process of a broker and its port; at the end, stop it with its Postgres."""
+    """Return the process of a broker and its port; at the end, stop the broker and its Postgres."""
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
