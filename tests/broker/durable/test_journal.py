@@ -26,7 +26,9 @@ def row(position: int, body: bytes = b"body") -> AddMessage:
     return AddMessage(1, position, "", "q", 0, None, 0, b"", body)
 
 
-class Publisher:
+class RecordingPublisher:
+    """A publisher that records how the store has settled its publishes."""
+
     def __init__(self) -> None:
         self.confirms: list[tuple[int, int, BaseException | None]] = []
 
@@ -36,7 +38,7 @@ class Publisher:
 
 @pytest.mark.parametrize("failure", [None, OSError("disk full")])
 def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure: OSError | None) -> None:
-    model, publisher = Model(), Publisher()
+    model, publisher = Model(), RecordingPublisher()
     received: list[BaseException | None] = []
     model.store.failure = failure
     journal = model.journal
@@ -170,7 +172,7 @@ def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest
 
 
 def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
-    model, publisher = Model(), Publisher()
+    model, publisher = Model(), RecordingPublisher()
     received: list[BaseException | None] = []
     save, bad = model.store.save, row(2)
 
