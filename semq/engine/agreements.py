@@ -1,8 +1,8 @@
-"""Agreements applied to a document: type, size, seal, and rate.
+"""Agreements applied to a document: type, size and rate.
 
 Used by ``partners`` and ``sender.submission`` at the sender's node, and by the hub's directory. Rates are limited by
-token buckets. A full bucket holds the documents of one minute at the sender's node, and those of one day at the hub: a
-node that was offline sends its accepted documents when it is online again, and a refusal by the hub is final.
+token buckets. A full bucket holds the documents of one minute at the sender's node, and the documents of one day at the
+hub: a node that was offline sends its accepted documents when it is online again, and a refusal by the hub is final.
 """
 
 from collections.abc import Sequence

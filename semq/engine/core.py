@@ -102,7 +102,7 @@ class Core:
         return int(self.clock.wall().timestamp() * 1000)
 
     def count(self, name: str, count: int = 1) -> None:
-        """Count something that happened."""
+        """Count an event under its name in ``semq.counters``."""
         self.counters.add(name, count)
 
     def line(

@@ -89,7 +89,8 @@ class DocumentSpans:
         self._open[side, envelope.ident] = _Document(parent, since, not is_receipted)
 
     def committed(self, lines: Sequence[LedgerLine]) -> None:
-        """Follow the documents that the lines of one commit are about."""
+        """Process the lines of one commit: note the steps of the documents in progress, and export spans that have
+        ended."""
         if not self._open:
             return
         for line in lines:

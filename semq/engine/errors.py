@@ -55,7 +55,7 @@ class Expired(BadInput):
 
 
 class NotThere(BadInput):
-    """There is no such message, or it has ended and was cleaned."""
+    """There is no such message, or it has ended and was deleted."""
 
     code = "SEMQ-1207"
     remedy = (
@@ -134,7 +134,7 @@ class SealRequired(BadInput):
 
 
 class TooFast(Unavailable):
-    """More documents a minute than the agreement with this partner allows."""
+    """The agreement with this partner does not allow so many documents a minute."""
 
     code = "SEMQ-1213"
     remedy = "Submit it again a little later; the same client token makes a repeat safe."
@@ -211,7 +211,8 @@ class Stopping(Unavailable):
 
 
 class DirectoryTooLarge(ProtocolViolation):
-    """The hub names more partners or groups, or longer agreements, than a node keeps; it does not know the others."""
+    """The hub names more partners or groups, or longer agreements, than this node keeps; the others are unknown
+    here."""
 
     code = "SEMQ-1270"
     remedy = (
@@ -231,7 +232,7 @@ class IntroducedTooOften(ProtocolViolation):
 
 
 class PieceNotDelivered(BadInput):
-    """A piece of the document was not delivered, so the document cannot be."""
+    """A piece of the document was not delivered, so the document cannot be delivered."""
 
     code = "SEMQ-1231"
     remedy = "The facts say why. After removing the cause, `semq failed requeue` sends the remaining pieces."

@@ -23,7 +23,7 @@ from semq.umx_t.version import HIGHEST, PACKED_SINCE
 RECORDS_TYPE = "application/json"
 SIGNATURE = "@Signature"
 PERSISTENT = 2
-OF_ENVELOPE = ("app_id", "message_id", *PROPERTIES)  # AMQP properties in which parts of an envelope travel
+ENVELOPE_PROPERTIES = ("app_id", "message_id", *PROPERTIES)  # AMQP properties in which parts of an envelope travel
 
 
 def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
@@ -35,7 +35,7 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     function, primitive = read_type(header.type)
     if function is Function.DATA:
         present = header.spans or header.locate()
-        properties = {name: getattr(header, name) for name in OF_ENVELOPE if name in present}
+        properties = {name: getattr(header, name) for name in ENVELOPE_PROPERTIES if name in present}
         dropped = header.body_size if header.body_size > len(body) else 0
         return Data(read_envelope(properties, header.headers or {}, routing_key), body, header, dropped)
     source, target = parse_address(header.app_id or ""), parse_address(routing_key)
@@ -44,8 +44,8 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
 
 
 def read_datagram(routing_key: str, header: ContentHeader, body: Body) -> Data:
-    """Return the message in a datagram. Raises the errors of ``read_frame``, and NotForDatagrams for other frames than
-    best-effort messages."""
+    """Return the message in a datagram. Raises the errors of ``read_frame``; raises NotForDatagrams if the frame is not
+    a best-effort message."""
     frame = read_frame(routing_key, header, body)
     if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
         raise NotForDatagrams(target=routing_key[:140])

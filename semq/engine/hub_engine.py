@@ -87,7 +87,7 @@ class HubEngine:
             self.instances.went(link)
 
     def send_waiting(self, link: Link) -> None:
-        """Send waiting messages, as the session has room again."""
+        """Send waiting messages, because the session has room again."""
         if self.instances is not None:
             self.instances.note_room(link)
         self.custody.run(str(link.peer))
@@ -130,7 +130,8 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to every online node, and its former partners as no longer allowed."""
+        """Send the changed directory to every node that is online here, with its former partners and groups as no
+        longer allowed."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
             self._send_directory(session)

@@ -259,8 +259,9 @@ class LocalEngine:
         self._note_news()
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
-        """Learn a partner's certificates. If they are new, or for the first time, search for documents that the partner
-        refused, and send them again. Return the row to be stored: an empty list if nothing has changed."""
+        """Learn a partner's certificates; return the row to be stored, an empty list if nothing has changed. If the key
+        for sealing has changed, and at the first call for this partner, search for documents that the partner refused,
+        and send them again."""
         stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:
             self._searched.add(node)

@@ -1,4 +1,4 @@
-"""Violations of the protocol by speaker and kind, with their counts: bounded memory for health and status.
+"""Numbers of violations of the protocol by source and code, in bounded memory, for health and status.
 
 Every violation is counted here, also those for which ``violations`` admits no line. Violations are counted by the
 source that they name and by their code. After the first ``KEPT_MAX`` pairs, all other pairs share one count.
@@ -16,7 +16,7 @@ SHOWN_MS = 86_400_000  # health shows the last day
 
 @dataclass(slots=True)
 class ViolationsSeen:
-    """Violations of one kind by one speaker."""
+    """Violations with one code by one source."""
 
     count: int
     first: int  #: milliseconds since 1970 UTC

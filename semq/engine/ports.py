@@ -1,6 +1,6 @@
 """The ports of the engine to its surroundings, and the values that pass through them.
 
-A ``Link`` is a session over AMQP (``NodeLink``, ``HubLink``), a session at another instance of the hub
+A ``Link`` is a session over AMQP (``NodeLink``, ``DialledLink``), a session at another instance of the hub
 (``hub.carried_link``), or a link of the simulator.
 """
 
@@ -33,7 +33,7 @@ class Link(Protocol):
         """The number of messages that may be sent now; packets are never held back."""
 
     def send(self, frame: Frame) -> None:
-        """Send the frame, or drop it if the session has ended; the timers of its rows then cause inquiries."""
+        """Send the frame, or drop it if the session has ended; the timers of the rows then cause inquiries."""
 
 
 @runtime_checkable
@@ -144,7 +144,7 @@ class OpenedPayload(NamedTuple):
 
     payload: bytes
     digest: bytes  #: SHA-256 of the payload
-    is_proved: bool = False  #: whether opening it has proved its sender
+    is_proved: bool = False  #: whether the sender is proved, because the payload could be opened
 
     @classmethod
     def in_clear(cls, body: Body) -> "OpenedPayload":
@@ -179,7 +179,7 @@ class CertificateNews(msgspec.Struct, frozen=True):
     fingerprint: str
     key_id: str
     is_first: bool  #: no certificate of the node was known before
-    is_vouched: bool  #: a key of the node that was known before has signed it
+    is_vouched: bool  #: an earlier key of the node has signed the certificate
 
 
 class Secrecy(Protocol):
@@ -369,7 +369,7 @@ class Counters:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, count: int = 1) -> None:
-        """Count something that happened."""
+        """Count an event under its name in ``semq.counters``."""
         self.counts[name] = self.counts.get(name, 0) + count
 
 

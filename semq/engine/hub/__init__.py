@@ -6,7 +6,7 @@
 | forwarding     | messages for present targets (H1-H4, H14, H15)                 |
 | forward_notes  | Ack-Fwd, held back for a moment (H3)                           |
 | custody        | stored copies for absent targets, and their rows               |
-| deeds          | what is done for each deed of the hub's grid                   |
+| deeds          | actions for the deeds of the hub's grid                        |
 | copies         | Acks, answers and inquiries about copies (H6-H12, H17)         |
 | copy_acts      | acts of an operator of the hub on copies (H16-H18)             |
 | sessions       | nodes that are online                                          |

@@ -103,7 +103,7 @@ class Copies:
         after = AfterCopies()
         for ack in acks:
             row = unit.outbound.get(ack.lk1.object_id)
-            if row is None or fits(row, ack.ident, row.target.node, ack.source):
+            if row is None or may_state(row, ack.ident, row.target.node, ack.source):
                 self._custody.apply_event(unit, row, HubEvent.ack, after, ack)
             else:
                 self._custody.apply_event(unit, row, HubEvent.ack_other, after, ack)
@@ -120,7 +120,7 @@ class Copies:
         after = AfterCopies()
         for lk1, ident in noted:
             row = unit.outbound.get(lk1.object_id)
-            if row is not None and not fits(row, ident, row.lk0.node, source):
+            if row is not None and not may_state(row, ident, row.lk0.node, source):
                 row = None
             self._custody.apply_event(unit, row, HubEvent.noted, after, detail="its sender has noted the refusal")
         yield COMMITTED
@@ -133,7 +133,7 @@ class Copies:
         after = AfterCopies()
         for lk1, record in named:
             row, answer = unit.outbound.get(lk1.object_id), record.graded
-            if row is not None and not fits(row, record.ident, row.target.node, source):
+            if row is not None and not may_state(row, record.ident, row.target.node, source):
                 self._violation(unit, source, lk1, record.ident, "An answer")
             elif answer in ARRIVAL_BY_ANSWER:
                 self._custody.apply_event(unit, row, HubEvent.held, after, detail=answer.name)
@@ -149,7 +149,7 @@ class Copies:
         after = AfterCopies()
         for lk1, record in named:
             row = unit.outbound.get(lk1.object_id)
-            is_meant = row is not None and names(row, record.ident)
+            is_meant = row is not None and is_about(row, record.ident)
             self._custody.apply_event(
                 unit, row if is_meant else None, HubEvent.asked, after, SenderQuestion(source, record, lk1)
             )
@@ -166,23 +166,23 @@ class Copies:
             self._custody.apply_event(unit, row, HubEvent.inquired, after, SenderQuestion(source, record))
         yield COMMITTED
         self._custody.apply(after)
-        if after.rest:
-            self.pass_on(source, target, after.rest)
+        if after.to_pass_on:
+            self.pass_on(source, target, after.to_pass_on)
 
     def _violation(self, unit: Unit, source: Address, lk1: LK1, ident: str, what: str) -> None:
         error = NotYours(f"{what} names another message than the row.", lk1=str(lk1), peer=str(source))
         self._core.violation(unit, Side.HUB, error, ident, str(source))
 
 
-def names(row: Outbound, ident: str) -> bool:
-    """Whether a record names the message of the row by its identity."""
+def is_about(row: Outbound, ident: str) -> bool:
+    """Whether ``ident``, the identity in a record, is that of the row's message."""
     return str(row.lk0) == ident
 
 
-def fits(row: Outbound, ident: str, may_speak: Address, source: Address) -> bool:
-    """Whether a record names the message of the row, and comes from ``may_speak``, the node with the right to make
-    statements about this message."""
-    return names(row, ident) and may_speak == source
+def may_state(row: Outbound, ident: str, entitled: Address, source: Address) -> bool:
+    """Whether ``source`` may make a statement about a row: it must be the node ``entitled`` to do so, and the record
+    must name the row's message by ``ident``."""
+    return is_about(row, ident) and entitled == source
 
 
 def _copy(record: Receipt) -> LK1:

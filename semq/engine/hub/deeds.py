@@ -67,7 +67,7 @@ class AfterCopies:
     wake: list[Outbound] = field(default_factory=list)
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
-    rest: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
+    to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
     inquired: int = 0
 
 
@@ -219,7 +219,7 @@ def _gone(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, questio
 
 
 def _pass_on(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, question: SenderQuestion) -> None:
-    after.rest.append(question.record)
+    after.to_pass_on.append(question.record)
 
 
 def _ask_target(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: None) -> None:

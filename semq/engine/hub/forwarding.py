@@ -71,7 +71,7 @@ class Relay:
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope
         if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
-            return None  # a marker must reach the receiver's ledger, even where the document itself would be refused
+            return None  # a marker must reach the receiver's ledger, even if the document itself would be refused
         reason = self.directory.refuse(envelope, message.size, self.custody.waiting)
         size, most = document_size(message), self.core.settings.max_document_bytes
         if reason is None and (message.dropped or size > most):
@@ -116,7 +116,7 @@ class Relay:
         return len(session.forwarded) < self.core.settings.credit_messages
 
     def _discard(self, envelope: Envelope) -> None:
-        """H2: class 1 is never stored."""
+        """H2: drop a message of class 1, which is never stored."""
         if envelope.attributes.ack2:
             self.core.mail.add(*forward_note(envelope, HubFlag.DISCARDED))
         self._line(envelope, Event.DROPPED)

@@ -33,13 +33,13 @@ class CarriedHub(Protocol):
     user_reports: UserReports
 
     def link_up(self, link: Link) -> None:
-        """A node has a session at another front."""
+        """Begin the session of a node at another front."""
 
     def link_down(self, link: Link) -> None:
-        """A session at another front has ended."""
+        """End a session at another front."""
 
     def send_waiting(self, link: Link) -> None:
-        """A session has room again."""
+        """Send waiting messages, because the session has room again."""
 
     def waiting(self) -> Iterable[str]:
         """Return the nodes for which copies wait in this store."""
@@ -79,7 +79,7 @@ class Fronts:
         self._carrier.to_all(self.own[node])
 
     def changed(self, node: Address) -> None:
-        """Report changed certificates or users of a node that is present here to the other instances."""
+        """Tell the other instances that certificates or users of a node have changed, if the node is present here."""
         own = self.own.get(str(node))
         if own is not None:
             certificates = self._hub.directory.certificates(node)
@@ -202,7 +202,8 @@ class Fronts:
         present = self._hub.sessions.get(came.node)
         own = self.own.get(came.node)
         if own is not None:
-            # Two sessions of one node: two processes use its name, or the older session is half-open. It stays.
+            # The node has two sessions: two processes use its name, or the older session is half-open. The older
+            # session stays in both cases.
             if (came.since_ms, life) < (own.since_ms, self._core.inc):
                 self._end_second(peer)
             else:

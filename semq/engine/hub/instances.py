@@ -76,7 +76,7 @@ class Instances:
         self.fronts.went(link)
 
     def note_room(self, link: Link) -> None:
-        """Note that a session here has room again, for the engines that send to it."""
+        """Note that a session here has room again; ``flush`` reports it to the engines that send to this session."""
         node = str(link.peer)
         self._beyond.pop(node, None)
         if node in self._arrived:
@@ -195,8 +195,8 @@ class Instances:
             self._hub.relay.acknowledged(session, message.idents)
 
     def _deliver(self, life: int, passed: Passed) -> None:
-        """Send a frame to a node that is present here. Documents beyond its room are kept up to a bound, then
-        dropped.
+        """Send a frame to a node that is present here. If its session has no room, documents are still sent up to a
+        bound of bytes; further documents are dropped.
         """
         node = passed.node
         session, own = self._hub.sessions.get(node), self.fronts.own.get(node)

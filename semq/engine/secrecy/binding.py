@@ -28,7 +28,7 @@ def session_name(envelope: Envelope) -> str:
     return envelope.session_key.split(".", 2)[1] if envelope.session_key else ""
 
 
-def marked(envelope: Envelope) -> bytes:
+def marker_content(envelope: Envelope) -> bytes:
     """Return the signed content of a void marker: source, target, and position in ledger and order."""
     a = envelope.attributes
     return canonical(
@@ -41,7 +41,7 @@ def marked(envelope: Envelope) -> bytes:
     )
 
 
-def attested(envelope: Envelope) -> bytes:
+def document_content(envelope: Envelope) -> bytes:
     """Return the signed content of a document, without the size of its body: position, attributes, digest and seal."""
     seal = (envelope.session_key, envelope.alg, envelope.key_id, envelope.origin)
     return canonical("semq document 2", place_of(envelope), *_attributes(envelope), envelope.attributes.encrypt, *seal)
@@ -64,7 +64,7 @@ def sealed_as(envelope: Envelope) -> Sealed:
     return Sealed(envelope.origin.partition(" ")[0], envelope.origin, f"{place} for {envelope.origin}")
 
 
-def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes:
+def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes:
     """Return the authenticated data of a ciphertext; ``size``: bytes of the payload. Raises HeaderUnfit."""
     facts = _attributes(envelope)
     return canonical("semq document 1", session_id, place, *facts[:5], size, *facts[5:])

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from semq.clock import Clock
 from semq.engine.ports import CertificateNews, OpenedPayload, PacketProof, Seal
-from semq.engine.secrecy.binding import attested, bound, marked, sealed_as
+from semq.engine.secrecy.binding import authenticated_data, document_content, marker_content, sealed_as
 from semq.errors import SemqError
 from semq.seal.canonical import tagged
 from semq.seal.errors import (
@@ -127,7 +127,8 @@ class PartnerSession(Seal):
         sealed = replace(
             envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(made.ident, digest)
         )
-        return sealed, key.seal(payload, bound(sealed, made.place, key.id, len(payload)), self._draw(RANDOM_LENGTH))
+        data = authenticated_data(sealed, made.place, key.id, len(payload))
+        return sealed, key.seal(payload, data, self._draw(RANDOM_LENGTH))
 
     def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
         """Whether the next document needs another session: a side has another key, or the session key has ended."""
@@ -237,7 +238,7 @@ class Sealing:
         except SignerUnknown as error:
             self._raise_unknown_signer(made.ident, source, error)
         size = len(body) - OVERHEAD
-        payload = opening.open(body, bound(envelope, made.place, opening.id, size))
+        payload = opening.open(body, authenticated_data(envelope, made.place, opening.id, size))
         digest = sha256(payload).digest()
         if opening.digest(made.ident, digest) != envelope.digest:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
@@ -298,7 +299,7 @@ class Sealing:
             self._raise_unknown_signer(sealed_as(envelope).ident, source, error)
         if not envelope.late and message.size != origin.size:
             raise SignatureWrong("The body does not have the length that its sender stated.", lk0=envelope.ident)
-        signed = origin.message(name, self._me, attested(envelope))
+        signed = origin.message(name, self._me, document_content(envelope))
         checked = origin.key_id, signed, origin.signature
         if checked not in self._verified:
             verify(key, origin.signature, signed)
@@ -316,7 +317,7 @@ class Sealing:
         source = envelope.lk0.node
         if envelope.signature:
             name, signature = read_signature(envelope.signature)
-            verify(self.keys.signer(str(source), name), signature, marked(envelope))
+            verify(self.keys.signer(str(source), name), signature, marker_content(envelope))
             return True
         if not self.takes_floor(source):
             raise ReceiptForged("The void marker is not signed.", lk0=envelope.ident)
@@ -338,7 +339,7 @@ class Sealing:
         key, node = self.keys.signing, target.node
         if key is None or node == self.node:
             return list(frames)
-        facts = [(attested(frame.envelope), len(frame.body)) for frame in frames if not frame.envelope.void]
+        facts = [(document_content(frame.envelope), len(frame.body)) for frame in frames if not frame.envelope.void]
         signatures = iter(write_origins(key, self._me, str(node), facts))
         return [
             frame if frame.envelope.void
@@ -361,7 +362,7 @@ class Sealing:
         key = self.keys.signing
         if key is None or envelope.target.node == self.node:
             return envelope
-        return replace(envelope, signature=write_signature(key, marked(envelope)))
+        return replace(envelope, signature=write_signature(key, marker_content(envelope)))
 
     def sign(self, packet: Packet) -> Packet:
         """Sign a packet, if it needs a signature and this node has a key."""

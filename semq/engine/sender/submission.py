@@ -1,7 +1,8 @@
 """S1: documents become rows. Documents submitted together are committed together (PROTOCOL.md sections 5.1 and 14).
 
-When the link is up and nothing waits before it, a document is accepted and marked SS_SENT in one commit and sent after
-it: S1 and S2 in one transaction. That keeps the order of both rules, because the message is sent after the commit.
+When the link is up and nothing waits before a document, it is accepted and marked SS_SENT in one commit, and sent after
+that commit: S1 and S2 in one transaction. Both rules hold, because they demand only that the commit precedes the
+message.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -70,8 +71,7 @@ class Acceptance:
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Check each document, and commit together all that pass. ``done`` or ``failed`` of each submission gets its
-        result."""
+        """Check each document, and commit together all that pass. ``done`` or ``failed`` of each gets its result."""
         at_once: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
@@ -133,8 +133,7 @@ class Acceptance:
             self._on_scheduled(at)
 
     def _post_now(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
-        """Post documents as one piece of work, but each large document by itself, so that it does not delay the
-        others."""
+        """Post documents as one piece of work, but each large one by itself, so that it does not delay the others."""
         large = [place for place, submission in enumerate(submissions) if self._may_be_overtaken(submission)]
         if not large:
             self._post(submissions, faults)
@@ -208,9 +207,8 @@ class Acceptance:
         return None
 
     def _check_later(self, submission: Submission) -> None:
-        """Check a scheduled document by the present directory and agreements; rate, quota and keys are checked when it
-        is released.
-        """
+        """Check a scheduled document by the present directory and agreements. Rate, quota and keys are checked when it
+        is released."""
         check_times(submission)
         self._check_partner(submission, len(submission.body))
 
@@ -454,9 +452,7 @@ class _UnitAcceptance:
         )
 
     def _drop(self, row: Outbound) -> None:
-        """End a document of class 1 that cannot be sent now, because the link is down or full: class 1 is never
-        stored.
-        """
+        """End a document of class 1 that cannot be sent now: the link is down or full, and class 1 is never stored."""
         row.outcome = Outcome.DROPPED
         self._unit.ledger.append(
             self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at)

@@ -5,6 +5,6 @@
 | schedule  | times of inquiries about rows, without a timer per row            |
 | inquiry   | inquiries about rows without an answer (S11, S12, H10)            |
 | owed_acks | acknowledgements that may not have been noted (R7, R8)            |
-| expiry    | when a document is too old to be delivered (@ExpiresAt)           |
+| expiry    | comparison of @ExpiresAt with the clock                           |
 | cleanup   | deletion of rows that are not needed any more (S13, R9)           |
 """

@@ -15,7 +15,7 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AppStatus
 
-PIECES_BYTES = 8 << 20  # bytes of pieces that one commit deletes: other work waits for this some 20 ms
+PIECES_BYTES = 8 << 20  # bytes of pieces that one commit deletes: other work waits about 20 ms for this commit
 PIECES_PAUSE_S = 0.05  # between two such commits
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from semq.engine.secrecy.binding import attested, bound, later_facts, marked, place_of
+from semq.engine.secrecy.binding import authenticated_data, document_content, later_facts, marker_content, place_of
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.attributes import ATTRIBUTES, Attribute, BoundBy, read_row
@@ -89,7 +89,11 @@ RECORDED = {
     ),
 }
 ENVELOPES = {"plain": PLAIN, "full": FULL}
-FORMS = {"bound": lambda envelope: bound(envelope, "place", b"session", 1000), "attested": attested, "marked": marked}
+FORMS = {
+    "bound": lambda envelope: authenticated_data(envelope, "place", b"session", 1000),
+    "attested": document_content,
+    "marked": marker_content,
+}
 LATER = read_row("@New | fixed | application | fact | 2 | | flag | int | | | | | something new")
 
 
@@ -102,7 +106,7 @@ def test_the_canonical_form_of_version_1_stays(envelope: str, form: str) -> None
 @pytest.mark.parametrize("envelope", ENVELOPES.values(), ids=ENVELOPES)
 def test_the_signature_binds_every_attribute_that_is_not_exempt(envelope: Envelope, row: Attribute) -> None:
     other = altered(envelope, row)
-    assert attested(other) != attested(envelope)
+    assert document_content(other) != document_content(envelope)
     assert (place_of(other) != place_of(envelope)) is (row.bound is BoundBy.PLACE)
 
 
@@ -113,7 +117,7 @@ def test_the_seal_binds_every_fact(row: Attribute) -> None:
 
 @pytest.mark.parametrize("row", [row for row in CARRIED if row not in BOUND], ids=lambda row: row.name)
 def test_attributes_that_change_in_transit_are_not_bound(row: Attribute) -> None:
-    assert attested(altered(FULL, row)) == attested(FULL)
+    assert document_content(altered(FULL, row)) == document_content(FULL)
 
 
 def test_an_attribute_of_a_later_version_is_bound_where_it_is_used() -> None:
