@@ -35,8 +35,8 @@ from tests.surroundings import (
     is_memory,
     keep_bytecode,
     log_in_cheaply,
-    make_databases_once,
     shorten_refusals,
+    start_nodes_quickly,
     use_memory,
 )
 
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
-    make_databases_once(stack)
+    start_nodes_quickly(stack)
     keep_bytecode()
     collect_rarely()
     shorten_refusals()

@@ -1,5 +1,5 @@
-"""Surroundings of a test run: temporary files in memory, one database made and copied, bytecode, cheap hashes, short
-pauses, rare collections, and limited measuring of coverage.
+"""Surroundings of a test run: temporary files in memory, one empty database and one set of imports for all nodes,
+bytecode, cheap hashes, short pauses, rare collections, and limited measuring of coverage.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
 wait for some hundred durable files when its database is created and when it is dropped. Durability does not change
@@ -19,7 +19,9 @@ from coverage import Coverage
 from psycopg import sql
 
 from semq.installation.empty_database import VARIABLE
+from semq.installation.process import NodeProcess
 from semq.transport import listener
+from tests.prepared.client import PreparedProcess, start_server
 
 MEMORY = Path("/dev/shm")
 ROOM_BYTES_MIN = 6 << 30
@@ -35,10 +37,12 @@ def use_memory() -> None:
         tempfile.tempdir = None  # the module determines the folder again
 
 
-def make_databases_once(stack: ExitStack) -> None:
-    """Let this process, its workers and all programs that they start copy one empty database into new nodes."""
+def start_nodes_quickly(stack: ExitStack) -> None:
+    """Let this process and its workers start nodes by a prepared server, with copies of one empty database."""
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
+        start_server(stack, Path(os.environ[VARIABLE]))
+    NodeProcess.popen = PreparedProcess  # type: ignore[assignment]
 
 
 def is_memory() -> bool:

@@ -36,6 +36,7 @@ class NodeProcess:
     """A node as a process. Methods may be called from any thread; ``async`` methods do not block the event loop."""
 
     before_program: Callable[[], None] | None = None  #: called in the new process before its program starts
+    popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  #: starts the process; tests replace it
 
     def __init__(self, place: NodePlace) -> None:
         self.place = place
@@ -78,7 +79,7 @@ class NodeProcess:
         self.forget()
         environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
         with self.place.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = self.popen(
                 [sys.executable, "-P", *self.program(), "--config", str(self.place.config)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd=self.place.folder,
                 env=environment | variables, start_new_session=True, preexec_fn=self.before_program,

@@ -4,18 +4,17 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.prepared.client import command_of
 
 SMALL = ("--messages", "40", "--size", "100", "--rate", "200")
 
 
 def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run ``python -m bench`` with these arguments and wait for its end."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "bench", *arguments], capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command_of("bench", *arguments), capture_output=True, text=True, check=False)
 
 
 def run_disturbed(
@@ -26,7 +25,7 @@ def run_disturbed(
     The run uses `temporary` as the folder of its temporary files.
     """
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "bench", "--messages", "1000000", "--rate", "10"],
+        command_of("bench", "--messages", "1000000", "--rate", "10"),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)},
     ) as run:  # fmt: skip
         assert run.stderr is not None

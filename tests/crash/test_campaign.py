@@ -5,7 +5,6 @@
 import json
 import os
 import subprocess
-import sys
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from semq.installation.configuration import DIRECT, HUB
 from tests.crash.faults import CycleFault, failpoints_by_turn, plan
 from tests.crash.world import SIDES
+from tests.prepared.client import command_of
 
 ROOT = Path(__file__).parents[2]
 CYCLES, SECURE_CYCLES, CLUSTER_CYCLES = 6, 4, 3
@@ -32,7 +32,7 @@ def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
     """Return the report of a successful campaign; after a failure, pytest shows the command that repeats it."""
     options = ["--cycles", str(cycles), "--seed", str(seed), *arguments]
     print("repeat: ./run crash", *options)
-    command = [sys.executable, "-P", "-m", "tests.crash", *options, "--json"]
+    command = command_of("tests.crash", *options, "--json")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe) as campaign:

@@ -2,9 +2,8 @@
 
 import json
 import subprocess
-import sys
 
-DEMO = [sys.executable, "-P", "-m", "semq.demo"]
+from tests.demo.test_scenario import DEMO
 
 
 def test_two_institutions_without_a_hub_lose_nothing_and_the_reconciliation_expects_no_hub(

@@ -5,13 +5,14 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 
+from tests.prepared.client import command_of
+
 QUEUES = ("tb_0031", "tb_0030")
-DEMO = [sys.executable, "-P", "-m", "semq.demo"]
+DEMO = command_of("semq.demo")
 
 
 # Text of a line | the node to kill when the line appears.

@@ -1,6 +1,7 @@
 """Instances of the hub as processes, killed and started again; their institutions run in the test's event loop."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from bench.ports import free_port
 from local_node.node import LocalNode
+from semq.installation.process import NodeProcess
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess
 from tests.transport.pair import pair
 
@@ -26,9 +28,10 @@ class InstanceProcess:
     def launch(self) -> None:
         """Start the process."""
         with self.config.with_suffix(".log").open("ab") as out:
-            self.process = subprocess.Popen(
+            self.process = NodeProcess.popen(
                 [sys.executable, "-P", "-m", "platform_node", "--config", str(self.config)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out, cwd=self.config.parent, env=os.environ,
+                start_new_session=True, preexec_fn=None,
             )  # fmt: skip
 
     async def wait_until_ready(self) -> None:

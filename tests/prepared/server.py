@@ -1,0 +1,107 @@
+"""``python -P -m tests.prepared.server DESCRIPTOR``: the server, with the descriptor of its listening socket.
+
+It ends when its standard input is closed. Modules are imported at the first request.
+"""
+
+import gc
+import os
+import pickle
+import runpy
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from select import POLLIN, poll, select
+from struct import Struct
+from typing import NamedTuple, NoReturn
+
+MODULES = ("local_node.node", "platform_node.node", "semq.service.process")
+NUMBER = Struct("!i")
+
+
+class Request(NamedTuple):
+    """A node to start. Descriptors of its standard output and standard error are sent beside the request."""
+
+    words: list[str]  #: the module and its arguments
+    folder: str
+    variables: dict[str, str]
+    before_program: Callable[[], None] | None  #: called in the new process
+
+
+def receive_number(connection: socket.socket) -> int:
+    """Receive one number; if the connection was closed instead, -SIGKILL."""
+    received = connection.recv(NUMBER.size, socket.MSG_WAITALL)
+    return int(NUMBER.unpack(received)[0]) if len(received) == NUMBER.size else -signal.SIGKILL
+
+
+def serve(listening: socket.socket) -> tuple[Request, list[int]]:
+    """Start a keeper for each connection. Returns in each node: its request and its two descriptors."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
+    while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
+        connection, _ = listening.accept()
+        if "local_node.node" not in sys.modules:
+            gc.disable()
+            for module in MODULES:
+                import_module(module)
+            gc.freeze()
+            gc.enable()
+        if os.fork() == 0:
+            listening.close()
+            return become_node(connection)
+        connection.close()
+    sys.exit()
+
+
+def become_node(connection: socket.socket) -> tuple[Request, list[int]]:
+    """Receive a request and fork the node, where this function returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    size, descriptors, _, _ = socket.recv_fds(connection, NUMBER.size, 2)
+    request: Request = pickle.loads(connection.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL))
+    pid = os.fork()
+    if pid:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        keep(connection, pid)
+    connection.close()
+    return request, descriptors
+
+
+def keep(connection: socket.socket, pid: int) -> NoReturn:
+    """Report the node's process id and its status; end when the caller has closed the connection."""
+    try:
+        connection.sendall(NUMBER.pack(pid))
+        waiting = poll()
+        waiting.register(connection, POLLIN)
+        handle = os.pidfd_open(pid)
+        waiting.register(handle, POLLIN)
+        if any(descriptor == handle for descriptor, _ in waiting.poll()):
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            assert ended is not None
+            status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+            connection.sendall(NUMBER.pack(status))
+            connection.recv(1)
+            os.waitpid(pid, 0)
+    finally:
+        os._exit(0)
+
+
+def run(request: Request, descriptors: list[int]) -> None:
+    """Run the module of a request in this process, as ``python -m`` does."""
+    os.setsid()
+    output, errors = descriptors
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((null, output, errors)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(request.folder)
+    os.environ.clear()
+    os.environ.update(request.variables)
+    if request.before_program is not None:
+        request.before_program()
+    sys.argv = request.words
+    runpy.run_module(request.words[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    run(*serve(socket.socket(fileno=int(sys.argv[1]))))
