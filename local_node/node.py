@@ -321,17 +321,17 @@ class LocalNode(Node[LocalEngine]):
         except SemqError as error:
             log.error("certificate_not_adopted", error=error.advice())
             return
-        await self.trust_changed()
+        await self.apply_authorities_and_end_sessions()
 
-    async def trust_changed(self) -> None:
-        """Apply changed authorities to new connections and partners' certificates; end all links and dial again."""
-        self.trust_widened()
+    async def apply_authorities_and_end_sessions(self) -> None:
+        """Apply the present authorities as ``apply_authorities`` does; then end all links, and dial again."""
+        self.apply_authorities()
         await self.uplink.restart()
         if self.direct is not None:
             await self.direct.restart()
 
-    def trust_widened(self) -> None:
-        """Apply changed authorities to new connections and partners' certificates; links that exist stay."""
+    def apply_authorities(self) -> None:
+        """Apply the present authorities to new connections and to partners' certificates; existing links stay."""
         if self.node_identity is not None:
             if self.settings.amqp.tls:
                 self.server.listener.use(self.node_identity.server())

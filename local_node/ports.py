@@ -39,8 +39,8 @@ class OperatedLocalNode(ReadableNode, Protocol):
     def identity_in_use(self) -> NodeIdentity:
         """Return the certificates and authorities. Raises NoIdentity."""
 
-    def trust_widened(self) -> None:
-        """Use more authorities than before; the link stays."""
+    def apply_authorities(self) -> None:
+        """Apply the present authorities to new connections; existing links stay."""
 
     async def wait_drained(self, timeout_s: float) -> bool:
         """Wait until no document is under way; return False after the time limit."""

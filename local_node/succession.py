@@ -40,8 +40,8 @@ class TrustingNode(Protocol):
     def identity_in_use(self) -> NodeIdentity:
         """Return the certificates and authorities. Raises NoIdentity."""
 
-    def trust_widened(self) -> None:
-        """Trust an additional authority; the link is kept."""
+    def apply_authorities(self) -> None:
+        """Apply the present authorities to new connections; existing links stay."""
 
 
 class SuccessionDuty:
@@ -77,7 +77,7 @@ class SuccessionDuty:
             identity.replace_authorities(authorities)
         except OSError as error:
             raise unusable(error) or error from error
-        self._node.trust_widened()
+        self._node.apply_authorities()
 
     def _renew(self) -> None:
         """Renew in a task, because a renewal takes longer than the hub waits for an answer, and ends the link."""

@@ -71,11 +71,11 @@ class RolledHub(Protocol):
     def announce_authority(self) -> None:
         """Present the certificate of the authority that signs now to nodes that enrol."""
 
-    def trust_widened(self) -> None:
-        """Trust an additional authority; links are kept."""
+    def apply_authorities(self) -> None:
+        """Apply the present authorities to new connections; existing links stay."""
 
-    async def trust_changed(self) -> None:
-        """Trust the changed list of authorities, and end every session with a certificate."""
+    async def apply_authorities_and_end_sessions(self) -> None:
+        """Apply the present authorities, and end every session with a certificate."""
 
     @property
     def store_name(self) -> str:
@@ -152,7 +152,7 @@ class AuthorityRoll:
         trusted = dict(zip(identity.trust.fingerprints, identity.trust.authorities, strict=True))
         if new not in trusted:
             identity.replace_authorities([*trusted.values(), roll.succession.new])
-            self._hub.trust_widened()
+            self._hub.apply_authorities()
         if roll.phase is Phase.BELIEVE:
             return
         assert registry.authority is not None
@@ -165,7 +165,7 @@ class AuthorityRoll:
             return
         if former in trusted:
             identity.replace_authorities([authority for name, authority in trusted.items() if name != former])
-            await self._hub.trust_changed()
+            await self._hub.apply_authorities_and_end_sessions()
             log.warning("authority_withdrawn", former=former)
         if roll.phase is Phase.DONE:
             (folder_of(self._folder, roll.generation - 1) / KEY_FILE).unlink(missing_ok=True)

@@ -294,15 +294,15 @@ class HubNode(Node[HubEngine]):
         """Present the authority that signs now to nodes that enrol."""
         self.server.announce(self.greeting())
 
-    def trust_widened(self) -> None:
-        """Apply additional authorities to new connections and to the institutions' certificates; links stay."""
+    def apply_authorities(self) -> None:
+        """Apply the present authorities to new connections and institutions' certificates; existing links stay."""
         if self.node_identity is not None:
             self.server.listener.use(self.node_identity.server())
         self._check_certificates()
 
-    async def trust_changed(self) -> None:
-        """Apply changed authorities as ``trust_widened`` does, and end every session with a certificate."""
-        self.trust_widened()
+    async def apply_authorities_and_end_sessions(self) -> None:
+        """Apply the present authorities as ``apply_authorities`` does, and end every session with a certificate."""
+        self.apply_authorities()
         self.guard.end_sessions("the hub trusts other authorities now")
 
     def renew_own(self) -> None:
@@ -315,7 +315,7 @@ class HubNode(Node[HubEngine]):
         with locked(self.settings.pki_dir / LOCK_FILE):
             if self.node_identity.is_outdated():
                 self.node_identity.adopt()
-                self.trust_widened()
+                self.apply_authorities()
             else:
                 sign_own(self.node_identity.ring, self.registry.authority, self.settings, self.clock)
                 self.node_identity.rotate()

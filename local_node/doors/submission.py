@@ -108,7 +108,9 @@ class SubmitExchange(ServiceExchange):
     def publish(self, message: OfferedMessage) -> None:
         """Accept one document; the confirm follows its commit."""
         header, settle = message.header, message.settle
-        settlement = _Answered(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
+        settlement = (
+            _ReportByAnswer(self._vhost, header, settle) if header.reply_to else _ReportByConfirm(settle, self._nacks)
+        )
         upload = message.document if isinstance(message.document, Upload) else None
         try:
             submission = self._read(message.routing_key, header, message.body)
@@ -157,7 +159,7 @@ class SubmitExchange(ServiceExchange):
         self._engine().submit(waiting)
 
 
-class _Confirmed:
+class _ReportByConfirm:
     """Report the result by confirm, nack, or channel.close."""
 
     document: NackedDocument | None = None  #: None until the document has been read
@@ -179,7 +181,7 @@ class _Confirmed:
             self._nacks.note(self.document, error)
 
 
-class _Answered(_Confirmed):
+class _ReportByAnswer(_ReportByConfirm):
     """Report the result to ``reply_to``, besides the confirm or nack."""
 
     def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:

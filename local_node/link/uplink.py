@@ -75,7 +75,7 @@ def link_limits(bytes_max: int) -> ConnectionLimits:
     )
 
 
-class HubLink:
+class DialledLink:
     """One session with the hub or a partner, as the engine uses it."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Uplink:
         self._turn = turn
         self._task: asyncio.Task[None] | None = None
         self._client: ClientLink | None = None
-        self.link: HubLink | None = None
+        self.link: DialledLink | None = None
         self.last_error = ""
         self._received: list[Frame] = []
         self._presence: deque[Packet] = deque()
@@ -244,7 +244,7 @@ class Uplink:
             queue = f"node.{self._address}"
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
             peer = self._peer(client)
-            link = self.link = HubLink(peer, version, data, control, self._settings.unconfirmed_max)
+            link = self.link = DialledLink(peer, version, data, control, self._settings.unconfirmed_max)
             if self.datagrams is not None:
                 host = client.link.peer.host
                 link.datagrams = self.datagrams.begin(peer, host, link.send, self._queue_datagram)

@@ -21,7 +21,7 @@ from platform_node.all_stores.combination import (
     store_text,
     with_store,
 )
-from platform_node.all_stores.store_questions import Answered, StoreQuestions, plain
+from platform_node.all_stores.store_questions import StoreAnswer, StoreQuestions, plain
 from semq.engine.hub.carrier import StoreName
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, StoresUnreached
@@ -89,18 +89,18 @@ class FanOut:
         return FannedOperation(bound.operation, run)
 
     # --- questions
-    async def _ask(self, store: StoreName, name: str, given: Given, caller: Caller) -> Answered:
+    async def _ask(self, store: StoreName, name: str, given: Given, caller: Caller) -> StoreAnswer:
         """Ask one store. Raises no SemqError."""
         if store != self._hub.store:
             return await self._hub.store_questions.ask(store, name, given, caller.user)
         try:
-            return Answered(store, plain(await self._own[name](given, caller)))
+            return StoreAnswer(store, plain(await self._own[name](given, caller)))
         except Unavailable as error:
-            return Answered(store, unreached=f"{error.code} {error.text}")
+            return StoreAnswer(store, unreached=f"{error.code} {error.text}")
         except SemqError as error:
-            return Answered(store, error={"error": error})
+            return StoreAnswer(store, error={"error": error})
 
-    async def ask_all(self, name: str, given: Given, caller: Caller) -> list[Answered]:
+    async def ask_all(self, name: str, given: Given, caller: Caller) -> list[StoreAnswer]:
         """Ask all stores at once."""
         return await asyncio.gather(*(self._ask(store, name, given, caller) for store in self._hub.stores()))
 
@@ -168,7 +168,7 @@ class FanOut:
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []
-        answered: list[Answered] = []
+        answered: list[StoreAnswer] = []
         for position in range(place.store, len(stores)):
             after = place.number if position == place.store else 0
             page_arguments = {**given, "after": after, "limit": limit - len(rows)}
@@ -186,7 +186,7 @@ class FanOut:
         cursor = "after" if name == "failed.page" else "outbound"  # name of the argument
         stores, place = self._hub.stores(), place_of(int(given.get(cursor, 0)))
         limit = int(given.get("limit", 50))
-        answered: list[Answered] = []
+        answered: list[StoreAnswer] = []
         page: dict[str, Any] = {"rows": [], "looked_at": 0, "next": None}
         position, number = place
         while position < len(stores) and len(page["rows"]) < limit:
@@ -232,7 +232,7 @@ class FanOut:
     async def _named_copies(self, name: str, given: Given, caller: Caller) -> Any:
         stores = await asyncio.gather(*(self._store_of(str(copy), caller) for copy in given["ids"]))
         counts: Counter[str] = Counter()
-        answered: list[Answered] = []
+        answered: list[StoreAnswer] = []
         for store in dict.fromkeys(stores):
             ids = [copy for copy, store_of_copy in zip(given["ids"], stores, strict=True) if store_of_copy == store]
             answered.append(await self._ask(store, name, {**given, "ids": ids}, caller))
@@ -283,7 +283,7 @@ FANNED: dict[str, FannedRun] = {
 }
 
 
-def _result(answered: Answered) -> Any:
+def _result(answered: StoreAnswer) -> Any:
     """Return a result. Raises the refusal of the store."""
     if answered.error is None:
         return answered.result
@@ -291,15 +291,15 @@ def _result(answered: Answered) -> Any:
     raise error if isinstance(error, SemqError) else StoreRefused(answered.error)
 
 
-def _reached(answered: Answered) -> Answered:
+def _reached(answered: StoreAnswer) -> StoreAnswer:
     return answered if not answered.unreached else _complete(None, [answered])
 
 
-def _unreached(answered: list[Answered]) -> list[Answered]:
+def _unreached(answered: list[StoreAnswer]) -> list[StoreAnswer]:
     return [answer for answer in answered if answer.unreached]
 
 
-def _complete(combined: Any, answered: list[Answered]) -> Any:
+def _complete(combined: Any, answered: list[StoreAnswer]) -> Any:
     """Return the combined answer. Raises StoresUnreached with this answer unless all stores have contributed to it."""
     unreached = _unreached(answered)
     if not unreached:

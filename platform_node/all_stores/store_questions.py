@@ -32,7 +32,7 @@ Handler = Callable[[Mapping[str, Any], Caller], Awaitable[Any]]
 log = structlog.get_logger("semq.cluster")
 
 
-class Answered(NamedTuple):
+class StoreAnswer(NamedTuple):
     """The answer of one store: its result or its refusal, or the reason why it could not be asked."""
 
     store: StoreName
@@ -80,7 +80,7 @@ class StoreQuestions:
         self._receiver: EngineSide
         self._last_number = 0
         #: by number of the question: the incarnation that was asked, and its answer
-        self._waiting: dict[int, tuple[int, asyncio.Future[Answered]]] = {}
+        self._waiting: dict[int, tuple[int, asyncio.Future[StoreAnswer]]] = {}
         self._last_of: dict[int, int] = {}  #: by incarnation: the number of its last question
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -89,27 +89,27 @@ class StoreQuestions:
         self._receiver = receiver
 
     # --- questions of this instance
-    async def ask(self, store: StoreName, operation: str, arguments: Mapping[str, Any], user: str) -> Answered:
+    async def ask(self, store: StoreName, operation: str, arguments: Mapping[str, Any], user: str) -> StoreAnswer:
         """Ask the instance that serves another store. Raises nothing."""
         if not self._carrier.is_joined:
-            return Answered(store, unreached=NO_CARRIER)
+            return StoreAnswer(store, unreached=NO_CARRIER)
         life = self.serving.get(store)
         if life is None:
-            return Answered(store, unreached=NOT_SERVED)
+            return StoreAnswer(store, unreached=NOT_SERVED)
         return (await self.ask_life(life, operation, arguments, user))._replace(store=store)
 
-    async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> Answered:
+    async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> StoreAnswer:
         """Ask one incarnation of an instance. Raises nothing."""
         self._last_number += 1
         number = self._last_number
-        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = life, answer
         self._carrier.to_front(life, Question(number, operation, msgspec.json.encode(arguments), user))
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await answer
         except TimeoutError:
-            return Answered((0, 0), unreached=NOT_HEARD)
+            return StoreAnswer((0, 0), unreached=NOT_HEARD)
         finally:
             del self._waiting[number]
 
@@ -151,7 +151,7 @@ class StoreQuestions:
     def _fail_waiting(self, concerns: Callable[[int], bool], why: str) -> None:
         for life, answer in self._waiting.values():
             if concerns(life) and not answer.done():
-                answer.set_result(Answered((0, 0), unreached=why))
+                answer.set_result(StoreAnswer((0, 0), unreached=why))
 
     # --- questions of other instances
     def _begin_answer(self, life: int, question: Question) -> None:
@@ -195,9 +195,9 @@ def _pack(answer: Mapping[str, Any]) -> bytes:
     return zlib.compress(msgspec.json.encode(answer, enc_hook=str), COMPRESSION)
 
 
-def _read(packed: bytes) -> Answered:
+def _read(packed: bytes) -> StoreAnswer:
     answer = msgspec.json.decode(zlib.decompress(packed), type=dict[str, Any])
     error = answer.get("error")
     if error is not None and error.get("retry"):  # the store of that instance is not available now
-        return Answered((0, 0), unreached=f"{error['code']} {error['text']}")
-    return Answered((0, 0), answer.get("result"), error, answer.get("unreached", ""))
+        return StoreAnswer((0, 0), unreached=f"{error['code']} {error['text']}")
+    return StoreAnswer((0, 0), answer.get("result"), error, answer.get("unreached", ""))

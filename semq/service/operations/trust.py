@@ -39,8 +39,8 @@ class NodeWithAuthorities(Protocol):
     def identity_in_use(self) -> NodeIdentity:
         """Return the node's certificates and authorities. Raises NoIdentity, NoAuthority if it has none."""
 
-    async def trust_changed(self) -> None:
-        """Use the changed authorities for new connections, and connect the links again."""
+    async def apply_authorities_and_end_sessions(self) -> None:
+        """Apply the present authorities to new connections, and end the sessions, which are opened again."""
 
 
 class TrustOperations:
@@ -80,7 +80,7 @@ class TrustOperations:
     async def _replace(self, identity: NodeIdentity, authorities: Mapping[str, Any]) -> dict[str, Any]:
         if authorities != _by_fingerprint(identity.trust):
             identity.replace_authorities([*authorities.values()])
-            await self._node.trust_changed()
+            await self._node.apply_authorities_and_end_sessions()
         return _described(identity)
 
 

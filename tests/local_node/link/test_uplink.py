@@ -3,7 +3,7 @@
 import pytest
 
 from local_node.link import uplink
-from local_node.link.uplink import HubLink
+from local_node.link.uplink import DialledLink
 from semq.amqp.errors import LocalMisuse
 from semq.service import intake
 from semq.umx_t.address import Address
@@ -30,7 +30,7 @@ async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without
     async with pair() as endpoints:
         client = await endpoints.dial()
         data, control = await client.open_channel(), await client.open_channel()
-        link = HubLink(HUB, HIGHEST, data, control, 100)
+        link = DialledLink(HUB, HIGHEST, data, control, 100)
         assert link.room == 100
         client.link.eof_received()
         with pytest.raises(LocalMisuse):

@@ -84,14 +84,14 @@ class TwoAskers:
     async def break_(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
         raise ZeroDivisionError
 
-    async def ask(self, operation: str, **arguments: Any) -> store_questions.Answered:
+    async def ask(self, operation: str, **arguments: Any) -> store_questions.StoreAnswer:
         return await self.asker.ask((2, 2), operation, arguments, "eva")
 
 
 async def test_a_question_is_answered_with_its_user() -> None:
     pair = TwoAskers()
     answer = await pair.ask("echo", n=3)
-    assert answer == store_questions.Answered((2, 2), {"n": 3, "user": "eva", "door": "instance"})
+    assert answer == store_questions.StoreAnswer((2, 2), {"n": 3, "user": "eva", "door": "instance"})
 
 
 async def test_other_messages_reach_the_engine() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.udp_relay import DatagramFaults, UdpRelay
-from local_node.link.uplink import HubLink
+from local_node.link.uplink import DialledLink
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
@@ -276,7 +276,7 @@ async def test_a_document_that_does_not_fit_goes_by_the_connection(start: Start)
 async def test_datagrams_need_no_room_on_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = await start(DatagramFaults(size_max=1200))
     await scene.open()
-    for link in (HubLink, NodeLink):
+    for link in (DialledLink, NodeLink):
         monkeypatch.setattr(link, "room", property(lambda link: 0))
     await scene.send(b"one")
     assert await scene.received(1) == [b"one"]
