@@ -15,7 +15,7 @@ from semq.store.rows import Stored
 from semq.store.unit import Unit
 from semq.store.work import RECEIVED_BODIES, SENT_BODIES, Work
 from tests.store.jobs import ALL_NEEDS, Job, accept
-from tests.store.postgres.living import accepting, column, living
+from tests.store.postgres.notified_store import accepting, column, open_notified_store
 from tests.waiting import until
 
 NOT_TAKEN = (
@@ -41,15 +41,15 @@ def large(number: int, payload: bytes, fault: Exception | None = None, then: Cal
 
 async def test_a_small_document_overtakes_the_body_of_a_large_one(database: str) -> None:
     decided: list[str] = []
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         body = os.urandom(SIZE)
         first = large(1, body, then=lambda: decided.append("large"))
-        assert await life.do(first, accepting(2, lambda: decided.append("small"))) == [None, None]
+        assert await notified.do(first, accepting(2, lambda: decided.append("small"))) == [None, None]
         assert decided == ["small", "large"]
-        rows = [life.store.counters.rows]
+        rows = [notified.store.counters.rows]
         for job in (accepting(3), large(4, os.urandom(SIZE))):
-            await life.do(job)
-            rows.append(life.store.counters.rows)
+            await notified.do(job)
+            rows.append(notified.store.counters.rows)
         assert rows[2] - rows[1] == rows[1] - rows[0] - 1  # the body was taken, not written again
     assert column(database, "SELECT payload FROM tb_0031_body WHERE object_id = 1") == [body]
     assert column(database, "SELECT envelope FROM tb_0031_body WHERE object_id = 1") == [b"envelope"]
@@ -57,9 +57,9 @@ async def test_a_small_document_overtakes_the_body_of_a_large_one(database: str)
 
 
 async def test_a_body_that_no_unit_takes_is_deleted(database: str) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         refused, body = BadInput("no"), os.urandom(SIZE)
-        results = await life.do(large(1, os.urandom(SIZE), refused), large(2, body), large(3, body))
+        results = await notified.do(large(1, os.urandom(SIZE), refused), large(2, body), large(3, body))
         assert results == [refused, None, None]  # two documents have the same payload object
         await until(lambda: column(database, NOT_TAKEN) == [])
         assert column(database, "SELECT payload FROM tb_0031_body ORDER BY object_id") == [body, body]
@@ -92,33 +92,33 @@ async def test_work_with_the_same_payload_shares_one_stored_body_which_is_delete
 
 
 async def test_a_start_deletes_unused_bodies_of_an_earlier_process(database: str) -> None:
-    async with living(database):
+    async with open_notified_store(database):
         pass
     with psycopg.connect(database, autocommit=True) as connection:
         for table in (SENT_BODIES, RECEIVED_BODIES):
             connection.execute(f"INSERT INTO {table} VALUES (-5, '', 'left'), (5, 'x', 'kept')")
-    async with living(database):
+    async with open_notified_store(database):
         assert column(database, NOT_TAKEN) == []
         assert column(database, "SELECT object_id FROM tb_0031_body") == [5]
 
 
 async def test_closing_a_store_waits_for_bodies(database: str) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         jobs = [large(number, os.urandom(SIZE)) for number in range(1, 6)]
         for job in jobs:
-            life.store.post(job)
+            notified.store.post(job)
     assert [job.results for job in jobs] == [[None]] * 5
 
 
 async def test_work_whose_body_waits_fails_with_the_store(database: str) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         job = large(1, os.urandom(SIZE))
-        life.store.post(job)
-        life.store.break_off("the server has ended")
+        notified.store.post(job)
+        notified.store.break_off("the server has ended")
         await job.over.wait()
         assert [type(result).__name__ for result in job.results] == ["StoreUnavailable"]
-        await life.reopen()
-        assert await life.do(large(1, os.urandom(SIZE))) == [None]
+        await notified.reopen()
+        assert await notified.do(large(1, os.urandom(SIZE))) == [None]
 
 
 @pytest.mark.parametrize("fault", [psycopg.OperationalError("too many connections"), ValueError("unexpected")])
@@ -154,7 +154,7 @@ async def test_the_connection_is_closed_when_it_is_idle(database: str, monkeypat
     connections = (
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'semq-bodies' AND datname = current_database()"
     )
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         for number in (1, 2):
-            assert await life.do(large(number, os.urandom(SIZE))) == [None]
+            assert await notified.do(large(number, os.urandom(SIZE))) == [None]
             await until(lambda: column(database, connections) == [])

@@ -32,7 +32,7 @@ from semq.store.broker.store import BodyGone, PostgresMessageStore
 from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.errors import StoreUnavailable
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.store.postgres.living import NotifiedStore, column, living, run
+from tests.store.postgres.notified_store import NotifiedStore, column, open_notified_store, run
 
 small, flags = st.integers(1, 3), st.booleans()
 names = st.sampled_from(["a", "b", "schlüssel"])
@@ -109,9 +109,9 @@ def test_postgres_and_memory_return_the_same_broker_state(
 async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> None:
     for table in ("exchange", "queue", "binding", "message", "body", "handed_out"):
         run(url, f"DELETE FROM broker_{table}")
-    async with living(url) as life:
+    async with open_notified_store(url) as notified:
         run(url, "UPDATE semq_meta SET next_queue_id = 1")
-        postgres, memory = PostgresMessageStore(life.store), MemoryBrokerStore(lambda callback: callback())
+        postgres, memory = PostgresMessageStore(notified.store), MemoryBrokerStore(lambda callback: callback())
         declared: set[int] = set()
         deleted: Counter[int] = Counter()
         saving = []
@@ -127,7 +127,7 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
                 assert await saving.pop() is None
         assert await asyncio.gather(*saving) == [None] * len(saving)
         assert comparable(await postgres.load()) == comparable(await memory.load())
-        assert await PostgresMessageStore(life.store).load() == await postgres.load()  # a load changes no state
+        assert await PostgresMessageStore(notified.store).load() == await postgres.load()  # a load changes no state
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +139,8 @@ def database_for_all(postgres: Any) -> str:
 
 
 async def test_large_bodies_are_read_in_parts(database: str) -> None:
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         assert await save(store, [AddBodyChunk(7, 0, b"x" * 100_000), AddBodyChunk(7, 1, b"y")]) is None
         outcome: asyncio.Future[tuple[bytes | None, BaseException | None]] = asyncio.get_running_loop().create_future()
         store.read_body(7, 1, lambda data, error: outcome.set_result((data, error)))
@@ -152,16 +152,16 @@ async def test_large_bodies_are_read_in_parts(database: str) -> None:
 
 
 async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         assert (await store.load()).next_queue_id == 1
         assert await save(store, [DeclareQueue(5, "v", "q", False, b""), DeleteQueue(5)]) is None
         assert (await store.load()).next_queue_id == 6
 
 
 async def test_a_delivery_count_does_not_apply_to_a_later_message_at_the_same_position(database: str) -> None:
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         message = AddMessage(1, 1, "", "q", 0, None, 3, b"h", b"")
         again = AddMessage(1, 1, "", "q", 0, None, 4, b"h", b"")
         assert await save(store, [DeclareQueue(1, "v", "q", False, b""), SetDeliveryCount(1, 1, 9), message]) is None
@@ -174,11 +174,11 @@ async def test_a_delivery_count_does_not_apply_to_a_later_message_at_the_same_po
 
 
 async def test_many_messages_are_written_by_copy(database: str) -> None:
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         messages: list[StoreOp] = [AddMessage(1, n, "", "q", 0, None, 0, b"h", b"b" * n) for n in range(200)]
         assert await save(store, [DeclareQueue(1, "v", "q", False, b""), *messages]) is None
-        assert life.store.counters.copied == 200
+        assert notified.store.counters.copied == 200
         assert (await store.load()).messages == messages
 
 
@@ -187,8 +187,8 @@ async def test_a_long_queue_is_loaded_as_its_first_messages_and_a_backlog_of_num
 ) -> None:
     monkeypatch.setattr("semq.store.broker.store.EAGER_MAX", 3)
     header = ContentHeader.build(7, Properties(app_id="a")).raw
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         rows = [AddMessage(1, n, "", "q", n % 3, None, 0, header, b"seven..") for n in range(1, 9)]
         large = AddMessage(1, 9, "", "q", 0, None, 0, header, b"", 4)
         chunk = AddBodyChunk(4, 0, b"large")
@@ -205,8 +205,8 @@ async def test_a_long_queue_is_loaded_as_its_first_messages_and_a_backlog_of_num
 
 
 async def test_messages_of_deleted_queues_are_removed_at_the_load(database: str) -> None:
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         message = AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")
         assert await save(store, [DeclareQueue(1, "v", "q", False, b""), message, MarkHandedOut(1, 1)]) is None
         assert await save(store, [DeleteQueue(1)]) is None
@@ -216,16 +216,16 @@ async def test_messages_of_deleted_queues_are_removed_at_the_load(database: str)
 
 
 async def test_an_orderly_end_is_reported_to_the_next_start_only(database: str) -> None:
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         assert not (await store.load()).ended
         assert await save(store, [OrderlyEnd()]) is None
         assert [(await store.load()).ended for _ in range(2)] == [True, False]
 
 
 async def test_a_list_of_operations_is_written_as_a_whole_or_not_at_all(database: str) -> None:
-    async with living(database) as life:
-        store = PostgresMessageStore(life.store)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
         good = save(store, [AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")])
         bad = save(
             store,

@@ -29,7 +29,7 @@ def line(name: str, at: datetime = NOON) -> LedgerLine:
 
 
 async def write(store: PostgresStore, *units: Sequence[LedgerLine]) -> None:
-    """Write the lines, one commit for each."""
+    """Write each group of lines in a commit of its own."""
     for lines in units:
 
         def decide(unit: Unit, lines: Sequence[LedgerLine] = lines) -> None:
@@ -48,8 +48,9 @@ def check(database: str, head: ChainLink | None = None, first: date = FIRST, las
 
 
 async def filled(database: str) -> ChainLink:
-    """Make some commits, over midnight and back, by two processes; return the end of the chain as the second
-    process knows it.
+    """Write lines of two days, not in order of time, in several commits of two processes.
+
+    Return the end of the chain as the second process knows it.
     """
     async with opened(database) as store:
         await write(store, [line("a"), line("b")], [line("c", NOON - timedelta(1)), line("d"), line("e")])
@@ -128,7 +129,7 @@ TAMPERING = {
     f" DELETE FROM semq_chain WHERE day < '{TODAY}'",
     "deletes a link": "DELETE FROM semq_chain WHERE place = 1",
     "changes a link": "UPDATE semq_chain SET count = count + 1",
-    "changes where a link starts": "UPDATE semq_chain SET before = hash",
+    "changes the hash of the link before": "UPDATE semq_chain SET before = hash",
     "cuts off the end": f"DELETE FROM semq_ledger WHERE number >= (SELECT max(first) FROM semq_chain);"
     f" DELETE FROM semq_chain WHERE first = (SELECT max(first) FROM semq_chain WHERE day = '{TODAY}')",
 }
@@ -155,7 +156,7 @@ async def test_a_writer_notices_that_its_link_was_replaced(database: str) -> Non
         assert job.results[0] is not None
 
 
-async def test_a_ledger_that_is_older_than_the_chain_is_adopted(database: str) -> None:
+async def test_a_start_makes_the_chain_for_a_ledger_without_links(database: str) -> None:
     await filled(database)
     with psycopg.connect(database) as connection:
         connection.execute("DELETE FROM semq_chain")

@@ -1,4 +1,4 @@
-"""The decision whether a unit is written: each field with changes counts, so that no change is lost."""
+"""A unit is written if any of its fields has a change, so that no change is lost."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_unit_is_written_when_anything_is_staged(name: str) -> None:
     assert is_read_only(unit_with(name)) == (name in LOADED)
 
 
-def test_the_end_of_the_last_wait_is_written() -> None:
+def test_a_unit_that_empties_the_table_of_waits_is_written() -> None:
     unit = Unit()
     unit.submissions_wait = {}
     assert not is_read_only(unit)

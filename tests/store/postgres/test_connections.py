@@ -1,4 +1,4 @@
-"""The connections that stores share: which store gets one, and which store closes one."""
+"""Connections that stores share: when a store gets a connection, and which store rests for it."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from semq.store.postgres.connections import SharedConnections
 
 
 class RestableStore:
-    """A store that rests when it is asked to, unless it is busy."""
+    """A store that always rests when asked. If ``idle_since`` is None, it is busy and must not be asked."""
 
     def __init__(self, connections: SharedConnections, idle_since: float | None = None) -> None:
         self.connections = connections
@@ -55,7 +55,7 @@ async def test_a_store_that_becomes_idle_gives_its_connection_to_a_waiting_store
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_store_enters_only_once(times: int) -> None:
+async def test_a_store_that_enters_again_keeps_its_connection(times: int) -> None:
     connections = SharedConnections(1, 1.0, 60.0)
     store = RestableStore(connections)
     for _ in range(times):

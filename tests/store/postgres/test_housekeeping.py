@@ -8,7 +8,7 @@ import pytest
 from semq.store.postgres import housekeeping
 from semq.store.postgres.housekeeping import Keep, tidy
 from semq.store.postgres.ledger_partitions import partition_of
-from tests.store.postgres.living import accepting, column, living
+from tests.store.postgres.notified_store import accepting, column, open_notified_store
 
 TODAY = date(2026, 11, 21)
 
@@ -58,7 +58,7 @@ async def test_idents_stay_for_some_days_and_the_newest_of_each_store_always(
     monkeypatch.setattr(housekeeping, "SEEN_KEPT", 5)
     fill(
         database,
-        # The busy source has more than five within the kept days, the quiet one has few and old ones.
+        # The busy source has six idents of the last seven days; the quiet source has only seven old idents.
         "INSERT INTO tb_0030_seen SELECT 'busy' || n, 'busy', now() - n * interval '1 day'"
         " FROM generate_series(1, 20) n",
         "INSERT INTO tb_0030_seen SELECT 'quiet' || n, 'quiet', now() - (n + 50) * interval '1 day'"
@@ -113,8 +113,8 @@ async def test_order_keys_of_settled_messages_are_deleted(database: str) -> None
     assert column(database, "SELECT order_key FROM tb_0031_order") == ["open"]
 
 
-async def test_an_order_key_that_moves_meanwhile_stays(database: str) -> None:
-    """The writer accepts the next message with the key between the two steps."""
+async def test_an_order_key_whose_position_moves_between_the_two_steps_stays(database: str) -> None:
+    """Between the two steps, the writer accepts another message with the key."""
     fill(database, "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'k', 1, 4)")
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"batch": 9})).fetchall()
@@ -127,10 +127,10 @@ async def test_an_order_key_that_moves_meanwhile_stays(database: str) -> None:
 
 
 async def test_old_partitions_of_the_ledger_are_dropped_and_new_ones_made(database: str) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         await tidy(database, TODAY - timedelta(400))
         await tidy(database, TODAY - timedelta(3), Keep(ledger_days=None))
-        assert await life.do(accepting(1)) == [None]  # a store in use is not affected
+        assert await notified.do(accepting(1)) == [None]  # a store in use is not affected
         assert (await tidy(database, TODAY, Keep(ledger_days=30)))["ledger_days"] == 5
     names = column(
         database, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'semq_ledger'::regclass"

@@ -6,24 +6,32 @@ from semq.store.postgres import writer
 from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.owner import NOWHERE
-from tests.store.postgres.living import NotifiedStore, accepting, column, living, run, stored, until_true
+from tests.store.postgres.notified_store import (
+    NotifiedStore,
+    accepting,
+    column,
+    open_notified_store,
+    run,
+    stored,
+    until_true,
+)
 
 
 async def test_another_process_waits_for_the_lease(database: str) -> None:
-    async with living(database):
+    async with open_notified_store(database):
         with pytest.raises(LeaseHeld) as caught:
             await NotifiedStore(database, "two").store.start()
         assert caught.value.facts["owner"] == "1.10008 host one -"
         assert 0 < caught.value.facts["until_s"] <= VALID_S
-    async with living(database, "two"):  # the first one stopped in an orderly way: no waiting
+    async with open_notified_store(database, "two"):  # the first one stopped in an orderly way: no waiting
         assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host two -"]
 
 
 async def test_a_store_that_was_taken_over_writes_nothing(database: str) -> None:
-    async with living(database) as first:
+    async with open_notified_store(database) as first:
         await first.do(accepting(1))
         run(database, "UPDATE store_lease SET until = clock_timestamp()")
-        async with living(database, "two") as second:
+        async with open_notified_store(database, "two") as second:
             result = await first.do(accepting(2), accepting(3))
             assert [type(error) for error in result] == [StoreFenced] * 2
             await first.lost.wait()
@@ -36,7 +44,7 @@ async def test_an_idle_store_notices_the_loss_of_its_lease_at_the_next_renewal(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "RENEW_S", 0.05)
-    async with living(database) as first:
+    async with open_notified_store(database) as first:
         run(database, "UPDATE store_lease SET epoch = epoch + 1, owner = 'two'")
         await first.lost.wait()
         assert [type(fault) for fault in first.faults] == [StoreFenced]
@@ -44,39 +52,39 @@ async def test_an_idle_store_notices_the_loss_of_its_lease_at_the_next_renewal(
 
 async def test_the_lease_is_renewed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "RENEW_S", 0.05)
-    async with living(database):
+    async with open_notified_store(database):
         (before,) = column(database, "SELECT until FROM store_lease")
         await until_true(database, f"SELECT until > '{before}' FROM store_lease")
 
 
 async def test_the_lease_is_renewed_under_load_too(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         (before,) = column(database, "SELECT until FROM store_lease")
-        monkeypatch.setattr(life.store._writer, "_renew_at", 0.0)
-        assert await life.do(accepting(1)) == [None]
+        monkeypatch.setattr(notified.store._writer, "_renew_at", 0.0)
+        assert await notified.do(accepting(1)) == [None]
         assert column(database, f"SELECT until > '{before}' FROM store_lease") == [True]
 
 
 @pytest.mark.parametrize("second", [("one", NOWHERE), ("one", "here"), ("two", "here")])
 async def test_the_same_process_or_place_takes_over_immediately(database: str, second: tuple[str, str]) -> None:
-    async with living(database, "one", "here") as before, living(database, *second) as after:
+    async with open_notified_store(database, "one", "here") as before, open_notified_store(database, *second) as after:
         result = await before.do(accepting(1))
         assert [type(error) for error in result] == [StoreFenced]
         assert await after.do(accepting(2)) == [None]
 
 
 @pytest.mark.parametrize("places", [(NOWHERE, NOWHERE), ("here", NOWHERE), (NOWHERE, "here"), ("here", "there")])
-async def test_a_place_of_another_kind_is_no_proof_that_the_owner_has_ended(
+async def test_a_process_without_the_place_of_the_owner_does_not_take_over(
     database: str, places: tuple[str, str]
 ) -> None:
-    async with living(database, "one", places[0]) as first:
+    async with open_notified_store(database, "one", places[0]) as first:
         with pytest.raises(LeaseHeld):
             await NotifiedStore(database, "two", places[1]).store.start()
         assert await first.do(accepting(1)) == [None]
 
 
-async def test_an_owner_as_older_versions_wrote_it_has_no_place(database: str) -> None:
-    async with living(database, "one", "here"):
+async def test_an_owner_in_the_form_of_older_versions_has_no_place(database: str) -> None:
+    async with open_notified_store(database, "one", "here"):
         run(database, "UPDATE store_lease SET owner = '1.10008.1.1'")
         with pytest.raises(LeaseHeld):
             await NotifiedStore(database, "two", "here").store.start()

@@ -10,7 +10,7 @@ from semq.store.postgres import ledger_partitions
 from semq.store.postgres.ledger_partitions import OTHER, day_of, drop_before, make_ahead, partition_of, partitions
 from semq.store.rows import Event, LedgerLine, Side
 from tests.store.jobs import Job
-from tests.store.postgres.living import NotifiedStore, column, living
+from tests.store.postgres.notified_store import NotifiedStore, column, open_notified_store
 
 DAY = date(2031, 3, 1)
 
@@ -20,13 +20,17 @@ def test_a_partition_is_named_by_its_day() -> None:
     assert day_of(partition_of(DAY)) == DAY
 
 
+async def connect(url: str) -> psycopg.AsyncConnection[Any]:
+    return await psycopg.AsyncConnection.connect(url, autocommit=True)
+
+
 def ms(day: date, *, plus: int = 0) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000) + plus
 
 
-async def write(life: NotifiedStore, *at: int) -> None:
+async def write(notified: NotifiedStore, *at: int) -> None:
     lines = [LedgerLine(when, Side.HUB, Event.STORED, f"at {when}") for when in at]
-    assert await life.do(Job(lambda unit: unit.ledger.extend(lines))) == [None]
+    assert await notified.do(Job(lambda unit: unit.ledger.extend(lines))) == [None]
 
 
 def partitions_of_lines(url: str) -> dict[str, str]:
@@ -35,11 +39,14 @@ def partitions_of_lines(url: str) -> dict[str, str]:
 
 
 async def test_a_line_is_in_the_partition_of_its_day_to_the_millisecond(database: str) -> None:
-    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+    async with (
+        open_notified_store(database) as notified,
+        await connect(database) as connection,
+    ):
         made = await make_ahead(connection, DAY, days=2)
         assert made == [partition_of(DAY + timedelta(n)) for n in (-1, 0, 1, 2)]
         edges = (ms(DAY, plus=-1), ms(DAY), ms(DAY + timedelta(1), plus=-1), ms(DAY + timedelta(1)))
-        await write(life, *edges)
+        await write(notified, *edges)
         days = (DAY - timedelta(1), DAY, DAY, DAY + timedelta(1))
         assert partitions_of_lines(database) == {
             f"at {at}": partition_of(day) for at, day in zip(edges, days, strict=True)
@@ -48,20 +55,26 @@ async def test_a_line_is_in_the_partition_of_its_day_to_the_millisecond(database
 
 
 async def test_a_line_without_a_partition_is_moved_when_its_partition_is_made(database: str) -> None:
-    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
-        await write(life, ms(DAY), ms(DAY + timedelta(5)))
+    async with (
+        open_notified_store(database) as notified,
+        await connect(database) as connection,
+    ):
+        await write(notified, ms(DAY), ms(DAY + timedelta(5)))
         assert set(partitions_of_lines(database).values()) == {OTHER}
         await make_ahead(connection, DAY, days=0)
         assert partitions_of_lines(database) == {
             f"at {ms(DAY)}": partition_of(DAY),
             f"at {ms(DAY + timedelta(5))}": OTHER,
         }
-        await write(life, ms(DAY, plus=1))
+        await write(notified, ms(DAY, plus=1))
         assert partitions_of_lines(database)[f"at {ms(DAY, plus=1)}"] == partition_of(DAY)
 
 
 async def test_partitions_of_old_days_are_dropped(database: str) -> None:
-    async with living(database), await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+    async with (
+        open_notified_store(database),
+        await connect(database) as connection,
+    ):
         await make_ahead(connection, DAY, days=0)
         kept = await partitions(connection)
         await make_ahead(connection, date(2001, 1, 1), days=1)
@@ -70,8 +83,11 @@ async def test_partitions_of_old_days_are_dropped(database: str) -> None:
 
 
 async def test_old_lines_that_never_had_a_partition_are_deleted_too(database: str) -> None:
-    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
-        await write(life, ms(DAY), ms(DAY + timedelta(5)))
+    async with (
+        open_notified_store(database) as notified,
+        await connect(database) as connection,
+    ):
+        await write(notified, ms(DAY), ms(DAY + timedelta(5)))
         await drop_before(connection, DAY + timedelta(1))
         assert list(partitions_of_lines(database)) == [f"at {ms(DAY + timedelta(5))}"]
 
@@ -79,22 +95,25 @@ async def test_old_lines_that_never_had_a_partition_are_deleted_too(database: st
 async def test_the_creation_of_a_partition_never_delays_the_writer(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a long report reads the whole ledger, the creation of a partition gives up and the writer continues."""
+    """While a long query reads the whole ledger, the creation of a partition fails and the writer continues."""
     monkeypatch.setattr(ledger_partitions, "LOCK_WAIT_MS", 50)
-    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+    async with (
+        open_notified_store(database) as notified,
+        await connect(database) as connection,
+    ):
         with psycopg.connect(database) as report:
             report.execute("SELECT count(*) FROM semq_ledger")
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 await make_ahead(connection, DAY, days=0)
-            await write(life, ms(DAY))
+            await write(notified, ms(DAY))
         assert await make_ahead(connection, DAY, days=0) != []
         assert column(database, f"SELECT count(*) FROM {partition_of(DAY)}") == [1]
 
 
 async def test_lines_are_numbered_in_the_order_of_commits(database: str) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         for at in range(5):
-            await write(life, ms(DAY, plus=9 - at), ms(DAY, plus=100))
+            await write(notified, ms(DAY, plus=9 - at), ms(DAY, plus=100))
         numbers: list[Any] = column(database, "SELECT number FROM semq_ledger ORDER BY number")
         assert numbers == list(range(numbers[0], numbers[0] + 10))
         assert column(database, "SELECT lk0 FROM semq_ledger ORDER BY number")[::2] == [

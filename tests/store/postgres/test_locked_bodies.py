@@ -1,4 +1,4 @@
-"""Bodies at rest: unreadable in the database, readable for the node, also after a restart."""
+"""Encrypted bodies: unreadable in the database, readable for the node, also after a restart."""
 
 import asyncio
 from typing import Any
@@ -19,8 +19,8 @@ from tests.store.jobs import Job
 from tests.store.postgres.test_store import opened
 
 MASTER, SECRET = b"a master key of some length", b"PLANTED quince brandy"
-LK, B = LK0(1, "10008", 1, 1, 7, 1), Address(1, "56001")
-NEEDS = Needs(bodies={1, 2}, queries={Unsent(str(B), 0, 10), Waiting("", str(LK.node), 0, 0, 10)})
+FIRST, TARGET = LK0(1, "10008", 1, 1, 7, 1), Address(1, "56001")
+NEEDS = Needs(bodies={1, 2}, queries={Unsent(str(TARGET), 0, 10), Waiting("", str(FIRST.node), 0, 0, 10)})
 
 
 def vault(salt: int = 0, master: bytes = MASTER) -> Vault:
@@ -37,11 +37,12 @@ async def do(store: PostgresStore, job: Job) -> None:
 def stage(unit: Unit) -> None:
     """Store two documents to be sent, a received document and a refused one."""
     for number in (1, 2):
-        row = Outbound(number, Direction.OWN, LK._replace(object_id=number), B, SaveFwd.MUST, True, sid=number)
+        row = Outbound(number, Direction.OWN, FIRST._replace(object_id=number), TARGET, SaveFwd.MUST, True, sid=number)
         unit.insert_outbound(row, Stored(b"envelope", SECRET))
     for number, status in ((3, Arrival.RECV), (4, Arrival.REJ)):
-        lk0 = LK._replace(object_id=number)
-        unit.insert_pending(Pending(number, lk0, number, B, SaveFwd.MUST, True, status), Stored(b"envelope", SECRET))
+        lk0 = FIRST._replace(object_id=number)
+        row_ = Pending(number, lk0, number, TARGET, SaveFwd.MUST, True, status)
+        unit.insert_pending(row_, Stored(b"envelope", SECRET))
 
 
 def replace(unit: Unit) -> None:
@@ -51,10 +52,10 @@ def replace(unit: Unit) -> None:
 async def bodies(store: PostgresStore) -> dict[int, bytes]:
     seen: dict[int, bytes] = {}
 
-    def look(unit: Unit) -> None:
+    def note_bodies(unit: Unit) -> None:
         seen.update({key: body.payload for key, body in (unit.bodies | unit.pending_bodies).items()})
 
-    await do(store, Job(look, NEEDS))
+    await do(store, Job(note_bodies, NEEDS))
     return seen
 
 
@@ -84,12 +85,12 @@ async def test_bodies_written_before_the_encryption_are_read(database: str) -> N
         assert set((await bodies(store)).values()) == {SECRET}
 
 
-@pytest.mark.parametrize("now", [None, vault(0, b"another master key of it")])
-async def test_a_node_without_the_master_key_does_not_start(database: str, now: Vault | None) -> None:
+@pytest.mark.parametrize("other_vault", [None, vault(0, b"another master key of it")])
+async def test_a_node_without_the_master_key_does_not_start(database: str, other_vault: Vault | None) -> None:
     async with opened(database, vault=vault()):
         pass
     with pytest.raises(VaultLocked):
-        async with opened(database, vault=now):
+        async with opened(database, vault=other_vault):
             pass
     async with opened(database, vault=vault(3)):
         pass
@@ -109,7 +110,9 @@ def test_a_body_that_was_moved_to_another_row_cannot_be_decrypted() -> None:
     assert Locking(None).unlock("tb_0031_body", 1, SECRET) == SECRET
 
 
-async def test_a_damaged_body_fails_only_its_readers(database: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_body_is_marked_and_logged_and_does_not_end_the_store(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
     faults: list[Exception] = []
     async with opened(database, vault=vault(), lost=faults.append) as store:
         await do(store, Job(stage))

@@ -1,4 +1,4 @@
-"""The migrations create exactly the tables that the program uses, once, and other versions are refused."""
+"""The migrations create exactly the tables that the program uses; tables of a newer version are refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -22,7 +22,7 @@ from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
 from semq.store.tables import EXTERNAL, STORAGE, metadata
 
 
-def test_upgrading_an_empty_database(empty_database: str) -> None:
+def test_an_empty_database_is_upgraded_and_a_repetition_changes_nothing(empty_database: str) -> None:
     assert migration.upgrade(empty_database) == head()
     assert schema_version.current(empty_database) == head()
     assert migration.upgrade(empty_database) == head()
@@ -35,7 +35,7 @@ def test_a_newer_schema_is_refused(database: str) -> None:
         migration.upgrade(database)
 
 
-def test_upgrades_wait_for_one_another(empty_database: str) -> None:
+def test_simultaneous_upgrades_wait_for_one_another(empty_database: str) -> None:
     with ThreadPoolExecutor() as pool:
         assert list(pool.map(migration.upgrade, [empty_database] * 3)) == [head()] * 3
     schema_version.check(empty_database)
@@ -53,8 +53,8 @@ def test_an_upgrade_names_a_session_that_locks_a_table_and_continues_later(
     older_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migration, "TRIES", 2)
-    of_node = conninfo.make_conninfo(older_database, application_name="semq 1.10008")
-    with psycopg.connect(of_node) as node, psycopg.connect(older_database, autocommit=True) as other:
+    node_url = conninfo.make_conninfo(older_database, application_name="semq 1.10008")
+    with psycopg.connect(node_url) as node, psycopg.connect(older_database, autocommit=True) as other:
         node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # its lock stays until the transaction ends
         with pytest.raises(SchemaBusy) as refused:
             migration.upgrade(older_database)
@@ -124,18 +124,20 @@ def test_roles_that_received_before_may_read_pieces_and_no_others(empty_database
 
 @pytest.fixture
 def both_schemas(database: str, empty_database: str) -> Any:
-    """Return connections to a database made by the migrations and to one made from the models."""
+    """Yield connections to a database made by the migrations, and to a database made from ``semq.store.tables``."""
     with migration.engine_of(database).connect() as migrated, migration.engine_of(empty_database).connect() as modelled:
         metadata.create_all(modelled)
         yield migrated, modelled
 
 
 def _is_model(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
-    # The days of the ledger are not in the models.
+    # The partitions of the ledger are not in ``semq.store.tables``.
     return not (type_ == "table" and (name or "").startswith("semq_ledger_"))
 
 
-def test_alembic_finds_no_difference(both_schemas: tuple[Connection, Connection]) -> None:
+def test_alembic_finds_no_difference_between_the_migrated_tables_and_the_schema(
+    both_schemas: tuple[Connection, Connection],
+) -> None:
     options = {
         "version_table": VERSION_TABLE,
         "compare_type": True,
@@ -168,7 +170,7 @@ def test_a_migrated_schema_has_the_catalog_of_the_tables(
     assert rows(both_schemas[0]) == rows(both_schemas[1]) != []
 
 
-def test_tables_are_stored_like_their_models(database: str) -> None:
+def test_migrated_tables_have_the_storage_settings_of_the_schema(database: str) -> None:
     with psycopg.connect(database) as connection:
         stored = connection.execute(
             "SELECT relname, reloptions FROM pg_class WHERE relkind = 'r' AND reloptions IS NOT NULL"
@@ -183,7 +185,7 @@ def test_tables_are_stored_like_their_models(database: str) -> None:
 
 
 def test_no_index_has_a_column_that_changes(database: str) -> None:
-    """Otherwise changes of status would not be heap-only updates."""
+    """With such an index, changes of status would not be heap-only updates."""
     changing = {"ss_status", "att", "outcome", "held", "parked", "custodian", "p_ack_status", "s_ack_status"}
     changing |= {"app_status", "deliveries", "next_sid", "floor", "until", "delivery_count"}
     with psycopg.connect(database) as connection:
@@ -196,8 +198,9 @@ def test_every_statement_has_a_name_of_its_own() -> None:
 
 
 def test_no_plan_reads_a_whole_table(database: str) -> None:
-    """Even if Postgres assumes that the tables are empty, for instance after a night without documents. One-row tables
-    are allowed.
+    """This holds even if Postgres assumes that the tables are empty, for instance after a night without documents.
+
+    Tables with one row are excepted.
     """
     with psycopg.connect(database, options=OPTIONS, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")

@@ -1,4 +1,4 @@
-"""The place of an owner: the cases in which the kernel proves that a process has ended."""
+"""The place of an owner: when its lock proves that the process has ended, and when nothing proves it."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def test_an_owner_as_text_is_four_words() -> None:
     assert str(Owner("1.10008", "host", "f00")) == "1.10008 host f00 -"
 
 
-def test_one_process_after_the_other_has_the_same_place(tmp_path: Path) -> None:
+def test_a_process_gets_the_place_of_a_killed_process_but_not_of_a_running_one(tmp_path: Path) -> None:
     """A killed process releases its lock immediately, and its process number is irrelevant."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -42,7 +42,7 @@ def test_one_process_after_the_other_has_the_same_place(tmp_path: Path) -> None:
     copy.release()
 
 
-def test_the_end_of_the_owner_is_not_proved_without_its_lock_or_the_boot_id_of_the_machine(
+def test_there_is_no_place_without_a_lock_or_without_the_boot_id_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

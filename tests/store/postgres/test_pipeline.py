@@ -1,4 +1,4 @@
-"""The connection itself: order of results, errors in the middle of a batch, COPY, large data, and the end."""
+"""A connection in pipeline mode: order of results, errors in a batch, COPY, large data, lost connections."""
 
 import asyncio
 import os
@@ -142,7 +142,7 @@ async def test_a_lost_connection_is_reported_once(empty_database: str) -> None:
 
 @pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
 async def test_a_connection_that_breaks_while_it_sends_is_reported_once(empty_database: str, how: str) -> None:
-    """The server has ended, and the wire writes before it has read that."""
+    """The server has ended, and the wire sends a batch before it has noticed this."""
     async with open_wire(empty_database) as (wire, lost, _):
         with socket.socket(fileno=os.dup(wire._fd)) as own_end:
             own_end.shutdown(socket.SHUT_RDWR)
@@ -167,7 +167,7 @@ async def test_dropping_the_connection_fails_the_batches_in_progress(empty_datab
         assert lost == []  # the connection was closed by the test itself
 
 
-async def test_a_cancelled_caller_does_not_disturb_others(empty_database: str) -> None:
+async def test_later_batches_get_their_results_although_an_earlier_caller_was_cancelled(empty_database: str) -> None:
     async with open_wire(empty_database) as (wire, _, _):
         wire.send([("sum", ())]).cancel()
         bad = wire.send([("divide", [int8(0)])])
@@ -190,6 +190,6 @@ async def test_an_unexpected_answer_ends_the_connection(empty_database: str) -> 
         received: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(context["exception"]))
         with pytest.raises(StoreUnavailable):
-            await wire.copy("COPY t FROM STDIN", [])  # a COPY without data for it
+            await wire.copy("COPY t FROM STDIN", [])  # Postgres asks for the data of a COPY, and there are none
         assert len(lost) == len(received) == 1
         assert wire.closed

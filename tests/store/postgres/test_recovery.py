@@ -14,7 +14,7 @@ from semq.store.postgres.owner import Owner
 from semq.store.postgres.recovery import recover
 from semq.store.rows import OutStreamKey
 from semq.store.unit import Recovered, StreamState, first_id
-from tests.store.postgres.living import column
+from tests.store.postgres.notified_store import column
 
 FRESH = UUID(int=7)
 OWNER = Owner("1.10008", "host", "one")
@@ -40,7 +40,7 @@ async def test_an_incarnation_is_never_used_twice(database: str) -> None:
     await opened(database, 11)
     with pytest.raises(psycopg.errors.UniqueViolation):
         await opened(database, 11)
-    assert column(database, "SELECT boot FROM semq_meta") == [1]  # one transaction: no change of it remains
+    assert column(database, "SELECT boot FROM semq_meta") == [1]  # the failed opening was rolled back
 
 
 async def test_an_empty_store_recovers_with_its_first_numbers(database: str) -> None:
@@ -60,7 +60,7 @@ streams = st.dictionaries(
 def test_streams_recover_their_floors_and_gaps(
     database_for_all: str, streams: dict[tuple[str, int], tuple[set[int], set[int], int]]
 ) -> None:
-    """Any pattern of unsettled rows, rows with an outcome, and deleted rows."""
+    """The streams have any pattern of unsettled rows, rows with an outcome, and deleted rows."""
     rows, expected, settled = [], [], 0
     with psycopg.connect(database_for_all) as connection:
         connection.execute("DELETE FROM tb_0031")
@@ -80,7 +80,7 @@ def test_streams_recover_their_floors_and_gaps(
                 " VALUES (%s, 510, 'x', %s, %s, %s, 3, true, %s, now())",
                 (number, inc, sid, dest, outcome),
             )
-        # Rows that are held for other nodes, and rows of class 1 and 2, have no floor here.
+        # A relayed row, and a row of class 1: they count as unsettled, but belong to no stream of this node.
         connection.execute(
             "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at)"
             " VALUES (900, 520, 'y', 1, 5, '1.a', 3, true, now()), (901, 510, 'z', 1, -1, '1.a', 1, true, now())"
@@ -100,16 +100,16 @@ def database_for_all(postgres: Any) -> str:
     return str(postgres.url_of("recovering"))
 
 
-async def test_received_rows_are_sorted_by_owed_acknowledgements(database: str) -> None:
+async def test_received_rows_are_either_finished_or_pending(database: str) -> None:
     rows = [
-        # bref, lk1, p_ack, s_ack, app, class, whether it is done
-        (1, "'1.1.1'", 220, 220, 320, 3),  # done
-        (2, "NULL", 210, 220, 320, 3),  # done: no acknowledgement for a hub
-        (3, "'1.1.1'", 220, 210, 320, 2),  # done: no acknowledgement for the sender of class 2
-        (4, "NULL", 210, 220, 330, 3),  # done: parked
-        (5, "'1.1.1'", 210, 220, 320, 3),  # the hub has not noted it
-        (6, "NULL", 210, 210, 320, 3),  # the sender has not noted it
-        (7, "NULL", 210, 220, 310, 3),  # the application has not acknowledged it
+        # bref, lk1, p_ack_status, s_ack_status, app_status, class
+        (1, "'1.1.1'", 220, 220, 320, 3),  # finished
+        (2, "NULL", 210, 220, 320, 3),  # finished: the hub has no copy, and gets no acknowledgement
+        (3, "'1.1.1'", 220, 210, 320, 2),  # finished: the sender of class 2 gets no acknowledgement
+        (4, "NULL", 210, 220, 330, 3),  # finished: parked
+        (5, "'1.1.1'", 210, 220, 320, 3),  # the hub has not noted the acknowledgement
+        (6, "NULL", 210, 210, 320, 3),  # the sender has not noted the acknowledgement
+        (7, "NULL", 210, 220, 310, 3),  # the application has not acknowledged the document
     ]
     with psycopg.connect(database, autocommit=True) as connection:
         for bref, lk1, p_ack, s_ack, app, save_fwd in rows:

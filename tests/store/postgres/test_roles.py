@@ -1,4 +1,4 @@
-"""The role of an application: its granted rights and no others, tested with that role."""
+"""Roles of applications have exactly the rights that were granted; tested by logging in with the role."""
 
 import os
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ def test_rights_are_granted_and_revoked_one_by_one(database: str, role: str) -> 
                 connection.execute(statement.encode())
 
 
-def test_names_that_are_refused(database: str, role: str) -> None:
+def test_the_owner_a_bad_name_and_a_missing_role_are_refused(database: str, role: str) -> None:
     owner = conninfo.conninfo_to_dict(database)["user"]
     for name in (str(owner), "pg_monitor", "Erp", "a b", 'x"; DROP', "", "x" * 64):
         with pytest.raises(RoleRefused):
@@ -139,7 +139,7 @@ def test_rights_granted_before_a_function_changed_are_kept(empty_database: str, 
         owner.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
 
 
-def test_the_url_of_a_role(tmp_path: Path) -> None:
+def test_the_url_of_a_role_has_its_password_if_known_and_the_address_of_the_database(tmp_path: Path) -> None:
     roles.keep_password(tmp_path, "erp", "s/e@c")
     assert (tmp_path / "roles" / "erp").stat().st_mode & 0o777 == 0o600
     own = "postgresql://semq:p@/semq?host=%2Frun%2Fsemq&port=5999"

@@ -66,7 +66,7 @@ def test_rows_locked_by_another_transaction_are_skipped_and_a_finished_source_yi
 
 
 def test_a_call_reads_the_returned_rows_and_not_all_waiting_ones(database: str) -> None:
-    """Counted by Postgres: rows of tb_0030 that are read for one document, with few and with many waiting."""
+    """Postgres counts the rows of tb_0030 that a call reads, with few and with many waiting documents."""
 
     def rows_read(connection: psycopg.Connection) -> int:
         row = connection.execute(
@@ -94,7 +94,7 @@ def test_a_call_reads_the_returned_rows_and_not_all_waiting_ones(database: str) 
 
 
 def test_documents_that_cannot_be_returned_are_not_locked(database: str) -> None:
-    """A server has few locks, so documents behind one order key, or finished but unprocessed, must not use them."""
+    """A server has few locks. Documents behind another one with their order key, and finished documents, use none."""
     with psycopg.connect(database) as connection:
         insert_waiting(connection, "1.77001", 1, 3000)
         connection.execute("UPDATE tb_0030 SET order_key = 'K'")
@@ -116,5 +116,5 @@ def test_no_temporary_table_replaces_a_table_of_the_node(database: str) -> None:
         assert [name for name, path in paths.items() if not path.endswith(", pg_temp")] == []
 
 
-def test_each_query_and_rare_row_has_the_statement_of_its_name() -> None:
+def test_each_query_and_rare_change_has_the_statement_of_its_name() -> None:
     assert {kind.__name__ for kind in (*_QUERIES, *_RARE)} <= STATEMENTS.keys()

@@ -1,4 +1,4 @@
-"""The store on Postgres fulfils the contract of ``unit``: its rows equal those of the store in memory."""
+"""The store on Postgres returns the same rows as the store in memory; unavailable connections and changed tables."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
-from semq.store.unit import Recovered, Unit
+from semq.store.unit import Recovered, StreamsTo, Unit
 from tests.memory_store.store import MemoryStore
 from tests.store.jobs import ALL_NEEDS, GIVE, IDS, Action, Job, job_of, load_everything
 
@@ -31,9 +31,13 @@ TABLES = (
 
 
 @asynccontextmanager
-async def opened(url: str, **facts: Any) -> AsyncIterator[PostgresStore]:
-    facts = {"owner": Owner("1.10008", "host", "test"), "clock": SystemClock(), "lost": lambda fault: None, **facts}
-    store = PostgresStore(url, **facts)
+async def opened(url: str, **options: Any) -> AsyncIterator[PostgresStore]:
+    defaults: dict[str, Any] = {
+        "owner": Owner("1.10008", "host", "test"),
+        "clock": SystemClock(),
+        "lost": lambda fault: None,
+    }
+    store = PostgresStore(url, **(defaults | options))
     await store.start()
     try:
         yield store
@@ -58,13 +62,11 @@ units_of_actions = st.lists(
 
 
 def comparable(unit: Unit) -> dict[str, Any]:
-    """Return the loaded content of a unit, independent of its order."""
+    """Return the loaded content of a unit; rows whose order is undefined are sorted."""
     names = "outbound relayed tokens out_streams last_pos in_streams recorded seen pending bodies pending_bodies"
     seen = {name: getattr(unit, name) for name in names.split()}
     for query, rows in unit.found.items():
-        by_key = sorted(rows, key=lambda row: str(getattr(row, "object_id", None) or getattr(row, "key", "")))
-        ordered = type(query).__name__ in ("StreamsTo", "Expired")
-        seen[repr(query)] = by_key if ordered else rows
+        seen[repr(query)] = sorted(rows, key=lambda stream: str(stream.key)) if isinstance(query, StreamsTo) else rows
     return seen
 
 
@@ -72,7 +74,7 @@ def results_of(jobs: list[Job]) -> list[list[str]]:
     return [list(map(repr, job.results)) for job in jobs]
 
 
-async def both_stores(postgres: PostgresStore, units: list[list[Action]]) -> None:
+async def compare_both_stores(postgres: PostgresStore, units: list[list[Action]]) -> None:
     memory = MemoryStore()
     for actions in units:
         in_memory, in_postgres = [job_of(action) for action in actions], [job_of(action) for action in actions]
@@ -110,7 +112,7 @@ def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: 
     async def run() -> None:
         clear(database_for_all)
         async with opened(database_for_all) as store:
-            await both_stores(store, units)
+            await compare_both_stores(store, units)
 
     asyncio.run(run())
 
@@ -161,27 +163,27 @@ async def test_an_unavailable_connection_is_reported_as_an_unavailable_store(dat
             await store.execute(query)
 
 
-async def test_the_lines_of_each_commit_are_passed_on_before_its_work_is_notified(database: str) -> None:
+async def test_the_callback_gets_the_lines_of_each_commit_before_the_actions_of_the_work(database: str) -> None:
     seen: list[str] = []
 
-    def noted(lines: Sequence[LedgerLine]) -> None:
+    def note_and_fail(lines: Sequence[LedgerLine]) -> None:
         seen.extend(line.lk0 for line in lines)
         raise ValueError("an error of this callback harms no commit")
 
-    async with opened(database, on_lines=noted) as store:
+    async with opened(database, on_lines=note_and_fail) as store:
         done = asyncio.Event()
 
         def end() -> None:
-            seen.append("notified")
+            seen.append("action")
             done.set()
 
         store.post(note_lines([LedgerLine(1, Side.HUB, Event.STORED, "one")], end))
         await done.wait()
-        assert seen == ["one", "notified"]
+        assert seen == ["one", "action"]
         assert await store.execute(lambda connection: connection.scalar(text("SELECT count(*) FROM semq_ledger"))) == 1
 
 
-async def test_tables_that_changed_while_the_store_rested_end_it_with_an_error(database: str) -> None:
+async def test_a_store_whose_tables_changed_while_it_rested_is_lost(database: str) -> None:
     faults: list[Exception] = []
     async with opened(database, lost=faults.append, rest=SharedConnections(1, 3600.0, 60.0)) as store:
         assert await store.rest()

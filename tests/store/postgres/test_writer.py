@@ -24,11 +24,11 @@ from semq.store.unit import Needs, Unit
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import Outcome, SendStatus
 from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
-from tests.store.postgres.living import (
+from tests.store.postgres.notified_store import (
     NotifiedStore,
     accepting,
     column,
-    living,
+    open_notified_store,
     raising,
     run,
     stored,
@@ -40,9 +40,9 @@ from tests.store.postgres.living import (
 
 
 async def test_work_that_refuses_fails_alone(database: str) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         error = BadInput("no")
-        assert await life.do(accepting(1), raising(error), accepting(2), raising(error), accepting(3)) == [
+        assert await notified.do(accepting(1), raising(error), accepting(2), raising(error), accepting(3)) == [
             None, error, None, error, None,
         ]  # fmt: skip
         assert stored(database) == [1, 2, 3]
@@ -53,28 +53,28 @@ async def test_work_that_refuses_fails_alone(database: str) -> None:
 async def test_a_defect_in_a_decision_fails_alone_and_is_logged(
     database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with living(database) as life:
-        result = await life.do(accepting(1), raising(ZeroDivisionError("oops")), accepting(2))
+    async with open_notified_store(database) as notified:
+        result = await notified.do(accepting(1), raising(ZeroDivisionError("oops")), accepting(2))
         assert result[0] is result[2] is None
         assert isinstance(result[1], DecisionFailed)
         assert "ZeroDivisionError" in caplog.text
         assert stored(database) == [1, 2]
 
 
-async def test_work_is_decided_at_most_twice_for_any_number_of_refusals(database: str) -> None:
-    async with living(database) as life:
+async def test_each_piece_of_work_decides_at_most_twice_for_any_number_of_refusals(database: str) -> None:
+    async with open_notified_store(database) as notified:
         jobs = [raising(BadInput()) if n % 2 else accepting(n) for n in range(60)]
-        await life.do(*jobs)
+        await notified.do(*jobs)
         assert max(job.decided for job in jobs) <= 2
         assert stored(database) == list(range(0, 60, 2))
 
 
-async def test_a_refused_unit_stops_no_other_unit_of_its_commit(database: str) -> None:
-    async with living(database) as life:
+async def test_work_after_a_unit_of_refused_work_is_committed(database: str) -> None:
+    async with open_notified_store(database) as notified:
         error = BadInput()
-        assert await life.do(raising(error), accepting(1)) == [error, None]
-        assert await life.do(raising(error)) == [error]
-        assert await life.do(accepting(2)) == [None]
+        assert await notified.do(raising(error), accepting(1)) == [error, None]
+        assert await notified.do(raising(error)) == [error]
+        assert await notified.do(accepting(2)) == [None]
         assert stored(database) == [1, 2]
 
 
@@ -84,12 +84,12 @@ async def test_a_row_that_postgres_refuses_fails_alone(database: str) -> None:
         row.sid, row.app_key = 99, AppKey("nul\0", "", "", "")
         unit.insert_outbound(row, body_of(7))
 
-    async with living(database) as life:
-        result = await life.do(accepting(1), Job(bad, ALL_NEEDS), accepting(2))
+    async with open_notified_store(database) as notified:
+        result = await notified.do(accepting(1), Job(bad, ALL_NEEDS), accepting(2))
         assert result[0] is result[2] is None
         assert isinstance(result[1], RowRefused)
         assert result[1].facts["sqlstate"].startswith("22")
-        assert life.faults == []
+        assert notified.faults == []
         assert stored(database) == [1, 2]
 
 
@@ -100,11 +100,11 @@ async def test_work_with_an_invalid_value_fails_alone(database: str, key: Any) -
         row.sid, row.app_key = 99, AppKey(key, "", "", "")
         unit.insert_outbound(row, body_of(7))
 
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         invalid_needs = Needs(tokens={"\ud800"})
-        result = await life.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=invalid_needs), accepting(2))
+        result = await notified.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=invalid_needs), accepting(2))
         assert [type(error) for error in result] == [type(None), RowRefused, RowRefused, type(None)]
-        assert life.faults == []
+        assert notified.faults == []
         assert stored(database) == [1, 2]
 
 
@@ -113,21 +113,21 @@ async def test_large_bodies_are_written_in_pieces(database: str) -> None:
         accept(unit, 1, 1)
         unit.new_bodies[1] = Stored(b"e", bytes(5_000_000))
 
-    async with living(database) as life:
-        assert await life.do(Job(large, ALL_NEEDS)) == [None]
-        assert life.store.counters.copied == 3
+    async with open_notified_store(database) as notified:
+        assert await notified.do(Job(large, ALL_NEEDS)) == [None]
+        assert notified.store.counters.copied == 3
         assert column(database, "SELECT octet_length(payload) FROM tb_0031_body") == [5_000_000]
 
 
-async def test_a_constraint_of_the_schema_protects_the_outcome(database: str) -> None:
+async def test_a_constraint_of_the_schema_refuses_an_outcome_without_its_status(database: str) -> None:
     def bad(unit: Unit) -> None:
         row = unit.outbound[1]
         row.outcome = Outcome.DELIVERED  # but ss_status is not SS_ACK2
         unit.change_outbound(row, row.ss_status)
 
-    async with living(database) as life:
-        await life.do(accepting(1))
-        (result,) = await life.do(Job(bad, Needs(outbound={1})))
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1))
+        (result,) = await notified.do(Job(bad, Needs(outbound={1})))
         assert isinstance(result, RowRefused)
         assert result.facts["constraint"] == "delivered_is_ss_ack2"
 
@@ -136,7 +136,7 @@ async def test_a_constraint_of_the_schema_protects_the_outcome(database: str) ->
 
 
 def sending(number: int, interfere: Callable[[int], None]) -> Job:
-    """Mark a row as sent; ``interfere`` is called with the number of earlier decisions."""
+    """Return work that marks a row as sent; ``interfere`` is called with the number of earlier decisions."""
     times = iter(range(10))
 
     def decide(unit: Unit) -> None:
@@ -153,10 +153,10 @@ async def test_a_stale_row_is_read_again(database: str) -> None:
         if times == 0:
             run(database, "UPDATE tb_0031 SET ss_status = 30 WHERE object_id = 1")
 
-    async with living(database) as life:
-        await life.do(accepting(1), accepting(2))
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1), accepting(2))
         job = sending(1, interfere)
-        assert await life.do(job, sending(2, lambda times: None)) == [None, None]
+        assert await notified.do(job, sending(2, lambda times: None)) == [None, None]
         assert job.decided == 2
         assert column(database, "SELECT ss_status FROM tb_0031 ORDER BY 1") == [20, 20]
 
@@ -167,9 +167,9 @@ async def test_a_row_that_is_always_stale_fails_alone(database: str) -> None:
     def interfere(times: int) -> None:
         run(database, f"UPDATE tb_0031 SET ss_status = {next(status)} WHERE object_id = 1")
 
-    async with living(database) as life:
-        await life.do(accepting(1), accepting(2))
-        result = await life.do(sending(1, interfere), sending(2, lambda times: None))
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1), accepting(2))
+        result = await notified.do(sending(1, interfere), sending(2, lambda times: None))
         assert isinstance(result[0], StaleRow)
         assert result[1] is None
 
@@ -183,10 +183,10 @@ async def test_an_outcome_is_final_also_for_postgres(database: str) -> None:
 
         return decide
 
-    async with living(database) as life:
-        await life.do(accepting(1))
-        assert await life.do(Job(change(Outcome.REJECTED), Needs(outbound={1}))) == [None]
-        (result,) = await life.do(Job(change(Outcome.UNKNOWN), Needs(outbound={1})))
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1))
+        assert await notified.do(Job(change(Outcome.REJECTED), Needs(outbound={1}))) == [None]
+        (result,) = await notified.do(Job(change(Outcome.UNKNOWN), Needs(outbound={1})))
         assert isinstance(result, StaleRow)
 
 
@@ -194,8 +194,8 @@ async def test_a_missing_row_cannot_be_deleted(database: str) -> None:
     def decide(unit: Unit) -> None:
         unit.delete_outbound(own(5))
 
-    async with living(database) as life:
-        (result,) = await life.do(Job(decide))
+    async with open_notified_store(database) as notified:
+        (result,) = await notified.do(Job(decide))
         assert isinstance(result, StaleRow)
 
 
@@ -203,12 +203,12 @@ async def test_a_missing_row_cannot_be_deleted(database: str) -> None:
     ("meanwhile", "is_deleted"),
     [
         ("ss_status = ss_status", True),
-        ("ss_status = 40", False),  # another transaction has changed it
-        (f"outcome = {Outcome.CANCELLED:d}", False),  # it has ended in another way, which is final
-        (f"outcome = {Outcome.REJECTED:d}", True),  # reported by the hub, and corrected by the receiver (S5c)
+        ("ss_status = 40", False),  # another transaction has changed the row
+        (f"outcome = {Outcome.CANCELLED:d}", False),  # the row has another outcome, which is final
+        (f"outcome = {Outcome.REJECTED:d}", True),  # an outcome stated by the hub, which the receiver corrects (S5c)
     ],
 )
-async def test_a_row_that_ends_with_its_deletion_has_the_guard_of_a_change(
+async def test_a_row_that_ends_and_is_deleted_in_one_unit_is_compared_like_a_changed_row(
     database: str, meanwhile: str, is_deleted: bool
 ) -> None:
     """Only the DELETE can compare the stored row with the loaded row."""
@@ -220,9 +220,9 @@ async def test_a_row_that_ends_with_its_deletion_has_the_guard_of_a_change(
         unit.delete_outbound(row)
         run(database, f"UPDATE tb_0031 SET {meanwhile} WHERE object_id = 1")
 
-    async with living(database) as life:
-        await life.do(accepting(1), accepting(2))
-        result = await life.do(Job(decide, Needs(outbound={1})))
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1), accepting(2))
+        result = await notified.do(Job(decide, Needs(outbound={1})))
         assert isinstance(result[0], StaleRow) is not is_deleted
         assert column(database, "SELECT object_id FROM tb_0031 ORDER BY 1") == ([2] if is_deleted else [1, 2])
         assert column(database, "SELECT object_id FROM tb_0031_body ORDER BY 1") == ([2] if is_deleted else [1, 2])
@@ -234,9 +234,9 @@ async def test_positions_never_go_back(database: str) -> None:
         stream.next_sid -= 1
         unit.changed_out_streams.add(stream.key)
 
-    async with living(database) as life:
-        await life.do(accepting(1))
-        (result,) = await life.do(Job(decide, Needs(out_streams={OutStreamKey("1.56001", INC)})))
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1))
+        (result,) = await notified.do(Job(decide, Needs(out_streams={OutStreamKey("1.56001", INC)})))
         assert isinstance(result, StaleRow)
 
 
@@ -244,36 +244,36 @@ async def test_positions_never_go_back(database: str) -> None:
 
 
 async def test_work_whose_backend_is_killed_before_the_commit_fails(database: str) -> None:
-    async with living(database) as life:
-        await life.do(accepting(1))
-        jobs = [accepting(2), accepting(3, lambda: run(database, f"SELECT pg_terminate_backend({life.pid})"))]
-        result = await life.do(*jobs)
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1))
+        jobs = [accepting(2), accepting(3, lambda: run(database, f"SELECT pg_terminate_backend({notified.pid})"))]
+        result = await notified.do(*jobs)
         assert [type(error) for error in result] == [StoreUnavailable] * 2
-        await life.lost.wait()
-        assert [type(fault) for fault in life.faults] == [StoreUnavailable]
-        assert [type(error) for error in await life.do(accepting(4))] == [StoreUnavailable]
-        recovered = await life.reopen()
+        await notified.lost.wait()
+        assert [type(fault) for fault in notified.faults] == [StoreUnavailable]
+        assert [type(error) for error in await notified.do(accepting(4))] == [StoreUnavailable]
+        recovered = await notified.reopen()
         assert recovered.boot == 2
         assert (recovered.unsettled, recovered.backlog) == (1, {"1.56001": 1})
-        assert await life.do(accepting(5)) == [None]
+        assert await notified.do(accepting(5)) == [None]
         assert stored(database) == [1, 5]
-        assert len(life.faults) == 1
+        assert len(notified.faults) == 1
 
 
 async def test_a_commit_whose_answer_is_lost_is_found_by_the_recovery(postgres: Any, database: str) -> None:
-    """A standby that never answers delays the result of COMMIT after it is durable; then the backend is killed."""
-    async with living(database) as life:
+    """The COMMIT is durable, but waits for a standby that never answers; then the backend is killed."""
+    async with open_notified_store(database) as notified:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
-            job, before = await stuck_commit(life)
+            job, before = await stuck_commit(notified)
             queued = accepting(100)
-            life.store.post(queued)
-            configure(postgres, f"SELECT pg_terminate_backend({life.pid})")
-            await life.lost.wait()
+            notified.store.post(queued)
+            configure(postgres, f"SELECT pg_terminate_backend({notified.pid})")
+            await notified.lost.wait()
         finally:
             configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
         assert [type(error) for error in (*job.results, *queued.results)] == [StoreUnavailable] * 2
-        recovered = await life.reopen()
+        recovered = await notified.reopen()
         assert len(stored(database)) == before + 1  # it was committed, although no caller was notified
         (stream,) = recovered.streams
         assert (stream.floor, stream.next_sid, stream.settled_above) == (0, before + 1, set())
@@ -281,11 +281,11 @@ async def test_a_commit_whose_answer_is_lost_is_found_by_the_recovery(postgres: 
 
 
 async def test_a_new_process_waits_for_the_last_commit_of_the_previous_one(postgres: Any, database: str) -> None:
-    """Otherwise the new process could read outdated tables, and assign a position twice."""
-    async with living(database) as life:
+    """Without the wait, the new process could read outdated tables, and assign a position twice."""
+    async with open_notified_store(database) as notified:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
-            _, before = await stuck_commit(life)
+            _, before = await stuck_commit(notified)
             second = NotifiedStore(database)
             opening = asyncio.create_task(second.store.start())
             await until_true(database, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
@@ -298,25 +298,25 @@ async def test_a_new_process_waits_for_the_last_commit_of_the_previous_one(postg
 
 
 async def test_an_idle_connection_that_breaks_is_noticed(database: str) -> None:
-    async with living(database) as life:
-        run(database, f"SELECT pg_terminate_backend({life.pid})")
-        await life.lost.wait()
-        assert [type(fault) for fault in life.faults] == [StoreUnavailable]
+    async with open_notified_store(database) as notified:
+        run(database, f"SELECT pg_terminate_backend({notified.pid})")
+        await notified.lost.wait()
+        assert [type(fault) for fault in notified.faults] == [StoreUnavailable]
 
 
 async def test_the_store_starts_again_when_the_database_is_available(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = database.split("/")[3].split("?")[0]
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
-        configure_database(database, sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(life.pid)))
-        await life.lost.wait()
+        configure_database(database, sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(notified.pid)))
+        await notified.lost.wait()
         with pytest.raises(StoreUnavailable):
-            await life.store.start()
+            await notified.store.start()
         with pytest.raises(StoreUnavailable):
-            await life.store.execute(lambda c: c.exec_driver_sql("SELECT 1").all())
-        restarting = asyncio.create_task(life.reopen())
+            await notified.store.execute(lambda c: c.exec_driver_sql("SELECT 1").all())
+        restarting = asyncio.create_task(notified.reopen())
         configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(sql.Identifier(name)))
         assert (await restarting).boot == 2
 
@@ -325,23 +325,23 @@ async def test_the_store_starts_again_when_the_database_is_available(
 
 
 async def test_work_that_waits_shares_one_unit(database: str) -> None:
-    async with living(database) as life:
-        assert await life.do(*map(accepting, range(1, 15))) == [None] * 14
-        assert (life.store.counters.units, life.store.counters.largest) == (1, 14)
-        assert life.store.counters.copied > 0  # so many rows are written by COPY
+    async with open_notified_store(database) as notified:
+        assert await notified.do(*map(accepting, range(1, 15))) == [None] * 14
+        assert (notified.store.counters.units, notified.store.counters.largest) == (1, 14)
+        assert notified.store.counters.copied > 0  # so many rows are written by COPY
         assert column(database, "SELECT sid FROM tb_0031 ORDER BY object_id") == list(range(14))
         assert column(database, "SELECT count(*) FROM tb_0031_body") == [14]
 
 
 async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) -> None:
-    """For any number of waiting pieces, the size of a unit is bounded, and a large piece gets a unit of its own."""
+    """The size of a unit is bounded for any number of waiting pieces; a large piece gets a unit of its own."""
 
     def naming(count: int) -> Job:
         return Job(lambda unit: None, Needs(pending=set(range(count))))
 
-    async with living(database) as life:
-        await life.do(*(naming(KEYS_MAX // 4) for _ in range(12)), naming(KEYS_MAX * 2))
-        assert (life.store.counters.units, life.store.counters.largest) == (4, 4)
+    async with open_notified_store(database) as notified:
+        await notified.do(*(naming(KEYS_MAX // 4) for _ in range(12)), naming(KEYS_MAX * 2))
+        assert (notified.store.counters.units, notified.store.counters.largest) == (4, 4)
 
 
 async def test_other_tasks_run_while_much_work_is_done(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,9 +358,9 @@ async def test_other_tasks_run_while_much_work_is_done(database: str, monkeypatc
             seen.append(len(decided))
             await asyncio.sleep(0)
 
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         task = asyncio.create_task(other_task())
-        await life.do(*(Job(partial(note, n), Needs()) for n in range(50)))
+        await notified.do(*(Job(partial(note, n), Needs()) for n in range(50)))
         ended = True
         await task
     assert {10, 20, 30, 40} <= set(seen)
@@ -371,72 +371,74 @@ async def test_a_unit_takes_a_bounded_amount_of_work(
     database: str, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, units: int
 ) -> None:
     monkeypatch.setattr(writer, name, limit)
-    async with living(database) as life:
-        assert await life.do(*map(accepting, range(1, 11))) == [None] * 10
-        assert life.store.counters.units == units
+    async with open_notified_store(database) as notified:
+        assert await notified.do(*map(accepting, range(1, 11))) == [None] * 10
+        assert notified.store.counters.units == units
         assert column(database, "SELECT object_id FROM tb_0031 ORDER BY sid") == list(range(1, 11))
 
 
 async def test_work_posted_while_a_unit_commits_comes_next(database: str) -> None:
-    async with living(database) as life:
+    async with open_notified_store(database) as notified:
         second = accepting(2)
-        assert await life.do(accepting(1, lambda: life.store.post(second))) == [None]
+        assert await notified.do(accepting(1, lambda: notified.store.post(second))) == [None]
         await second.over.wait()
-        assert life.store.counters.units == 2
+        assert notified.store.counters.units == 2
         assert stored(database) == [1, 2]
 
 
 async def test_a_unit_without_changes_writes_nothing(database: str) -> None:
-    async with living(database) as life:
-        await life.do(accepting(1))
+    async with open_notified_store(database) as notified:
+        await notified.do(accepting(1))
         before = versions_of_rows(database)
         seen: list[Unit] = []
-        assert await life.do(Job(seen.append, ALL_NEEDS)) == [None]
-        assert await life.do(Job(seen.append)) == [None]  # no rows were loaded
+        assert await notified.do(Job(seen.append, ALL_NEEDS)) == [None]
+        assert await notified.do(Job(seen.append)) == [None]  # no rows were loaded
         assert isinstance(seen[0].outbound[1], Outbound)
-        assert life.store.counters.read_only == 2
+        assert notified.store.counters.read_only == 2
         assert versions_of_rows(database) == before != []
 
 
-async def test_a_failing_listener_disturbs_no_other(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    class FailingListener(Job):
+async def test_an_error_in_an_action_after_a_commit_or_a_failure_harms_no_other_work(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FailingAction(Job):
         def _end(self, error: Exception | None) -> None:
             raise ZeroDivisionError
 
     caplog.set_level(logging.ERROR)
-    async with living(database) as life:
-        life.store.post(FailingListener(accepting(1).change, ALL_NEEDS))
-        life.store.post(FailingListener(raising(BadInput()).change, ALL_NEEDS))
-        assert await life.do(accepting(2)) == [None]
+    async with open_notified_store(database) as notified:
+        notified.store.post(FailingAction(accepting(1).change, ALL_NEEDS))
+        notified.store.post(FailingAction(raising(BadInput()).change, ALL_NEEDS))
+        assert await notified.do(accepting(2)) == [None]
         assert stored(database) == [1, 2]
         assert len(caplog.records) == 2
 
 
 async def test_stopping_finishes_posted_work(database: str) -> None:
-    life = NotifiedStore(database)
-    await life.store.start()
+    notified = NotifiedStore(database)
+    await notified.store.start()
     jobs = [accepting(1), accepting(2)]
     for job in jobs:
-        life.store.post(job)
-    await life.store.stop()
+        notified.store.post(job)
+    await notified.store.stop()
     assert [job.results for job in jobs] == [[None], [None]]
-    assert [type(error) for error in await life.do(accepting(3))] == [StoreUnavailable]
+    assert [type(error) for error in await notified.do(accepting(3))] == [StoreUnavailable]
     assert stored(database) == [1, 2]
-    assert life.faults == []
+    assert notified.faults == []
 
 
 async def test_work_posted_before_the_start_fails(database: str) -> None:
-    life = NotifiedStore(database)
-    assert [type(error) for error in await life.do(accepting(1))] == [StoreUnavailable]
-    assert life.store.waiting == 0
-    await life.store.stop()
+    notified = NotifiedStore(database)
+    assert [type(error) for error in await notified.do(accepting(1))] == [StoreUnavailable]
+    assert notified.store.waiting == 0
+    await notified.store.stop()
 
 
-async def test_applications_wake_the_node(database: str) -> None:
-    async with living(database) as life:
+async def test_a_submission_by_sql_notifies_the_store(database: str) -> None:
+    async with open_notified_store(database) as notified:
         run(database, "SELECT semq_send('56001', 'x')")
-        await life.was_notified.wait()
-        assert life.notified == ["semq_submit"]
+        await notified.was_notified.wait()
+        assert notified.channels == ["semq_submit"]
 
 
 # ---------------------------------------------------------------------------------------------------------- helpers
@@ -454,18 +456,17 @@ def configure_database(database: str, statement: sql.Composed) -> None:
         connection.execute(statement)
 
 
-async def stuck_commit(life: NotifiedStore) -> tuple[Job, int]:
-    """Accept documents until a COMMIT waits for a standby; return its work, and the number of documents
-    committed before.
+async def stuck_commit(notified: NotifiedStore) -> tuple[Job, int]:
+    """Accept documents until a COMMIT waits for a standby; return its work, and the number of documents before it.
 
-    Postgres applies a new setting with a delay, so the first few may succeed.
+    Postgres applies a new setting with a delay, so the first few commits may succeed.
     """
-    is_waiting = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {life.pid}"
+    is_waiting = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {notified.pid}"
     for number in range(1, 100):
         job = accepting(number)
-        life.store.post(job)
+        notified.store.post(job)
         while not job.over.is_set():
-            if column(life.url, is_waiting) == [True]:
+            if column(notified.url, is_waiting) == [True]:
                 return job, number - 1
             await asyncio.sleep(0)
     raise AssertionError("no COMMIT ever waited")

@@ -1,4 +1,4 @@
-"""Values packed by hand, compared with what a real Postgres server reads, in both directions."""
+"""A real Postgres server reads packed values, and rows packed for INSERT and COPY, as the values that were packed."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

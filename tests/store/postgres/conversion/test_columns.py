@@ -1,4 +1,4 @@
-"""The tables of columns and fields: complete, equal to the schema, and the same in both directions."""
+"""The lists of columns and fields are complete and equal to the schema; a row is loaded as it was written."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -71,7 +71,7 @@ def test_a_change_is_packed_for_each_column_that_changes() -> None:
     assert {name for name, _ in CHANGES} <= {column.name for column in tables.tb_0031.columns}
 
 
-def test_a_table_with_other_columns_than_the_schema_is_refused() -> None:
+def test_a_list_with_other_columns_than_the_schema_is_refused() -> None:
     with pytest.raises(TypeError, match="tb_0031"):
         writer(read_table(OUTBOUND)[:-1], tables.tb_0031, {})
 

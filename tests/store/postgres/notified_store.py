@@ -1,4 +1,4 @@
-"""An open store on Postgres with its reports, and the work that tests post. Used by the tests of the store."""
+"""An open store on Postgres that notes what it reports, and work that tests post. Used by the tests of the store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +21,7 @@ class NotifiedStore:
     def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
         self.url = url
         self.faults: list[SemqError] = []
-        self.notified: list[str] = []
+        self.channels: list[str] = []
         self.lost = asyncio.Event()
         self.was_notified = asyncio.Event()
         this_process = Owner("1.10008", "host", owner, place)
@@ -32,7 +32,7 @@ class NotifiedStore:
         self.lost.set()
 
     def _note(self, channel: str) -> None:
-        self.notified.append(channel)
+        self.channels.append(channel)
         self.was_notified.set()
 
     async def do(self, *jobs: Job) -> list[Exception | None]:
@@ -44,7 +44,7 @@ class NotifiedStore:
         return [job.results[0] for job in jobs]
 
     async def reopen(self) -> Recovered:
-        """Start the store again, as often as it takes until the database answers."""
+        """Start the store again; repeat this until the database answers."""
         while True:
             try:
                 return await self.store.start()
@@ -59,17 +59,17 @@ class NotifiedStore:
 
 
 @asynccontextmanager
-async def living(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[NotifiedStore]:
-    life = NotifiedStore(url, owner, place)
-    await life.store.start()
+async def open_notified_store(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[NotifiedStore]:
+    notified = NotifiedStore(url, owner, place)
+    await notified.store.start()
     try:
-        yield life
+        yield notified
     finally:
-        await life.store.stop()
+        await notified.store.stop()
 
 
 def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
-    """Accept one document; ``then`` runs within the decision, while the transaction is open."""
+    """Return work that accepts a document; ``then`` runs as the work decides, while the transaction is open."""
 
     def decide(unit: Unit) -> None:
         accept(unit, number, 1)
@@ -80,7 +80,7 @@ def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
 
 def raising(error: Exception) -> Job:
     def decide(unit: Unit) -> None:
-        accept(unit, 999, 1)  # no reader may see it
+        accept(unit, 999, 1)  # must not be written
         raise error
 
     return Job(decide, ALL_NEEDS)
@@ -96,9 +96,10 @@ def column(url: str, statement: str) -> list[Any]:
 
 
 def versions_of_rows(url: str) -> list[Any]:
-    """Return where each row is and which transactions wrote or locked it; without the lease, which renews itself.
+    """Return the place of each row and the transactions that wrote or locked it.
 
-    Transaction numbers are those of the whole server: other databases and autovacuum count in them, too.
+    The lease is left out, because the store renews it. The test cannot compare transaction numbers of the server
+    instead: other databases and autovacuum use numbers, too.
     """
     tables = column(url, "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
     version = "SELECT '{0} ' || ctid::text || xmin::text || xmax::text FROM {0}"
