@@ -151,6 +151,7 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/house/test_names.py": "the whole house",
     "tests/test_kinds.py": "tests/kinds.py",
     "tests/test_surroundings.py": "tests/surroundings.py",
+    "tests/prepared/test_client.py": "tests/prepared",
     "tests/test_protocol_references.py": "PROTOCOL.md",
     "tests/test_protocol_forms.py": "PROTOCOL.md section 27",
     "tests/service/test_wire.py": "the bytes between nodes",

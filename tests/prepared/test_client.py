@@ -11,6 +11,7 @@ import pytest
 
 from semq.installation.process import wait_for_exit
 from tests.prepared.client import PreparedProcess
+from tests.waiting import until_sync
 
 Start = Callable[[str], PreparedProcess]
 
@@ -35,7 +36,7 @@ def test_a_process_has_its_own_output_folder_variables_and_status(start: Start, 
     assert process.wait(60) == 7
     assert process.poll() == process.wait() == 7
     assert (tmp_path / "log").read_text() == "to the log\n"
-    assert not Path(f"/proc/{process.pid}").exists()
+    until_sync(lambda: not Path(f"/proc/{process.pid}").exists())
 
 
 async def test_a_process_runs_until_a_signal_ends_it(start: Start) -> None:
