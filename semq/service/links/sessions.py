@@ -163,7 +163,7 @@ class ListeningEngine(Protocol):
         """Send waiting messages, because the session has room again."""
 
     def note_violation(self, source: Address, error: SemqError) -> None:
-        """Note in the ledger that a frame of ``source`` cannot be read."""
+        """Note a violation by ``source`` in the ledger: an unreadable frame, or too many logins."""
 
 
 class Links:
