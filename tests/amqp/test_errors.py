@@ -17,7 +17,7 @@ from semq.amqp.errors import (
 )
 from semq.errors import SemqError
 
-# The table of reply codes in the specification, section 1.1 of its generated part.
+# The reply codes of the specification, each with its name and level.
 SPECIFIED = {
     311: ("content-too-large", "soft"),
     312: ("no-route", "soft"),

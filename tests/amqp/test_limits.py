@@ -1,4 +1,4 @@
-"""Refusal of limits that the protocol cannot express."""
+"""The limits of a connection, and the refusal of values that are out of range."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
 """The life of a connection: start, deadlines, heartbeats, negotiated limits, and every way in which it ends.
 
 ``connection`` derives from ``Lifecycle`` and calls ``_fail`` and ``_terminate`` for errors of the peer; the owner calls
-the public methods.
-Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
+the public methods. Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
 """
 
 from typing import Final

@@ -1,9 +1,8 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
 ``Lifecycle`` derives from ``CommandSender``. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids
-them now.
-Small bodies are copied once, larger ones never: a body larger than one frame is split without copying. Source: AMQP
-0-9-1, 4.2.
+them now. Small bodies are copied once, larger ones never: a body larger than one frame is split without copying.
+Source: AMQP 0-9-1, 4.2.
 """
 
 from collections.abc import Sequence

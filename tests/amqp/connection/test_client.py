@@ -1,4 +1,4 @@
-"""The client's negotiation, and its commands."""
+"""The client's negotiation, and the channels that it opens."""
 
 import pytest
 

@@ -189,7 +189,7 @@ def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelSta
     method = OTHER[role] if word == "other" else CHANNEL_METHODS[word]
     events = connection.receive(octets(method, 1), 0)
     if connection.peer not in method.row.senders:
-        # open and open-ok have one direction
+        # only clients send open, only servers send open-ok
         expected: type[ConnectionException] | None = None if state is ChannelState.CLOSING else CommandInvalid
     else:
         expected = cell.error
