@@ -248,12 +248,12 @@ class LocalEngine:
             self.partners.learn(records)
         except SemqError as error:
             self.note_violation(link.peer if (link := self.uplink.link) is not None else self.core.address, error)
-        known: list[RareChange] = []
+        rows: list[RareChange] = []
         for record in records:
             if record.node in self.partners.allowed and record.certificates is not None:
-                known += self._learn(record.node, record.certificates)
-        if known:
-            self.core.post(keep_rows(known))
+                rows += self._learn(record.node, record.certificates)
+        if rows:
+            self.core.post(keep_rows(rows))
         if any(record.members is not None for record in records):
             self._report_users()
         self._note_news()
@@ -271,8 +271,8 @@ class LocalEngine:
 
     def _learn_directly(self, node: str, certificates: Sequence[str]) -> None:
         """Learn the certificates that a partner has sent in its direct session."""
-        if known := self._learn(node, certificates):
-            self.core.post(keep_rows(known))
+        if rows := self._learn(node, certificates):
+            self.core.post(keep_rows(rows))
         self._note_news()
 
     def _note_news(self) -> None:

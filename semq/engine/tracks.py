@@ -27,13 +27,13 @@ def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
     """Divide ``limit`` equally among the next sources; the first sources get one more each, if a remainder is left."""
     chosen = sources[: min(SOURCES_AT_ONCE, limit)]
     count = len(chosen)
-    return [(source, limit // count + (place < limit % count)) for place, source in enumerate(chosen)]
+    return [(source, limit // count + (index < limit % count)) for index, source in enumerate(chosen)]
 
 
 def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
     """Return the first item of each list, then the second of each, and so on, so that sources take turns."""
     most = max(map(len, lists), default=0)
-    return [items[place] for place in range(most) for items in lists if place < len(items)]
+    return [items[index] for index in range(most) for items in lists if index < len(items)]
 
 
 @dataclass(slots=True)

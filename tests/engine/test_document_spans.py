@@ -1,4 +1,4 @@
-"""Spans of documents: from the lines of a commit, once each, and in bounded memory."""
+"""Spans of documents: the lines of commits give each span once, and memory is bounded."""
 
 from typing import Any
 

@@ -72,12 +72,13 @@ def build(
     *,
     uris: list[str],
     names: list[x509.GeneralName] | None = None,
+    common_name: str = "someone",
 ) -> x509.Certificate:
-    """Return a certificate with these names."""
+    """Return a certificate with these names, signed with ``signer``."""
     all_names = [*(x509.UniformResourceIdentifier(uri) for uri in uris), *(names or [])]
     builder = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")]))
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
         .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())

@@ -57,7 +57,7 @@ def test_a_host_name_is_no_name_of_a_node(names: list[str]) -> None:
 def test_a_common_name_is_no_name_of_a_node() -> None:
     """Every node certificate has the address as its common name, but only the URI counts."""
     with pytest.raises(WrongName):
-        node_of(build(KEY, KEY, "1.10008", uris=[]))
+        node_of(build(KEY, KEY, "x", uris=[], common_name="1.10008"))
 
 
 def test_other_names_in_the_certificate_have_no_effect() -> None:

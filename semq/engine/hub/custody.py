@@ -84,7 +84,7 @@ class Custody:
         ``barred``: reasons to refuse messages, by index. If such a message has a stored copy, it is processed as a
         repeated message (H1); otherwise it is passed to ``refuse`` after the commit.
         """
-        expected = [message for place, message in enumerate(messages) if place not in barred]
+        expected = [message for index, message in enumerate(messages) if index not in barred]
         self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
 
     @work
@@ -95,10 +95,10 @@ class Custody:
         unit = yield Needs(relayed={message.envelope.ident for message in messages})
         after = AfterCopies()
         refused: list[tuple[Envelope, Reason]] = []
-        for place, message in enumerate(messages):
+        for index, message in enumerate(messages):
             row = unit.relayed.get(message.envelope.ident)
-            if row is None and place in barred:
-                refused.append((message.envelope, barred[place]))
+            if row is None and index in barred:
+                refused.append((message.envelope, barred[index]))
                 continue
             event = HubEvent.store if row is None else HubEvent.again
             if row is not None and message.envelope.void and (not row.void or copy_state(row) is CopyState.REFUSED):

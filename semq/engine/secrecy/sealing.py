@@ -123,11 +123,11 @@ class PartnerSession(Seal):
         self.kept: KeptKey | None = kept
 
     def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
-        key, made = self.key, sealed_as(envelope)
+        key, original = self.key, sealed_as(envelope)
         sealed = replace(
-            envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(made.ident, digest)
+            envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(original.ident, digest)
         )
-        data = authenticated_data(sealed, made.place, key.id, len(payload))
+        data = authenticated_data(sealed, original.place, key.id, len(payload))
         return sealed, key.seal(payload, data, self._draw(RANDOM_LENGTH))
 
     def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
@@ -230,17 +230,17 @@ class Sealing:
             return OpenedPayload.in_clear(body)
         if not envelope.attributes.encrypt:
             raise SealBroken("The document is sealed, but its attributes state that it is not.", lk0=envelope.ident)
-        made = sealed_as(envelope)
+        original = sealed_as(envelope)
         try:
             opening = self._opened.get(
-                envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, made.resent
+                envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, original.resent
             )
         except SignerUnknown as error:
-            self._raise_unknown_signer(made.ident, source, error)
+            self._raise_unknown_signer(original.ident, source, error)
         size = len(body) - OVERHEAD
-        payload = opening.open(body, authenticated_data(envelope, made.place, opening.id, size))
+        payload = opening.open(body, authenticated_data(envelope, original.place, opening.id, size))
         digest = sha256(payload).digest()
-        if opening.digest(made.ident, digest) != envelope.digest:
+        if opening.digest(original.ident, digest) != envelope.digest:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
         return OpenedPayload(payload, digest, is_proved=True)
 

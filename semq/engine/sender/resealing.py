@@ -127,9 +127,9 @@ class Resealing:
             old, object_id=lk0.object_id, lk0=lk0, ss_status=SendStatus.SS_INIT, att=0, sid=-1, prev=None,
             custodian=None, void=False, lost=False, outcome=None, reason=None, accepted_at=at,
         )  # fmt: skip
-        place, prev = next_position(unit, row, stream) if old.sid >= 0 else (-1, None)
+        sid, prev = next_position(unit, row, stream) if old.sid >= 0 else (-1, None)
         new = replace(
-            envelope, source=self._core.address, lk0=lk0, sid=place, prev=prev, att=0, floor=0, lk1=None,
+            envelope, source=self._core.address, lk0=lk0, sid=sid, prev=prev, att=0, floor=0, lk1=None,
             void=False,
         )  # fmt: skip
         again = new if key is None else self._secrecy.wrap_again(envelope, key, new, code)

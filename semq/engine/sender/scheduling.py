@@ -57,12 +57,12 @@ def schedule(
     waiting: dict[str, Submitted] = {row.token: row for row in (*rows, *unit.new_submissions.values()) if row.token}
     accepted: list[tuple[Submission, Accepted]] = []
     refused: list[tuple[Submission, SemqError]] = []
-    for place, submission in enumerate(submissions):
+    for index, submission in enumerate(submissions):
         known = _known(unit, waiting, submission.token) if submission.token else None
         if known is not None and known.digest != submission.digest:
             refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
-        elif known is None and place in faults:
-            refused.append((submission, faults[place]))
+        elif known is None and index in faults:
+            refused.append((submission, faults[index]))
         else:
             if known is None:
                 row = _row(core, submission)

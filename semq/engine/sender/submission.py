@@ -91,8 +91,8 @@ class Acceptance:
             group.append(submission)
         if at_once:
             self._post_now(at_once, faults)
-        for place, submission in enumerate(later):
-            self._post_later(submission, faults_later.get(place))
+        for index, submission in enumerate(later):
+            self._post_later(submission, faults_later.get(index))
 
     def check_in_pieces(self, submission: Submission, size: int) -> None:
         """Refuse a document in pieces of ``size`` bytes before its body arrives. Raises SemqError."""
@@ -134,14 +134,14 @@ class Acceptance:
 
     def _post_now(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
         """Post documents as one piece of work, but each large one by itself, so that it does not delay the others."""
-        large = [place for place, submission in enumerate(submissions) if self._may_be_overtaken(submission)]
+        large = [index for index, submission in enumerate(submissions) if self._may_be_overtaken(submission)]
         if not large:
             self._post(submissions, faults)
             return
-        others = [place for place in range(len(submissions)) if place not in large]
-        for places in ([others] if others else []) + [[place] for place in large]:
-            chosen = {at: faults[place] for at, place in enumerate(places) if place in faults}
-            self._post([submissions[place] for place in places], chosen)
+        others = [index for index in range(len(submissions)) if index not in large]
+        for batch in ([others] if others else []) + [[index] for index in large]:
+            chosen = {at: faults[index] for at, index in enumerate(batch) if index in faults}
+            self._post([submissions[index] for index in batch], chosen)
 
     def _may_be_overtaken(self, submission: Submission) -> bool:
         """Whether a document is large, of class 3 and without an order key. A sealed document is excluded, because its
@@ -163,16 +163,16 @@ class Acceptance:
         """Make each document a row, or answer a repeated token. ``faults``: by index in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
         accepted = _UnitAcceptance(self.core, self.rows, unit, began, self._uplink)
-        for place, submission in enumerate(submissions):
-            accepted.submission(submission, faults.get(place))
+        for index, submission in enumerate(submissions):
+            accepted.submission(submission, faults.get(index))
         yield COMMITTED
         accepted.apply()
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
             # The store does not report which document failed: accept each by itself.
-            for place, submission in enumerate(submissions):
-                fault = faults.get(place)
+            for index, submission in enumerate(submissions):
+                fault = faults.get(index)
                 self._post([submission], {0: fault} if fault else {})
             return
         for submission in submissions:

@@ -105,9 +105,8 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
 
 
 async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess) -> None:
-    """No piece shows that the document exceeds the limit, because the last one is small: only the manifest is
-    refused.
-    """
+    """Each piece is accepted, because no piece shows that the document exceeds the limit: only the manifest is
+    refused."""
     hub = await inprocess.hub()
     config = PIECES + f"max_large_document_bytes = {SIZE - 1}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)
