@@ -23,7 +23,7 @@ SECOND = timedelta(seconds=1)  # certificates end at whole seconds; one second l
 
 
 class TooManyCertificates(BadInput):
-    """A node sent more certificates than a node has."""
+    """A node sent more certificates than one node can have."""
 
     code = "SEMQ-1252"
     remedy = "Remove old slots at the node; nothing that was sealed for a forgotten key can be opened."

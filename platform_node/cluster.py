@@ -85,7 +85,9 @@ class Membership:
 
     # --- life
     async def open(self) -> None:
-        """Execute the control database. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable."""
+        """Read the identity of the hub in the control database. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew,
+        StoreUnavailable.
+        """
         if self._control_url is not None:
             await asyncio.to_thread(schema_version.check, self._control_url)
         hub = self._settings.node.id
@@ -153,7 +155,7 @@ class Membership:
         await self.read_homes()
 
     async def read_homes(self) -> None:
-        """Execute stores and changed homes, note newly retired stores, and assign missing homes.
+        """Read stores and changed homes, note newly retired stores, and assign missing homes.
 
         Raises StoreIsRetired if an operator has retired the store of this instance.
         """

@@ -1,8 +1,8 @@
 """The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
-Certificates and tokens are rows in the hub's database, so that a crash between signing and answering loses nothing, and
-a token works only once. The revoked serial numbers, needed at logins, are kept in memory. They are read again every ten
-seconds, and immediately if a NOTIFY says that another process of the hub has revoked a certificate.
+Certificates and tokens are rows in the control database, so that a crash between signing and answering loses nothing,
+and a token works only once. The revoked serial numbers, needed at logins, are kept in memory. They are read again every
+ten seconds, and immediately if a NOTIFY says that another process of the hub has revoked a certificate.
 """
 
 from collections.abc import Awaitable, Callable

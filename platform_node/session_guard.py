@@ -44,7 +44,9 @@ class Guard:
         return list({session.user for session in self._sessions if session.vhost == UMX})
 
     def certificate(self, node: str) -> NodeCertificate | None:
-        """Return the certificate of a node's newest link, or None. Sessions in ``enroll`` are not links."""
+        """Return the certificate of a node's newest link; None without such a link. Sessions in ``enroll`` are not
+        links.
+        """
         for session, certificate in reversed(self._sessions.items()):
             if (session.user, session.vhost) == (node, UMX):
                 return certificate

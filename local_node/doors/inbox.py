@@ -30,7 +30,7 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-CHECKS_MAX = 10  # while ordered documents are searched, a basic.get is checked so often, then answered as empty
+CHECKS_MAX = 10  # checks of a basic.get while ordered documents are searched; then the answer is empty
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
 

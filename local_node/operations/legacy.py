@@ -50,7 +50,7 @@ class LegacyOperations:
         self._node = node
 
     async def ask(self, arguments: AskImported, caller: Caller) -> dict[str, Any]:
-        """Ask the receiver whether a message of an older SEMQ has arrived; null means no answer."""
+        """Ask the receiver whether a message of an older SEMQ has arrived; the result is null without an answer."""
         lk0, target = _old_locator(arguments.lk0), parse_address(arguments.target).node
         if lk0.node != self._node.address:
             raise BadArguments("Another institution has sent this message.", lk0=str(lk0))

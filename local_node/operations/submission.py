@@ -24,7 +24,7 @@ CHARACTERS_MAX = 4096  # the limits of attributes are lower, and have errors of 
 AttributeText: TypeAlias = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
 # Not a tuple of four: msgspec 0.22 crashes in the garbage collector on a union with such a tuple.
 KeyParts: TypeAlias = Annotated[tuple[AttributeText, ...], Meta(min_length=4, max_length=4)]
-# Reader of the attribute | type of the argument; text without an entry
+# Reader of the attribute | type of the argument. Attributes without an entry are texts.
 TYPES: dict[Read | None, Any] = {
     flag: bool,
     save_fwd: SaveFwd,

@@ -42,7 +42,7 @@ READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
 OLD_KEY_RETRIES_MAX = (
-    60  # repetitions of one piece after refusals for an old key, while the directory does not name the new key
+    60  # repetitions of a piece that is refused because of an old key, until the directory has the new key
 )
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")

@@ -132,7 +132,7 @@ def prefer_row(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]
 
 
 def histories(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ledger lines of all stores about one message, in the order of time."""
+    """Return the ledger lines of all stores about one message, sorted by time."""
     events = [with_store(store, event) for store, answer in answers for event in answer["events"]]
     lists = {
         name: list(dict.fromkeys(lk0 for _, answer in answers for lk0 in answer[name])) for name in ("others", "before")

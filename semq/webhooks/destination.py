@@ -59,7 +59,7 @@ class Webhook:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             trust_env=False,
         )
-        self._probe_lock = asyncio.Lock()  #: held by the only request while `_turn` makes requests wait
+        self._probe_lock = asyncio.Lock()  #: held by one request at a time while ``_turn`` makes requests wait
         self._paused_until = 0.0  #: monotonic seconds: the end of the pause while the circuit is open
         self._retry_after = 0.0  #: monotonic seconds: the end of the pause that the address demanded by Retry-After
         self._failed_at = -math.inf  #: monotonic seconds: the latest failure
