@@ -128,7 +128,7 @@ class AmqpServer:
         self._logins: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    # Life.
+    # Start and stop.
 
     async def start(self) -> None:
         """Restore the stored state, then listen. Raises OSError if the port is in use."""
@@ -257,7 +257,7 @@ class AmqpServer:
         self.counters.published += session.published
         self.counters.delivered += session.delivered
 
-    # Inside.
+    # Private methods.
 
     def _make_vhost(self, name: str) -> VirtualHost:
         env = Environment(self.clock, self.timers, self.journal, self.memory, self.long_tasks, self.pager)

@@ -65,7 +65,7 @@ class UnwrittenOps:
         taken.__dict__, self.__dict__ = self.__dict__, taken.__dict__
         return taken._lists()
 
-    # Inside.
+    # Private methods.
 
     def _lists(self) -> Iterator[list[StoreOp]]:
         if self._defined:
