@@ -47,16 +47,16 @@ class EngineSide(Protocol):
     def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
 
-    def returned(self, store: StoreName, message: Message) -> None:
+    def note_returned(self, store: StoreName, message: Message) -> None:
         """Note a message that was returned because no instance serves this store."""
 
-    def gone(self, life: int) -> None:
+    def note_ended(self, life: int) -> None:
         """Note that this incarnation of an instance has ended."""
 
-    def joined(self) -> None:
+    def note_joined(self) -> None:
         """Note that the carrier is available."""
 
-    def cut(self) -> None:
+    def note_cut(self) -> None:
         """Note that the carrier is not available."""
 
 
@@ -127,26 +127,26 @@ class StoreQuestions:
                 self.serving[message.store] = life
             self._receiver.receive(life, message)
 
-    def returned(self, store: StoreName, message: Message) -> None:
+    def note_returned(self, store: StoreName, message: Message) -> None:
         """Pass on a message that was returned."""
-        self._receiver.returned(store, message)
+        self._receiver.note_returned(store, message)
 
-    def gone(self, life: int) -> None:
+    def note_ended(self, life: int) -> None:
         """Note that an incarnation has ended."""
         self.serving = {store: serving for store, serving in self.serving.items() if serving != life}
         self._last_of.pop(life, None)
         self._fail_waiting(lambda asked_life: asked_life == life, NOT_SERVED)
-        self._receiver.gone(life)
+        self._receiver.note_ended(life)
 
-    def joined(self) -> None:
+    def note_joined(self) -> None:
         """Pass on that the carrier is available."""
-        self._receiver.joined()
+        self._receiver.note_joined()
 
-    def cut(self) -> None:
+    def note_cut(self) -> None:
         """Note that the carrier is not available."""
         self.serving.clear()
         self._fail_waiting(lambda _: True, NO_CARRIER)
-        self._receiver.cut()
+        self._receiver.note_cut()
 
     def _fail_waiting(self, concerns: Callable[[int], bool], why: str) -> None:
         for life, answer in self._waiting.values():

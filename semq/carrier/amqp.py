@@ -1,14 +1,14 @@
-"""The carrier over AMQP 0-9-1: one connection, a queue for this incarnation of the instance and one for its store.
+"""The carrier over AMQP 0-9-1: one connection, one queue for this incarnation of the instance, one for its store.
 
 | name                    | meaning                                                                              |
 |-------------------------|--------------------------------------------------------------------------------------|
 | ``semq.HUB.store.I.D``  | exclusive queue of a store; the broker refuses a second owner (405)                  |
 | ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, also bound to the exchange        |
-| ``semq.HUB.all``        | fanout exchange: beginnings and ends of sessions, signs of life                      |
+| ``semq.HUB.all``        | fanout exchange for messages to all instances, such as signs of life                 |
 
-HUB is the hub's id from the control database. Nothing is durable, and no message waits for its confirm: confirms and
-prefetch are flow control only. If the connection is lost, the next address is tried. The engine is notified when the
-connection is lost and when it is restored.
+HUB is the hub's id from the control database; I and D are semq_id and semq_db_id of the store. Nothing is durable, and
+no message waits for its confirm: confirms and prefetch only control the flow. If the connection is lost, the carrier
+tries the next address. It notifies the engine when the connection is lost and when it is restored.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from semq.transport.turn import Turn
 from semq.umx_t.retry import backoff
 
 PREFETCH = 64  # batches that were delivered and not processed yet
-UNCONFIRMED_MAX = 256  # batches
-PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0
+UNCONFIRMED_MAX = 256  # batches that were published and not confirmed yet
+PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # seconds between two attempts to connect
 EXPIRATION_MS = "15000"  # the broker drops messages that have waited for one inquiry interval
 QUEUE_BYTES_MAX = 64 << 20
-ALL = "all"  # the destination that is an exchange
+ALL = "all"  # the only destination that is an exchange; the others are queues
 TRANSIENT = 1  # delivery mode
 log = structlog.get_logger("semq.carrier")
 
@@ -52,16 +52,16 @@ class CarrierReceiver(Protocol):
     def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
 
-    def returned(self, store: StoreName, message: Message) -> None:
-        """Note a message that came back, because no instance serves this store or the carrier is not available."""
+    def note_returned(self, store: StoreName, message: Message) -> None:
+        """Note a message that was not delivered: no instance serves the store, or the carrier is not available."""
 
-    def gone(self, life: int) -> None:
+    def note_ended(self, life: int) -> None:
         """Note that this incarnation of an instance has ended."""
 
-    def joined(self) -> None:
+    def note_joined(self) -> None:
         """Note that the carrier is available."""
 
-    def cut(self) -> None:
+    def note_cut(self) -> None:
         """Note that the carrier is not available."""
 
 
@@ -96,8 +96,9 @@ class AmqpCarrier:
 
     # --- life
     def begin(self, life: int, store: StoreName, receiver: CarrierReceiver) -> None:
-        """Serve a store for a new engine; close the connection of the former engine, whose queues the broker then
-        deletes.
+        """Serve a store for a new engine; ``life`` is the new incarnation of this instance.
+
+        The connection of the former engine is closed, so the broker deletes its queues.
         """
         former_task = self._abandon()
         self._life, self._store, self._receiver = life, store, receiver
@@ -136,7 +137,7 @@ class AmqpCarrier:
         if self.is_joined:
             self._put(store_queue(store), message)
         else:
-            self._receiver.returned(store, message)
+            self._receiver.note_returned(store, message)
 
     def to_front(self, life: int, message: Message) -> None:
         self._put(front_queue(life), message)
@@ -186,7 +187,7 @@ class AmqpCarrier:
         self._intake.forget()
         if self.is_joined:
             self.is_joined = False
-            self._receiver.cut()
+            self._receiver.note_cut()
 
     async def _use_connection(self, config: DialConfig) -> None:
         """Connect, and use the connection until it ends. Raises the error that prevented its use."""
@@ -200,10 +201,10 @@ class AmqpCarrier:
             await out.confirm_select()
             out.on_ready = self._publish
             out.on_settled = lambda _: self._turn.before_flush(self._publish)
-            out.on_returned = self._returned
+            out.on_returned = self._report_returned
             self._out, self.is_joined, self.address = out, True, f"{config.host}:{config.port}"
             log.info("carrier_joined", address=self.address)
-            self._receiver.joined()
+            self._receiver.note_joined()
             incoming.on_closed = out.on_closed = lambda error: link.link.abort()
             error = await link.wait_closed()
             log.warning("carrier_lost", address=self.address, error=str(error))
@@ -228,7 +229,7 @@ class AmqpCarrier:
             self._intake.put(destination, (channel, delivered), len(delivered.body))
 
     def _receive(self, destination: str, deliveries: list[tuple[ClientChannel, Delivered]]) -> None:
-        """Process batches of one queue, in its turn."""
+        """Process batches of one queue, when the intake gives this queue its turn."""
         for channel, delivered in deliveries:
             self._receive_batch(ALL if delivered.exchange else destination, delivered)
             channel.ack(delivered.delivery_tag)
@@ -251,23 +252,26 @@ class AmqpCarrier:
         if self.foreign & (self.foreign - 1) == 0:  # the 1st, 2nd, 4th, 8th …
             log.error("carrier_foreign", error=str(error), count=self.foreign)
 
-    def _returned(self, returned: Returned) -> None:
-        """Report messages that had no queue: no instance serves the store, or the incarnation has ended."""
+    def _report_returned(self, returned: Returned) -> None:
+        """Tell the receiver about a batch for a queue that does not exist.
+
+        Either no instance serves the store, or that incarnation of an instance has ended.
+        """
         destination = returned.routing_key.removeprefix(self._prefix)
         kind, _, name = destination.partition(".")
         try:
             if kind == "front":
-                self._receiver.gone(_number(name, 16))
+                self._receiver.note_ended(_number(name, 16))
             else:
-                self._returned_to_store(name, destination, returned.body)
+                self._return_messages(name, destination, returned.body)
         except ForeignBatch as error:
             self._note_foreign(error)
 
-    def _returned_to_store(self, name: str, destination: str, body: bytes) -> None:
+    def _return_messages(self, name: str, destination: str, body: bytes) -> None:
         semq_id, _, semq_db_id = name.partition(".")
         store = _number(semq_id), _number(semq_db_id)
         for message in open_batch(self._key, destination, body, self._note_foreign).messages:
-            self._receiver.returned(store, message)
+            self._receiver.note_returned(store, message)
 
 
 def _number(text: str, base: int = 10) -> int:
@@ -279,10 +283,10 @@ def _number(text: str, base: int = 10) -> int:
 
 
 def store_queue(store: StoreName) -> str:
-    """Return the destination of a store."""
+    """Return the destination of messages to a store: the name of its queue without the prefix of the hub."""
     return f"store.{store[0]}.{store[1]}"
 
 
 def front_queue(life: int) -> str:
-    """Return the destination of one incarnation of an instance."""
+    """Return the destination of messages to one incarnation of an instance."""
     return f"front.{life:x}"

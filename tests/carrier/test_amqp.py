@@ -30,14 +30,14 @@ BROKERS = ["semq", *(["rabbitmq"] if is_installed() else [])]
 
 @pytest.fixture(scope="module")
 def rabbit() -> Iterator[int]:
-    """Return the port of a RabbitMQ."""
+    """Run RabbitMQ and yield its port."""
     with rabbitmq() as port:
         yield port
 
 
 @asynccontextmanager
 async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int]:
-    """Run a broker and return its port."""
+    """Run a broker and yield its port."""
     if kind == "rabbitmq":
         yield request.getfixturevalue("rabbit")
     else:
@@ -46,7 +46,7 @@ async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int
 
 
 def complete(work: Work, later: bool) -> None:
-    """Complete work at once, on a new store."""
+    """Let work decide and commit at once, on a new store."""
     store = MemoryStore()
     store.post(work, later=later)
     store.run()
@@ -68,16 +68,16 @@ class Member:
     def receive(self, life: int, message: Message) -> None:
         self.messages.put_nowait((life, message))
 
-    def returned(self, store: StoreName, message: Message) -> None:
+    def note_returned(self, store: StoreName, message: Message) -> None:
         self.returned_messages.put_nowait((store, message))
 
-    def gone(self, life: int) -> None:
+    def note_ended(self, life: int) -> None:
         self.ended_lives.put_nowait(life)
 
-    def joined(self) -> None:
+    def note_joined(self) -> None:
         self.states.put_nowait("joined")
 
-    def cut(self) -> None:
+    def note_cut(self) -> None:
         self.states.put_nowait("cut")
 
     async def join(self) -> "Member":
@@ -87,7 +87,7 @@ class Member:
 
 
 async def within(waiting: Awaitable[T], seconds: float = 30) -> T:
-    """Wait for a received. Raises TimeoutError."""
+    """Return the result of an awaitable. Raises TimeoutError after ``seconds``."""
     return await asyncio.wait_for(waiting, seconds)
 
 
@@ -152,7 +152,7 @@ async def test_a_store_has_one_owner_and_is_free_when_the_owner_leaves(
 
 
 @pytest.mark.parametrize("kind", BROKERS)
-async def test_messages_of_strangers_in_the_queues_are_counted_and_dropped(
+async def test_foreign_messages_in_the_queues_are_counted_and_dropped(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     async with broker(kind, request) as port, members(port) as (first, second):
@@ -201,7 +201,7 @@ async def test_after_a_lost_connection_the_next_address_is_used() -> None:
         assert await within(second.messages.get()) == (1, Went("1.a", 1))
 
 
-async def test_while_the_carrier_is_away_stores_are_not_served() -> None:
+async def test_while_the_broker_is_away_messages_to_stores_are_returned_at_once() -> None:
     async with pair() as broker_pair:
         member = await Member(broker_pair.server.port, life=1, store=(1, 1)).join()
         await broker_pair.server.stop(0.1)
@@ -213,7 +213,7 @@ async def test_while_the_carrier_is_away_stores_are_not_served() -> None:
         await member.carrier.stop()
 
 
-async def test_a_new_incarnation_leaves_the_queues_of_the_previous_one() -> None:
+async def test_the_queue_of_an_incarnation_is_deleted_when_the_next_one_begins() -> None:
     async with pair() as broker_pair, members(broker_pair.server.port) as (first, second):
         first.carrier.begin(11, (1, 1), first)
         assert await within(first.states.get()) == "joined"
@@ -227,6 +227,8 @@ async def test_a_new_incarnation_leaves_the_queues_of_the_previous_one() -> None
 async def test_a_foreign_message_that_a_broker_returns_is_counted(routing_key: str) -> None:
     async with pair() as broker_pair, members(broker_pair.server.port, count=1) as (member,):
         header = ContentHeader.build(8, Properties())
-        member.carrier._returned(Returned(1, 312, "NO_ROUTE", "", f"semq.{HUB}.{routing_key}", header, b"nonsense"))
+        member.carrier._report_returned(
+            Returned(1, 312, "NO_ROUTE", "", f"semq.{HUB}.{routing_key}", header, b"nonsense")
+        )
         assert member.carrier.status()["foreign"] == 1
         assert member.carrier.is_joined

@@ -74,6 +74,7 @@ def plain(frame: Frame) -> object:
 
 
 def meaning(message: Message) -> object:
+    """Return the values of a message, with frames as ``plain`` returns them."""
     match message:
         case StoreFrames(number=number, speaker=speaker, frames=sent):
             return number, speaker, [plain(frame) for frame in sent]
@@ -116,7 +117,7 @@ def test_a_batch_of_another_hub_or_for_another_queue_is_refused(key: bytes, dest
 
 
 def test_messages_of_a_newer_version_are_left_out_and_reported() -> None:
-    newer = pack(Asking((1, 1))).replace(b"\x08", b"\x63", 1)
+    newer = pack(Asking((1, 1))).replace(b"\x08", b"\x63", 1)  # number 8 of the class becomes 99, which no class has
     body = seal(KEY, "all", 7, [newer, pack(Went("1.10008", 4))])
     faults: list[SemqError] = []
     assert open_batch(KEY, "all", body, faults.append).messages == [Went("1.10008", 4)]

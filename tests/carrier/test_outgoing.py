@@ -14,9 +14,9 @@ def test_messages_for_one_destination_leave_as_one_batch_in_order() -> None:
 
 def test_a_batch_ends_at_its_size_and_destinations_take_turns() -> None:
     outgoing = WaitingMessages()
-    piece = bytes(BATCH_BYTES // 2)
+    message = bytes(BATCH_BYTES // 2)
     for _ in range(3):
-        outgoing.put("a", piece)
+        outgoing.put("a", message)
     outgoing.put("b", b"x")
     assert [(name, len(batch)) for name, batch in outgoing.batches()] == [("a", 2), ("b", 1), ("a", 1)]
 
@@ -46,7 +46,7 @@ def test_a_message_above_the_bound_is_still_sent() -> None:
     assert outgoing.dropped == 1
 
 
-def test_dropped_messages_are_counted() -> None:
+def test_messages_dropped_by_clear_are_counted() -> None:
     outgoing = WaitingMessages()
     outgoing.put("a", b"1")
     outgoing.clear()
@@ -54,7 +54,7 @@ def test_dropped_messages_are_counted() -> None:
 
 
 def test_the_newest_message_is_never_dropped() -> None:
-    """The queue of the newest message comes first, and is as long as the other one after its older message has gone."""
+    """The newest message stays even when its queue is as long as the other one, and each has one message left."""
     outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("a", b"1")
     outgoing.put("b", bytes(9))

@@ -56,9 +56,9 @@ class CarrierQueue:
         elif origin in self.members:
             others = self.members[origin].others
             if isinstance(name, tuple):
-                others.returned(name, message)
+                others.note_returned(name, message)
             else:
-                others.gone(name)
+                others.note_ended(name)
 
 
 class CarrierEndpoint:
@@ -98,7 +98,7 @@ class Instance:
             home, recovered, self.store, several.time, several.settings, several.directory, lambda: None, cluster
         )
         several.carrier.members[self.life] = self
-        self.others.joined()
+        self.others.note_joined()
 
     @property
     def others(self) -> Instances:

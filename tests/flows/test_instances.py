@@ -236,14 +236,14 @@ def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
 def test_the_carrier_goes_away_and_comes_back() -> None:
     several = pair(1, 2, 1, 1)
     for instance in several.instances:
-        instance.others.cut()
+        instance.others.note_cut()
     several.carrier.lose = lambda message: True
     several.a.send(b"x")
     several.later(5)
     assert several.instances[0].held == 1
     several.carrier.lose = lambda message: False
     for instance in several.instances:
-        instance.others.joined()
+        instance.others.note_joined()
     several.later(3)
     assert several.b.app.payloads == [b"x"]
     assert several.is_clean()

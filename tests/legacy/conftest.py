@@ -1,6 +1,6 @@
 """A server of MariaDB for tests of imports, if it is installed with a driver.
 
-Otherwise the tests that need it are left out, and the header of the run names the missing packages.
+Without MariaDB the tests that need it are left out, and the header of the run names the missing packages.
 """
 
 import os
@@ -34,7 +34,7 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out tests that need MariaDB, if it is missing; their names or parameters contain the word."""
+    """Leave out tests that need MariaDB, if it is missing; their names or parameters contain ``mariadb``."""
     if MISSING:
         items[:] = [item for item in items if "mariadb" not in item.name]
 

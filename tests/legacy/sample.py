@@ -14,7 +14,7 @@ BODY = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")  # a BLOB of M
 ATTRIBUTES = [Column(name, Integer) for name in ("reliable", "save_fwd", "ack2", "fixed", "encrypt")]
 
 
-def keys() -> list[Column[Any]]:
+def app_key_columns() -> list[Column[Any]]:
     return [Column(f"app_{name}", String(300)) for name in ("domain", "type", "subtype", "key")]
 
 
@@ -22,7 +22,7 @@ OUTBOUND = Table(
     "tb_0031", META,
     Column("object_id", BigInteger), Column("ss_status", Integer), Column("source", String(80)),
     Column("target", String(80)), Column("target_user", String(80)), Column("app_data", BODY),
-    *ATTRIBUTES, Column("session_key", String(400)), *keys(),
+    *ATTRIBUTES, Column("session_key", String(400)), *app_key_columns(),
     Column("semq_id", Integer), Column("semq_db_id", Integer), Column("lk0_node_id", String(80)),
     Column("lk0_object_id", BigInteger),
 )  # fmt: skip
@@ -35,7 +35,7 @@ PENDING = Table(
 TO_DO = Table(
     "tb_0032", META,
     Column("object_id", BigInteger), Column("status", Integer), Column("from_user", String(80)),
-    Column("to_user", String(80)), Column("app_data", BODY), *keys(),
+    Column("to_user", String(80)), Column("app_data", BODY), *app_key_columns(),
 )  # fmt: skip
 INIT, SENT, ACK_FWD, ACK, ACK2 = range(5)
 Rows = Sequence[Mapping[str, Any]]

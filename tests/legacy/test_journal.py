@@ -1,4 +1,4 @@
-"""The journal of an import: durable, and complete after a restart."""
+"""The journal of an import: entries after a restart, and files that cannot be used."""
 
 import sqlite3
 from contextlib import closing
@@ -39,7 +39,7 @@ def test_a_journal_that_cannot_be_written_any_more_is_an_error_of_the_import(tmp
     journal.close()
 
 
-def test_without_a_file_nothing_is_kept() -> None:
+def test_a_journal_without_a_file_begins_empty() -> None:
     journal = ImportJournal(None)
     assert journal.known(["a"]) == set()
     journal.close()

@@ -1,4 +1,4 @@
-"""Mapping files: only the named settings change."""
+"""Mapping files change only the settings that they contain; wrong files are refused."""
 
 from pathlib import Path
 

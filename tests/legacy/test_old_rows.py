@@ -1,4 +1,4 @@
-"""Rows of an older SEMQ: the task of each row, or the reason of its refusal."""
+"""Rows of an older SEMQ: the task of each row, or the reason why it is refused."""
 
 from contextlib import suppress
 from typing import Any
@@ -84,7 +84,7 @@ def test_a_row_that_cannot_be_imported_is_refused_with_a_reason(kind: str, row: 
     assert caught.value.reason is reason
 
 
-def test_a_received_row_is_noted_until_both_have_acknowledged() -> None:
+def test_a_received_row_is_noted_unless_both_of_its_statuses_are_as_ack() -> None:
     assert read(PENDING, sample.pending(1, 7)).task is RowTask.NOTE
     assert read(PENDING, sample.pending(1, 7, platform=1)).task is RowTask.NOTE
     assert read(PENDING, sample.pending(1, 7, platform=1, sender=1)).task is RowTask.FINISHED

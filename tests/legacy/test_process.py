@@ -24,7 +24,7 @@ DOCUMENTS = 1200
 USER = "import"
 LARGE = 40_000  # rows
 GROWTH_MIB_MAX = 16
-# Prints the number of sent rows, and the largest resident memory in MiB
+# A program that imports a file, and prints the number of sent rows and its largest resident memory in MiB.
 MEASURE = """
 import asyncio, sys
 from pathlib import Path
@@ -64,7 +64,7 @@ def start_import(network: Network, folder: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def imported(folder: Path) -> int:
+def journal_entries(folder: Path) -> int:
     """Return the number of entries in the journal."""
     with closing(sqlite3.connect(folder / "journal")) as journal:
         try:
@@ -75,11 +75,11 @@ def imported(folder: Path) -> int:
 
 
 def _until_imported(process: "subprocess.Popen[bytes]", folder: Path, count: int) -> None:
-    until_sync(lambda: process.poll() is not None or imported(folder) >= count)
+    until_sync(lambda: process.poll() is not None or journal_entries(folder) >= count)
 
 
 async def received(network: Network) -> Counter[str]:
-    """Return the documents that the receiver's application gets, until no more arrive."""
+    """Return how often the receiver's application gets each key; redelivered documents do not count."""
     keys = Counter[str]()
     async with Client(network.receiver.url, patience_s=60) as client:
         async with client.receive(USER, idle_s=60) as documents:
@@ -117,7 +117,7 @@ def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Netw
     for part in (1, DOCUMENTS // 3, DOCUMENTS // 2):
         _until_imported(process, tmp_path, part)
         sender.end(signal.SIGKILL)
-        interrupted += imported(tmp_path) < DOCUMENTS
+        interrupted += journal_entries(tmp_path) < DOCUMENTS
         sender.launch()
         sender.await_ready()
     out, err = process.communicate()
@@ -128,7 +128,7 @@ def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Netw
     assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
 
 
-def test_a_node_that_stops_answering_ends_the_import_with_69(network: Network, tmp_path: Path) -> None:
+def test_an_import_ends_with_status_69_if_its_node_cannot_be_reached(network: Network, tmp_path: Path) -> None:
     sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1)])
     command = ("import", "--from", str(tmp_path / "old.db"), "--journal", str(tmp_path / "j"), "--timeout", "0.5")
     semq(*command, "--node", "amqp://app:secret@127.0.0.1:1").fails(69, "SEMQ-1310")
@@ -169,7 +169,7 @@ def test_memory_does_not_grow_with_the_rows(kind: str, tmp_path: Path) -> None:
     assert memory_mib[1] - memory_mib[0] < GROWTH_MIB_MAX
 
 
-def test_an_interrupted_import_ends_quietly(network: Network, tmp_path: Path) -> None:
+def test_an_interrupted_import_prints_no_stack_trace(network: Network, tmp_path: Path) -> None:
     rows = [sample.outbound(number, target="56001/nobody-reads") for number in range(1, 5000)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
     process = start_import(network, tmp_path)
@@ -201,7 +201,7 @@ def test_an_import_from_mariadb_sends_each_unfinished_row_once(network: Network,
 
 
 async def bodies(network: Network, count: int) -> dict[str, bytes]:
-    """Return the next documents that the receiver's application gets, by their keys."""
+    """Return the payloads of the next documents that the receiver's application gets, by key."""
     payloads: dict[str, bytes] = {}
     async with Client(network.receiver.url, patience_s=60) as client, client.receive(USER, idle_s=60) as documents:
         async for document in documents:

@@ -1,4 +1,4 @@
-"""Sources of an import: the same rows from two databases and from CSV files, in order, a few at a time."""
+"""Sources of an import: rows of databases and of CSV files, in order, a few at a time; unreadable sources."""
 
 from itertools import islice
 from pathlib import Path
@@ -35,7 +35,7 @@ def read(source: OldSource, mapping: OldTables) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite file", "sqlite URL", "postgres", "mariadb"])
-def test_rows_of_a_database_come_by_record_number(
+def test_rows_of_a_database_are_sorted_by_record_number(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
 ) -> None:
     url = database_of(kind, tmp_path, request)
@@ -45,14 +45,14 @@ def test_rows_of_a_database_come_by_record_number(
     source.close()
 
 
-def test_rows_of_csv_come_as_they_are(tmp_path: Path, mapping: OldTables) -> None:
+def test_rows_of_csv_files_are_in_the_order_of_the_file(tmp_path: Path, mapping: OldTables) -> None:
     sample.write_csv(tmp_path, ROWS)
     rows: list[tuple[int, Any]] = list(read(open_source(str(tmp_path), mapping), mapping))
     assert rows == [(3, "AwD/"), (1, "AQD/"), (2, "AgD/")]
     assert read(open_source(str(tmp_path / "tb_0031.csv"), mapping), mapping) == rows
 
 
-def test_a_password_is_not_shown(empty_database: str, mapping: OldTables) -> None:
+def test_the_name_of_a_source_does_not_contain_the_password(empty_database: str, mapping: OldTables) -> None:
     sample.fill(empty_database)
     source = open_source(empty_database, mapping)
     assert "***" in source.name or "@" not in source.name

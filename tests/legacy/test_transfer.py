@@ -1,4 +1,4 @@
-"""The import: each unfinished row becomes one document, after an inquiry if it may have arrived."""
+"""The import: each unfinished row becomes one document; if it may have arrived, the receiver is asked first."""
 
 import asyncio
 from collections import Counter
@@ -53,6 +53,7 @@ async def received(node: LocalNode, count: int, user: str = "") -> list[tuple[st
 
 
 def accepted(node: LocalNode) -> int:
+    """Return the number of documents that a node has accepted from imports."""
     with psycopg.connect(node.store.url) as connection:
         (count,) = connection.execute("SELECT count(*) FROM tb_0031_token").fetchone() or (0,)
     return int(count)
@@ -69,7 +70,7 @@ async def test_each_status_has_its_result_and_nothing_is_sent_twice(
     rows = [sample.outbound(number, status) for number, status in enumerate(STATUSES, 1)]
     at_receiver = [sample.pending(1, of=2), sample.pending(2, of=3, platform=1), sample.pending(3, 9, 1, 1)]
     (tmp_path / "b").mkdir()
-    source, at_b = tmp_path / "old.db", tmp_path / "b" / "old.db"
+    source, source_of_receiver = tmp_path / "old.db", tmp_path / "b" / "old.db"
     options: dict[str, Any] = {}
     if kind == "csv":
         sample.write_csv(tmp_path, rows, to_do=[sample.to_do(1), sample.to_do(2, 1)])
@@ -79,13 +80,13 @@ async def test_each_status_has_its_result_and_nothing_is_sent_twice(
         old = f"sqlite:///{source}" if kind == "sqlite" else str(request.getfixturevalue("empty_database"))
         sample.fill(old, rows, to_do=[sample.to_do(1), sample.to_do(2, 1)])
         options = {"source": old}
-    sample.fill(f"sqlite:///{at_b}", pending=at_receiver)
+    sample.fill(f"sqlite:///{source_of_receiver}", pending=at_receiver)
 
     dry = await imported(sender, tmp_path, dry_run=True, **options)
     assert (results(dry), results(dry, "tb_0032")) == ({"send": 1, "ask": 3, "finished": 1}, {"send": 1, "finished": 1})
     assert accepted(sender) == 0
 
-    noted = await imported(receiver, tmp_path, source=str(at_b))
+    noted = await imported(receiver, tmp_path, source=str(source_of_receiver))
     assert results(noted, "tb_0030") == {"noted": 2, "finished": 1}
     report = await imported(sender, tmp_path, **options)
     # 2 and 3 have arrived through the older SEMQ; 4 was at the hub and its receiver does not have it.
@@ -102,10 +103,11 @@ async def test_each_status_has_its_result_and_nothing_is_sent_twice(
     without_journal = await imported(sender, tmp_path, journal=tmp_path / "another", **options)
     assert results(without_journal) == {"known": 2, "already_received": 2, "finished": 1}
     assert accepted(sender) == 3
-    assert results(await imported(receiver, tmp_path, source=str(at_b)), "tb_0030") == {"known": 2, "finished": 1}
+    noted_again = await imported(receiver, tmp_path, source=str(source_of_receiver))
+    assert results(noted_again, "tb_0030") == {"known": 2, "finished": 1}
 
 
-async def test_a_document_that_may_have_arrived_waits_for_the_answer_of_its_receiver(
+async def test_a_document_that_may_have_arrived_is_not_sent_without_an_answer_of_its_receiver(
     nodes: Nodes, tmp_path: Path
 ) -> None:
     sender, _ = nodes
@@ -114,7 +116,7 @@ async def test_a_document_that_may_have_arrived_waits_for_the_answer_of_its_rece
     assert (results(report), report.as_json()["ok"]) == ({"unanswered": 1}, False)
     assert (report.listed[0]["reason"], report.listed[0]["record"]) == ("UNANSWERED", "1")
     assert accepted(sender) == 0
-    # rejected by the node: there is no agreement with 88001
+    # The row is now submitted, and the node refuses it, because there is no agreement with 88001.
     assert results(await imported(sender, tmp_path, resend_unanswered=True)) == {"rejected": 1}
 
 

@@ -1,4 +1,4 @@
-"""The store in memory: the contract of `semq.store.unit` without a disk, in which the simulator runs whole nodes.
+"""The store in memory: it implements `semq.store.work.WorkStore` without a disk. The simulator runs whole nodes on it.
 
 | module        | contents                                                                     |
 |---------------|------------------------------------------------------------------------------|
@@ -8,5 +8,5 @@
 | `submissions` | documents submitted by SQL                                                   |
 | `ended`       | rows after their unit: fields that may change can no longer be read          |
 
-`tests/store/postgres/test_store.py` holds both stores to the same contract.
+`tests/store/postgres/test_store.py` compares it with the store on Postgres.
 """

@@ -1,9 +1,9 @@
-"""A check of the store in memory: after its unit, a row gives only fields that never change.
+"""A check of the store in memory: after its unit, only fields of a row that never change can be read.
 
-A row object is shared by all work of one unit, so after the commit it has the values of the last piece of work, not
-those on which an earlier piece decided. Work therefore keeps the values that it needs after the commit. The store in
+All work of one unit shares a row object. So after the commit the row has the values of the last piece of work, not the
+values on which an earlier piece decided. Work therefore keeps the values that it needs after the commit. The store in
 memory enforces this: a row whose unit has been written, rolled back or decided again raises ``LateRead`` for all fields
-that may change. Postgres returns the same objects without this check, which keeps the path of a document cheap.
+that may change. The store on Postgres has no such check, to save its cost.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from semq.store.unit import Unit
 
 Row = Outbound | OutStream | InStream | Pending
 
-# Fields that no work changes once a row exists. A new field counts as changing until it is added here.
+# Fields that no work changes once a row exists. A field that is not listed counts as changing.
 FIXED: dict[type, tuple[str, ...]] = {
     Outbound: (
         "object_id", "direction", "lk0", "target", "save_fwd", "ack2", "sid", "prev", "order_key", "app_key", "token",

@@ -1,7 +1,7 @@
 """The checks of Postgres, repeated for the store in memory: compare-and-set, keys, constraints, final outcomes.
 
-Called by ``store`` before it writes a unit. Mutations of the simulator remove checks, and its oracle must find
-the damage.
+Called by ``store`` before it writes a unit. Mutations of the simulator remove checks; the simulator's oracle must then
+find the damage.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from tests.memory_store.tables import Tables
 
 
 def check(tables: Tables, unit: Unit) -> None:
-    """Check a unit as Postgres does. Raises DecisionFailed; nothing has been changed then."""
+    """Check a unit as Postgres does. Raises DecisionFailed. Changes nothing."""
     changed = [(unit.outbound[object_id], before) for object_id, before in unit.changed_outbound.items()]
     for row, before in (*changed, *unit.deleted_outbound.values()):
         stored, object_id = tables.outbound.get(row.object_id), row.object_id
@@ -38,9 +38,9 @@ def check(tables: Tables, unit: Unit) -> None:
 
 
 def _may_end(stored: Outbound, row: Outbound) -> bool:
-    """Return whether an outcome may be set. It is final, unless only the hub reported it and the receiver corrects it.
+    """Return whether the new outcome of a row may be written (PROTOCOL.md S5c).
 
-    PROTOCOL.md S5c.
+    A stored outcome is final, except that the receiver may correct an outcome that only the hub reported.
     """
     corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTED
     return corrected or stored.outcome in (None, row.outcome)
@@ -64,8 +64,8 @@ def _check_outbound(row: Outbound) -> None:
     delivered = row.outcome is Outcome.DELIVERED
     _guard(delivered == (row.ss_status is SendStatus.SS_ACK2), "delivered", object_id=row.object_id)
     _guard(row.void or not row.lost, "lost is void", object_id=row.object_id)
-    placed = (row.sid >= 0) == (row.save_fwd is SaveFwd.MUST)
-    _guard(row.direction is Direction.RELAYED or placed, "class 3 has a position", object_id=row.object_id)
+    sid_fits_class = (row.sid >= 0) == (row.save_fwd is SaveFwd.MUST)
+    _guard(row.direction is Direction.RELAYED or sid_fits_class, "class 3 has a position", object_id=row.object_id)
 
 
 def _guard(holds: bool, name: str, **facts: Any) -> None:

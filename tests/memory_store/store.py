@@ -1,9 +1,9 @@
-"""The store in memory: the second implementation of the contract in ``unit``, in which the simulator runs whole nodes.
+"""The store in memory: the second implementation of ``WorkStore``. The simulator runs whole nodes on it.
 
-``Tables`` represents the disk; ``MemoryStore`` is one process's writer on it: queue, one transaction at a time, and the
-calls after the commit. Its three phases can be run one by one (``begin``, ``commit``, ``deliver``), so that a simulated
-process can crash between any two of them, or never learn the result of its commit. It refuses what Postgres refuses:
-compare-and-set, primary keys, checks, and a writer whose store was taken over. It is not durable.
+``Tables`` represents the disk. ``MemoryStore`` is the writer of one process: a queue, one transaction at a time, and
+the calls after the commit. Its three phases can be run one by one (``begin``, ``commit``, ``deliver``), so that a
+simulated process can crash between any two of them, or never learn the result of its commit. The store refuses what
+Postgres refuses: stale rows, duplicate keys, rows that break a constraint, and a writer whose store was taken over.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,8 @@ class CommitFault(Enum):
 class MemoryStore:
     """The writer of one process: collects posted work into units and commits them one after another.
 
-    ``group`` returns how many of the waiting pieces of work the next unit takes, at least one, given their number.
+    ``group`` gets the number of waiting pieces of work, and returns how many of them the next unit takes. A unit takes
+    at least one piece.
     """
 
     def __init__(self, tables: Tables | None = None, group: Callable[[int], int] = lambda waiting: waiting) -> None:
@@ -61,32 +62,30 @@ class MemoryStore:
         self._owner = self.tables.owner
         self._group = group
         self._queue: list[Work] = []
-        self._ahead: list[Work] = []  # overtaken by all work that is posted until the next unit begins
-        self._is_due = False  # some queued work is urgent, so all of it is done now
-        # the store must be opened again: a commit has an unknown result, or another process took the store over
+        self._ahead: list[Work] = []  # work with bodies ``ahead``; work posted before the next unit overtakes it
+        self._is_due = False  # some queued work is urgent, so all queued work is done now
+        # Set when a commit has an unknown result, or another process took the store over: it must be opened again.
         self._fault: SemqError | None = None
         self._open: list[Work] = []  # work of the open transaction
         self._unit: Unit | None = None
         self._loaded: list[AnyRow] = []  # rows loaded by the unit in all its attempts, closed at its end
         self._to_notify: list[tuple[Work, Exception | None]] = []  # work to be notified, in order
 
-    # --- the contract
+    # --- WorkStore
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept. After a loss it fails, at the time when it would have been
-        notified.
-        """
+        """Queue a piece of work; the order is kept. After a loss, the next ``deliver`` reports that the work failed."""
         if self._fault is not None:
             self._to_notify.append((work, self._fault))
         else:
             (self._ahead if work.ahead else self._queue).append(work)
             self._is_due = self._is_due or not later
 
-    def due(self) -> None:
+    def make_due(self) -> None:
         """Make all queued work due. Called when work posted ``later`` has waited for its maximum time."""
         self._is_due = bool(self._queue)
 
     def recover(self, inc: int) -> Recovered:
-        """Open the store for a new process: count it, and find what is unsettled (PROTOCOL.md S14)."""
+        """Open the store for a new process: count the opening, and return the state (PROTOCOL.md S14)."""
         tables = self.tables
         tables.boot += 1
         tables.inc = inc
@@ -114,7 +113,7 @@ class MemoryStore:
     # --- the phases of a transaction
     @property
     def idle(self) -> bool:
-        """Whether no work is waiting, open or to be notified."""
+        """Whether no work is queued, in the open unit, or about to be notified."""
         return not (self._queue or self._ahead or self._open or self._to_notify)
 
     @property
@@ -128,7 +127,7 @@ class MemoryStore:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether all queued work can wait for other work or for ``due``."""
+        """Whether all queued work can wait for other work or for ``make_due``."""
         return bool(self._queue) and not self._is_due
 
     @property
@@ -137,9 +136,7 @@ class MemoryStore:
         return self._fault is not None
 
     def begin(self) -> None:
-        """Open a transaction for the next unit of work, load it and let each piece decide. Work that refuses is left
-        out.
-        """
+        """Open a transaction for the next unit, load it and let each piece decide. Work that refuses is left out."""
         if not self._queue:
             self._queue, self._ahead = self._ahead, []
         count = max(1, min(self._group(len(self._queue)), len(self._queue)))
@@ -149,8 +146,9 @@ class MemoryStore:
         self._unit = self._decide_all()
 
     def commit(self, fault: CommitFault = CommitFault.NONE) -> None:
-        """Write the open unit completely or not at all. Raises DecisionFailed (nothing is written, the work is
-        dropped).
+        """Write the open unit completely or not at all.
+
+        Raises DecisionFailed if a guard refuses the unit: nothing is written then, and its work is not notified.
         """
         if fault is CommitFault.REDONE:
             self._end(self._unit)
@@ -197,7 +195,7 @@ class MemoryStore:
         self.deliver()
 
     def run_all(self) -> None:
-        """Commit until no work is left, including work that commits post and work that could wait."""
+        """Commit until no work is left, also work posted by actions after a commit, and work posted ``later``."""
         while not self.idle:
             self.run()
 
@@ -226,7 +224,7 @@ class MemoryStore:
 
 
 def load(tables: Tables, needs: Needs) -> Unit:
-    """Return copies of the rows that are needed, with one object per row in all collections."""
+    """Return a unit with copies of the needed rows. A row is one object, also if two needs find it."""
     unit = Unit(
         outbound={i: copy_outbound(tables.outbound[i]) for i in needs.outbound if i in tables.outbound},
         tokens={token: tables.tokens[token] for token in needs.tokens if token in tables.tokens},

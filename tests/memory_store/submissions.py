@@ -1,4 +1,4 @@
-"""Submissions by SQL in the store in memory: queries and changes of tb_0031_submit and the tables beside it."""
+"""Submissions by SQL in the store in memory: queries and changes of tb_0031_submit and its related tables."""
 
 from collections.abc import Iterator
 from dataclasses import replace

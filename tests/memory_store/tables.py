@@ -62,10 +62,10 @@ class Tables:
     submitted: dict[int, Submitted] = field(default_factory=dict)
     refused: dict[int, SubmissionRefusal] = field(default_factory=dict)
     taken: dict[int, LK0] = field(default_factory=dict)  #: the messages that submissions became
-    waits: dict[str, TargetWait] = field(default_factory=dict)  #: reasons why submissions wait, by target
-    #: Numbers of submissions that were tried again, by the names of their refusals.
+    waits: dict[str, TargetWait] = field(default_factory=dict)  #: by target, the first submission that waits
+    #: Numbers of submissions, by earlier LK0s: of refusals after which they were tried again, or of their scheduling.
     renamed: dict[str, int] = field(default_factory=dict)
-    #: Documents that applications finished in their own transaction (None) or set aside (the reason), by bref.
+    #: By bref, documents that applications finished in their own transaction (None), or set aside (with this reason).
     done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The store in memory refuses what Postgres would refuse, for the whole unit."""
+"""The store in memory refuses a whole unit if Postgres would refuse one of its changes."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,4 @@
-"""The store in memory fulfils the contract of ``unit``: copies, whole units, deferred work, faults, recovery,
-backups.
-"""
+"""The store in memory: copies of rows, whole units, deferred work, faults of commits, queries, recovery, backups."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -240,7 +238,7 @@ def test_after_a_lost_answer_the_work_fails_although_its_rows_are_written(store:
     assert set(store.tables.outbound) == {1}
 
 
-def test_once_the_store_is_lost_all_waiting_work_has_failed() -> None:
+def test_when_the_store_is_lost_all_waiting_and_later_work_fails() -> None:
     store = MemoryStore(group=lambda waiting: 1)
     jobs = [
         FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY)),
@@ -267,7 +265,7 @@ def test_work_posted_after_a_takeover_fails_with_the_reason(store: MemoryStore) 
     job = PostsAgain()
     for later in (False, True):
         store.post(job, later=later)
-    assert (job.results, store.phase) == ([], "deliver")  # not in the turn that posted it
+    assert (job.results, store.phase) == ([], "deliver")  # a failure is not reported in the call that posts the work
     store.deliver()
     assert [type(error) for error in job.results] == [StoreFenced, StoreFenced]
     assert again.results == []
@@ -289,7 +287,7 @@ def test_deferred_work_shares_the_unit_of_the_next_urgent_work(store: MemoryStor
     store.commit()
     store.deliver()
     assert (store.phase, store.is_waiting) == ("", True)
-    store.due()
+    store.make_due()
     assert store.phase == "begin"
     store.run()
     assert (seen, store.idle, store.is_waiting) == (["a", "b", "c", "d"], True, False)
@@ -305,7 +303,7 @@ def test_due_work_that_does_not_fit_into_a_unit_is_done_in_the_next(store: Memor
     assert [job.results for job in jobs] == [[None], [None], [None]]
 
 
-def test_a_decision_may_be_taken_twice(store: MemoryStore) -> None:
+def test_work_decides_again_if_its_first_attempt_was_rolled_back(store: MemoryStore) -> None:
     job = FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
     store.run(CommitFault.REDONE)
@@ -425,7 +423,7 @@ def test_unfinished_and_waiting_rows_are_found(store: MemoryStore) -> None:
     assert loaded(store, queries={Waiting("buyer", "1.c", 0, 0, 9)}).pending_bodies == {5: BODY}
 
 
-def test_first_in_order_is_the_first_accepted(store: MemoryStore) -> None:
+def test_the_first_row_in_order_is_the_one_that_its_sender_accepted_first(store: MemoryStore) -> None:
     late = received(1, order_key="k")
     late.lk0 = late.lk0._replace(object_id=50)
     put(store, late, received(2, order_key="k"), received(3, order_key="k", app_status=AppStatus.DONE))
@@ -439,7 +437,7 @@ def test_streams_are_found_by_their_target(store: MemoryStore) -> None:
     assert query_rows(store, StreamsTo("1.z")) == []
 
 
-def test_rows_written_by_applications_through_sql(store: MemoryStore) -> None:
+def test_rows_that_applications_wrote_by_sql_are_found_until_they_are_handled(store: MemoryStore) -> None:
     store.tables.submitted = {n: Submitted(n, "1.b", b"", "", 3, 1, "", "", "", {}) for n in (2, 1, 3)}
     store.tables.done = {8: None, 7: "no use"}
     assert [row.row_id for row in query_rows(store, SubmittedRows(2))] == [1, 2]
@@ -460,7 +458,7 @@ def test_rows_written_by_applications_through_sql(store: MemoryStore) -> None:
 # --------------------------------------------------------------------------------------------- writing
 
 
-def test_changes_of_a_sender_row(store: MemoryStore) -> None:
+def test_a_sender_row_can_be_changed_lose_its_payload_and_be_deleted(store: MemoryStore) -> None:
     put(store, own(1))
 
     def change(unit: Unit) -> None:
@@ -480,7 +478,7 @@ def test_changes_of_a_sender_row(store: MemoryStore) -> None:
     assert not store.tables.bodies
 
 
-def test_changes_of_a_receiver_row(store: MemoryStore) -> None:
+def test_a_receiver_row_can_be_changed_and_deleted_and_its_ledger_entry_stays(store: MemoryStore) -> None:
     put(store, received(1))
 
     def change(unit: Unit) -> None:
@@ -512,7 +510,9 @@ def test_a_raised_floor_deletes_the_records_below_it(store: MemoryStore) -> None
     assert set(store.tables.recorded) == {Slot(IN, 3), other}
 
 
-def test_the_window_of_classes_1_and_2_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_entries_for_messages_of_classes_1_and_2_is_bounded(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory, "SEEN_MAX", 2)
     for number in (1, 2, 3):
         do(store, partial(Unit.note_seen, lk0=LK0(*HERE, 1, number), entry=REFUSED))
@@ -544,7 +544,7 @@ def test_a_recovery_returns_the_state_of_the_streams(store: MemoryStore) -> None
     assert (recovered.pending, recovered.finished) == (2, [2])
 
 
-def test_a_settled_stream_has_its_floor_at_its_end(store: MemoryStore) -> None:
+def test_a_stream_without_unsettled_rows_has_its_floor_at_the_next_position(store: MemoryStore) -> None:
     put(store, own(1, sid=0, outcome=Outcome.LOST, void=True))
     do(store, lambda unit: unit.delete_outbound(unit.outbound[1]), outbound={1})
     assert store.recover(5).streams == [StreamState(STREAM, 1, 1, set())]

@@ -206,7 +206,7 @@ class Host:
         if self.is_up(life) and self._later_at == when:
             self._later_at = None
             assert self.store is not None
-            self.store.due()
+            self.store.make_due()
             self.work_waits(self.store)
 
     def _store_step(self, life: int) -> None:

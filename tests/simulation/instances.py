@@ -92,12 +92,12 @@ class SimCarrier:
         elif isinstance(name, tuple):
             self._returned(origin, life, name, message)
         elif origin.is_alive(life):
-            origin.others.gone(name)
+            origin.others.note_ended(name)
             origin.plan_tick()
 
     def _returned(self, origin: "InstanceHost", life: int, store: StoreName, message: Message) -> None:
         if origin.is_alive(life):
-            origin.others.returned(store, message)
+            origin.others.note_returned(store, message)
             origin.plan_tick()
 
 
@@ -177,14 +177,14 @@ class InstanceHost(HubHost):
         """Use the carrier."""
         if self.engine is not None and not self.is_joined:
             self.is_joined = True
-            self.others.joined()
+            self.others.note_joined()
             self.plan_tick()
 
     def cut(self) -> None:
         """Lose the connection to the carrier."""
         if self.engine is not None and self.is_joined:
             self.is_joined = False
-            self.others.cut()
+            self.others.note_cut()
             self.plan_tick()
 
     def hear_message(self, life: int, message: Message) -> None:

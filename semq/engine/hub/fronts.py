@@ -151,22 +151,22 @@ class Fronts:
         if (alive.count, alive.total, alive.changes) != _sums(self._reported.get(life, {}).values()):
             self._carrier.to_front(life, Asking(self._store))
 
-    def gone(self, life: int) -> None:
+    def note_ended(self, life: int) -> None:
         """Note that an instance and its sessions have ended."""
         self._alive_at.pop(life, None)
         self._has_gone(life, list(self._reported.get(life, ())), lambda came: True)
         self._reported.pop(life, None)
 
-    def joined(self) -> None:
+    def note_joined(self) -> None:
         """Report the sessions here and ask for those of the others, when the carrier can be used."""
         self._carrier.to_all(Asking(self._store))
         for came in self.own.values():
             self._carrier.to_all(came)
 
-    def cut(self) -> None:
+    def note_cut(self) -> None:
         """Note that all sessions elsewhere have ended for this engine: the carrier is not available."""
         for life in list(self._reported):
-            self.gone(life)
+            self.note_ended(life)
 
     # --- time
     def tick(self) -> None:
@@ -177,7 +177,7 @@ class Fronts:
             self._carrier.to_all(self._sign_of_life())
             self._wake_waiting()
         for life in [life for life, at in self._alive_at.items() if at < now - SILENT_S]:
-            self.gone(life)
+            self.note_ended(life)
 
     def _wake_waiting(self) -> None:
         """Send copies on links whose room has returned without a report: lost documents do not count for ever."""

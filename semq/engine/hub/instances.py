@@ -150,23 +150,23 @@ class Instances:
             self._unserved.note_served(message.store)
         HANDLERS[type(message)](self, life, message)
 
-    def returned(self, store: StoreName, message: Message) -> None:
+    def note_returned(self, store: StoreName, message: Message) -> None:
         """Note that no instance serves a store at present."""
         self._core.count("carrier_returned")
         if isinstance(message, StoreFrames):
             self._unserved.note(store, message)
 
-    def gone(self, life: int) -> None:
+    def note_ended(self, life: int) -> None:
         """Note that an instance and its sessions have ended."""
-        self.fronts.gone(life)
+        self.fronts.note_ended(life)
 
-    def joined(self) -> None:
+    def note_joined(self) -> None:
         """Report the sessions here and ask for those of the others, when the carrier can be used."""
-        self.fronts.joined()
+        self.fronts.note_joined()
 
-    def cut(self) -> None:
+    def note_cut(self) -> None:
         """Note that the carrier is not available: no other instance can be reached."""
-        self.fronts.cut()
+        self.fronts.note_cut()
 
     # --- inside
     def _send_to_store(self, store: StoreName, speaker: Address, frames: Sequence[Frame]) -> None:

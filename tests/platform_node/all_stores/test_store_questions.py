@@ -27,16 +27,16 @@ class RecordingEngine:
     def receive(self, life: int, message: Message) -> None:
         self.seen.append(message)
 
-    def returned(self, store: StoreName, message: Message) -> None:
+    def note_returned(self, store: StoreName, message: Message) -> None:
         self.seen.append(store)
 
-    def gone(self, life: int) -> None:
+    def note_ended(self, life: int) -> None:
         self.seen.append(life)
 
-    def joined(self) -> None:
+    def note_joined(self) -> None:
         self.seen.append("joined")
 
-    def cut(self) -> None:
+    def note_cut(self) -> None:
         self.seen.append("cut")
 
 
@@ -96,8 +96,8 @@ async def test_a_question_is_answered_with_its_user() -> None:
 
 async def test_other_messages_reach_the_engine() -> None:
     pair = TwoAskers()
-    pair.asker.joined()
-    pair.asker.returned((3, 3), Alive((3, 3), 0, 0))
+    pair.asker.note_joined()
+    pair.asker.note_returned((3, 3), Alive((3, 3), 0, 0))
     assert pair.engines[0].seen == [Alive((2, 2), 0, 0), "joined", (3, 3)]
 
 
@@ -130,7 +130,7 @@ async def test_a_waiting_question_ends_with_the_instance_or_the_carrier(ends: st
     pair.ends_of_carrier[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
-    pair.asker.gone(TWO) if ends == "gone" else pair.asker.cut()
+    pair.asker.note_ended(TWO) if ends == "gone" else pair.asker.note_cut()
     assert (await waiting).unreached == why
     assert pair.asker.serving == {}
 
