@@ -124,9 +124,9 @@ class LocalEngine:
         of the hub and are unanswered."""
         self.uplink.begin_direct(link)
         self.direct.began(link, self.secrecy.introduction())
-        self._use_way_now(link)
+        self._use_link_now(link)
 
-    def _use_way_now(self, link: Link) -> None:
+    def _use_link_now(self, link: Link) -> None:
         """Inquire about messages in doubt, and send waiting ones, by the session that exists now."""
         self.core.mail.schedule_flush()
         self.sender.inquire_soon()
@@ -174,7 +174,7 @@ class LocalEngine:
         direct session has ended, by way of the hub."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
-            self._use_way_now(link)
+            self._use_link_now(link)
             return
         if self.uplink.link is not link:
             return
@@ -344,7 +344,7 @@ class LocalEngine:
         for packet in self.core.mail.flush():
             if packet.target.node == self.core.address:
                 self._receive_packet(self.core.address, packet)
-            elif (link := self.uplink.way(packet.target.node)) is not None:
+            elif (link := self.uplink.link_for(packet.target.node)) is not None:
                 self._send(link, packet)
 
     def _send(self, link: Link, packet: Packet) -> None:

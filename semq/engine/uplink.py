@@ -55,7 +55,7 @@ class NodeSessions:
         """The partners with a direct session."""
         return list(self._direct)
 
-    def way(self, dest: Address) -> Link | None:
+    def link_for(self, dest: Address) -> Link | None:
         """Return the session that frames for a node take now; None if there is none."""
         return self.direct(dest) or self.link
 
@@ -76,13 +76,13 @@ class NodeSessions:
 
     def room(self, dest: Address) -> int:
         """Return the number of messages that may be sent to a node now; 0 if there is no session for it."""
-        link = self.way(dest)
+        link = self.link_for(dest)
         return link.room if link is not None else 0
 
     def takes_datagrams(self, dest: Address) -> bool:
         """Whether best-effort documents for a node leave beside the link, independent of the link's room."""
-        return takes_datagrams(self.way(dest))
+        return takes_datagrams(self.link_for(dest))
 
     def reaches(self, dest: Address) -> bool:
         """Whether frames for a node can be sent now."""
-        return dest == self._own or self.way(dest) is not None
+        return dest == self._own or self.link_for(dest) is not None

@@ -150,7 +150,7 @@ def read_row(line: str) -> Attribute:
     cells = map(str.strip, line.split("|"))
     name, field, set_by, bound, since, fact, read, write, shown, option, sql, values, meaning = cells
     words = write.split()
-    # Interned: structs compare the names of keyword arguments by identity first.
+    # The names are interned, because structs compare the names of keyword arguments by identity first.
     return Attribute(
         intern(name), intern(field), SetBy(set_by), BoundBy(bound), int(since), int(fact or 0),
         reader_of(read) if read else None,

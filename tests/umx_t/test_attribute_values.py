@@ -1,4 +1,4 @@
-"""Readers of attribute values by the words of the table. ``test_headers`` has the values that each refuses."""
+"""Readers of attribute values by the words of the table. ``test_headers`` has the values that each reader refuses."""
 
 from typing import Any
 
@@ -39,6 +39,6 @@ def test_an_unknown_word_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [{"a/b/c": "d"}, ["a/b", "c/d", "e"], 5, True, None])
 def test_an_app_key_that_is_neither_text_nor_four_texts_is_refused(value: Any) -> None:
-    """Also if its representation has three slashes."""
+    """A value is refused even if its representation as text has three slashes."""
     with pytest.raises(BadAppKey):
         app_key("@AppKey", value)

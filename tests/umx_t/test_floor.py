@@ -1,4 +1,4 @@
-"""The floor of a stream: the lowest unsettled position, for any order in which positions are settled."""
+"""The floor of a stream: it is the lowest unsettled position, in whichever order positions are settled."""
 
 from hypothesis import given
 from hypothesis import strategies as st

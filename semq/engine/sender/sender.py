@@ -76,7 +76,7 @@ class Sender:
     def send(self, dest: str, frames: list[Data]) -> None:
         if dest == str(self.core.address):
             self._deliver_to_self(frames)
-        elif (link := self.uplink.way(parse_address(dest))) is not None:
+        elif (link := self.uplink.link_for(parse_address(dest))) is not None:
             for frame in self.secrecy.sign_documents(frames[0].envelope.target, frames):
                 link.send(frame)
             self.uplink.note_documents(link, len(frames))

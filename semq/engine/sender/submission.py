@@ -254,7 +254,7 @@ class Acceptance:
 
 
 @dataclass(slots=True, eq=False)
-class _Way:
+class _Destination:
     """The common facts of the documents of one unit to one destination."""
 
     dest: str
@@ -262,7 +262,7 @@ class _Way:
     capacity: int  #: number of messages that may be sent now
     stream: OutStreamKey
     floor: Floor
-    remark: str  #: remark in the ledger about the way to the target
+    remark: str  #: remark in the ledger about the session for this destination
     sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
     dropped: list[int] = field(default_factory=list)  #: rows of class 1 that could not be sent and ended here
     frames: list[Data] = field(default_factory=list)
@@ -320,7 +320,7 @@ class _UnitAcceptance:
         self._at = core.now_ms()
         self._accepted: list[tuple[Submission, Accepted]] = []
         self._refused: list[tuple[Submission, SemqError]] = []
-        self._ways: dict[Address, _Way] = {}
+        self._destinations: dict[Address, _Destination] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
         self._unkept: list[Outbound] = []
@@ -353,13 +353,13 @@ class _UnitAcceptance:
         return Accepted(lk0, submission.digest, members=count)
 
     def _accept(self, submission: Submission) -> Accepted:
-        way = self._ways.get(submission.target) or self._way(submission.target)
-        row = self._new_row(submission, way)
+        destination = self._destinations.get(submission.target) or self._destination(submission.target)
+        row = self._new_row(submission, destination)
         needs_no_room = submission.attributes.is_best_effort and self._uplink.takes_datagrams(submission.target.node)
-        goes_now = needs_no_room or way.takes(row, self._core.settings.window)
+        goes_now = needs_no_room or destination.takes(row, self._core.settings.window)
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
-        envelope, body = self._sealed(row, self._envelope(row, submission, way), submission)
+        envelope, body = self._sealed(row, self._envelope(row, submission, destination), submission)
         if self._core.spans is not None:
             since = self._at - int((self._core.now() - self._began) * 1000)
             self._core.spans.begin(Side.SENDER, envelope, since)
@@ -370,19 +370,19 @@ class _UnitAcceptance:
             )
         )  # fmt: skip
         if goes_now:
-            way.frames.append(Data(envelope, body))
-            self._unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, way.remark, self._at))
+            destination.frames.append(Data(envelope, body))
+            self._unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, destination.remark, self._at))
             self._core.prepare_row_event(self._unit, "sent", row, self._events, self._at)
         elif row.save_fwd is SaveFwd.DROP:
             self._drop(row)
         if self._leaves_a_row(row, goes_now):
             self._unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(body)))
             if goes_now:
-                way.sent.append(row.object_id)
+                destination.sent.append(row.object_id)
             elif row.outcome is None:
-                way.waits[row.priority] = way.waits.get(row.priority, 0) + 1
+                destination.waits[row.priority] = destination.waits.get(row.priority, 0) + 1
             else:
-                way.dropped.append(row.object_id)
+                destination.dropped.append(row.object_id)
         elif goes_now:
             self._unkept.append(copy(row))  # read after the unit
         return Accepted(row.lk0, submission.digest)
@@ -399,19 +399,21 @@ class _UnitAcceptance:
         row.digest = envelope.digest
         return envelope, body
 
-    def _way(self, target: Address) -> _Way:
+    def _destination(self, target: Address) -> _Destination:
         """Return the facts of a destination, shared by the users of one node."""
         node = target.node
-        way = self._ways.get(node)
-        if way is None:
+        destination = self._destinations.get(node)
+        if destination is None:
             dest = str(node)
             lane, stream = self._rows.pump.lane(dest), OutStreamKey(dest, self._core.inc)
             floor, pump = self._rows.floor_of(stream), self._rows.pump
-            way = self._ways[node] = _Way(dest, lane, pump.capacity(lane), stream, floor, pump.owner.remark(dest))
-        self._ways[target] = way
-        return way
+            destination = self._destinations[node] = _Destination(
+                dest, lane, pump.capacity(lane), stream, floor, pump.owner.remark(dest)
+            )
+        self._destinations[target] = destination
+        return destination
 
-    def _new_row(self, submission: Submission, way: _Way) -> Outbound:
+    def _new_row(self, submission: Submission, destination: _Destination) -> Outbound:
         a = submission.attributes
         lk0 = self._core.new_lk0()
         row = Outbound(
@@ -433,10 +435,10 @@ class _UnitAcceptance:
             document="" if submission.target.user == PIECES_USER else a.pieces,
         )
         if a.save_fwd is SaveFwd.MUST:
-            take_position(self._unit, row, way.stream)
+            take_position(self._unit, row, destination.stream)
         return row
 
-    def _envelope(self, row: Outbound, submission: Submission, way: _Way) -> Envelope:
+    def _envelope(self, row: Outbound, submission: Submission, destination: _Destination) -> Envelope:
         return Envelope(
             source=self._core.address,
             target=row.target,
@@ -444,7 +446,7 @@ class _UnitAcceptance:
             attributes=submission.attributes,
             sender=submission.sender,
             sid=row.sid,
-            floor=way.floor.value if row.sid >= 0 else 0,
+            floor=destination.floor.value if row.sid >= 0 else 0,
             prev=row.prev,
             att=row.att,
             digest=row.digest,
@@ -471,8 +473,8 @@ class _UnitAcceptance:
         """After the commit: send the messages to be sent now, and answer each submission."""
         for seal in self._new_seals:
             seal.noted()
-        for way in dict.fromkeys(self._ways.values()):
-            self._send_now(way)
+        for destination in dict.fromkeys(self._destinations.values()):
+            self._send_now(destination)
         for row in self._unkept:
             self._rows.remember(row)
         if self._events:
@@ -484,13 +486,15 @@ class _UnitAcceptance:
         for submission, error in self._refused:
             submission.failed(error)
 
-    def _send_now(self, way: _Way) -> None:
+    def _send_now(self, destination: _Destination) -> None:
         """Send the messages of one destination that are to be sent now, after the commit."""
         rows, pump = self._rows, self._rows.pump
-        rows.to_clean += way.dropped
-        rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + len(way.sent) + sum(way.waits.values())
-        for object_id in way.sent:
-            pump.note_sent(way.lane, object_id)
-        pump.send(way.dest, way.frames)
-        for priority in way.waits:
-            pump.wake_track(way.dest, "", priority)
+        rows.to_clean += destination.dropped
+        rows.unsettled[destination.dest] = (
+            rows.unsettled.get(destination.dest, 0) + len(destination.sent) + sum(destination.waits.values())
+        )
+        for object_id in destination.sent:
+            pump.note_sent(destination.lane, object_id)
+        pump.send(destination.dest, destination.frames)
+        for priority in destination.waits:
+            pump.wake_track(destination.dest, "", priority)
