@@ -143,10 +143,10 @@ class AskService:
     async def with_parties(self, traced: dict[str, Any]) -> dict[str, Any]:
         """Add the ledger lines of sender and receiver to those of the hub."""
         hub, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
-        own = [{"node": hub, **event} for event in traced["events"]]
+        hub_lines = [{"node": hub, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]
         answers = await asyncio.gather(*(self._ask(party, hub, lk0, "hub") for party in parties))
-        lines_of_all, unanswered = list(own), list[dict[str, str]]()
+        lines_of_all, unanswered = list(hub_lines), list[dict[str, str]]()
         for answer in answers:
             try:
                 if "unanswered" in answer:

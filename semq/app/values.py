@@ -208,19 +208,19 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
 
 def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
     """Read the event of a delivery from ``semq.events``."""
-    facts = json.loads(delivered.body)
+    content = json.loads(delivered.body)
     return DocumentEvent(
-        kind=_text(facts.get("event")),
-        lk0=_text(facts.get("lk0")),
-        target=_text(facts.get("target")),
-        app_key=_app_key(facts.get("app_key")),
-        at=moment(facts.get("at")),
-        attempt=int(facts.get("attempt") or 0),
-        outcome=_text(facts.get("outcome")),
-        corrects=_text(facts.get("corrects")),
-        token=_text(facts.get("token")),
-        reason=reason_text(facts.get("reason")),
-        group=_group_member(facts.get("group")),
+        kind=_text(content.get("event")),
+        lk0=_text(content.get("lk0")),
+        target=_text(content.get("target")),
+        app_key=_app_key(content.get("app_key")),
+        at=moment(content.get("at")),
+        attempt=int(content.get("attempt") or 0),
+        outcome=_text(content.get("outcome")),
+        corrects=_text(content.get("corrects")),
+        token=_text(content.get("token")),
+        reason=reason_text(content.get("reason")),
+        group=_group_member(content.get("group")),
         id=delivered.header.message_id or "",
     )
 

@@ -204,9 +204,9 @@ def test_attributes_that_make_no_sense_are_refused_at_once(engine: Engine, attri
 def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine, value: Any) -> None:
     with engine.connect() as connection:
         packed = msgspec.msgpack.encode(value)
-        read = connection.execute(text("SELECT place, value FROM semq_unpack(:data)"), {"data": packed}).one()
-    assert read.place == len(packed)
-    assert is_same(read.value, value)
+        unpacked = connection.execute(text("SELECT place, value FROM semq_unpack(:data)"), {"data": packed}).one()
+    assert unpacked.place == len(packed)
+    assert is_same(unpacked.value, value)
 
 
 def is_same(read: Any, value: Any) -> bool:

@@ -44,8 +44,8 @@ async def test_a_document_of_a_lost_connection_cannot_be_settled(act: str) -> No
 
 
 def test_an_event_is_read() -> None:
-    result = {"event": "failed", "lk0": "x", "app_key": "a/b/c/d", "at": 1000, "reason": ["SEMQ-1209", "unreadable"]}
-    event = read_event(closed_channel(), delivered(Properties(message_id="x/failed/1"), json.dumps(result).encode()))
+    content = {"event": "failed", "lk0": "x", "app_key": "a/b/c/d", "at": 1000, "reason": ["SEMQ-1209", "unreadable"]}
+    event = read_event(closed_channel(), delivered(Properties(message_id="x/failed/1"), json.dumps(content).encode()))
     assert event.id == "x/failed/1"
     assert (event.kind, event.app_key, event.reason) == ("failed", AppKey(*"abcd"), "SEMQ-1209 unreadable")
     assert event.is_final

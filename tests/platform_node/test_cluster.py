@@ -234,12 +234,12 @@ async def test_a_store_that_was_restored_while_no_process_ran_is_recognised(inpr
     async with hubs_of(inprocess) as hubs:
         first, second = await hubs.instance(1), await hubs.instance(2)
         await second.stop()
-        url, other = second.settings.database.dsn or "", first.settings.database.dsn or ""
+        url, url_of_first = second.settings.database.dsn or "", first.settings.database.dsn or ""
         name = urlsplit(url).path[1:]
-        execute(other, f"CREATE DATABASE {name}_old TEMPLATE {name}")
+        execute(url_of_first, f"CREATE DATABASE {name}_old TEMPLATE {name}")
         assert await restart_once(inprocess, second) == (0, "ok")
         assert await restart_once(inprocess, second) == (0, "ok")
-        execute(other, f"DROP DATABASE {name} WITH (FORCE)", f"ALTER DATABASE {name}_old RENAME TO {name}")
+        execute(url_of_first, f"DROP DATABASE {name} WITH (FORCE)", f"ALTER DATABASE {name}_old RENAME TO {name}")
         assert await restart_once(inprocess, second) == (1, "warning")
         assert await restart_once(inprocess, second) == (0, "ok")
 

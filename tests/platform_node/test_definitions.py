@@ -83,21 +83,23 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_changes_are_listed_before_an_import() -> None:
-    none, read = HubDefinitions(), read_definitions(DOCUMENT, KNOWN)
-    assert changes(read, read) == []
-    assert changes(none, read) == [
+    empty, definitions = HubDefinitions(), read_definitions(DOCUMENT, KNOWN)
+    assert changes(definitions, definitions) == []
+    assert changes(empty, definitions) == [
         "+ node 77001",
         "+ 10008 -> 56001,77001: order,trade/invoice bytes_max=1000000 per_minute=600 waiting_max=10000 encrypt",
         "+ * -> 10008: *",
         "! from now on only documents with an agreement are allowed",
     ]
-    assert changes(read, none)[-1] == "! from now on may_send_to of the configuration decides"
-    assert changes(read, read_definitions(DOCUMENT.replace("Nord", "Süd"), KNOWN)) == ["~ node 77001: 'Nord' -> 'Süd'"]
+    assert changes(definitions, empty)[-1] == "! from now on may_send_to of the configuration decides"
+    assert changes(definitions, read_definitions(DOCUMENT.replace("Nord", "Süd"), KNOWN)) == [
+        "~ node 77001: 'Nord' -> 'Süd'"
+    ]
     staffed = read_definitions(DOCUMENT.replace('name = "Nord"', 'name = "Nord"\nusers = ["desk", "sales"]'), KNOWN)
-    assert changes(read, staffed) == ["~ users of 77001: desk, sales"]
-    assert changes(staffed, read) == ["~ users of 77001: none"]
-    turned = HubDefinitions(read.nodes, read.agreements[::-1])
-    assert changes(read, turned) == ["~ agreements in another order: the first one that fits a document applies"]
+    assert changes(definitions, staffed) == ["~ users of 77001: desk, sales"]
+    assert changes(staffed, definitions) == ["~ users of 77001: none"]
+    turned = HubDefinitions(definitions.nodes, definitions.agreements[::-1])
+    assert changes(definitions, turned) == ["~ agreements in another order: the first one that fits a document applies"]
 
 
 def test_definitions_in_force_stay_when_an_institution_leaves() -> None:
@@ -145,14 +147,14 @@ def test_wrong_groups_are_refused(wrong: str, fault: str) -> None:
 
 def test_a_node_gets_the_groups_to_which_it_may_send_without_the_names_of_others() -> None:
     agreed = '[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n'
-    read = read_definitions(GROUPS + "[nodes.10008]\n[nodes.56001]\n" + agreed, KNOWN)
-    index = PartnerIndex({}, read)
+    definitions = read_definitions(GROUPS + "[nodes.10008]\n[nodes.56001]\n" + agreed, KNOWN)
+    index = PartnerIndex({}, definitions)
     (record,) = index.groups(A)
     assert (record.node, record.members, record.others) == ("3.retailers", ("1.56001",), 1)
     assert not record.allowed
     assert index.groups(B) == []
-    assert "+ group retailers: 10008, 56001, 77001" in changes(HubDefinitions(), read)
-    assert "- group retailers" in changes(read, HubDefinitions())
+    assert "+ group retailers: 10008, 56001, 77001" in changes(HubDefinitions(), definitions)
+    assert "- group retailers" in changes(definitions, HubDefinitions())
 
 
 def test_a_node_gets_the_users_of_institutions_to_which_it_may_send_and_its_own() -> None:

@@ -70,14 +70,14 @@ async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProc
 
 async def test_a_token_can_be_used_once(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    result = await token_for(inprocess, hub, "10008")
+    ticket = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
-    certificate = await enrol(ring, address, result["fingerprint"], result["token"], CLOCK)
+    certificate = await enrol(ring, address, ticket["fingerprint"], ticket["token"], CLOCK)
     assert ring.identity().certificate == certificate
     thief = KeyRing(inprocess.folder / "thief", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(thief, address, result["fingerprint"], result["token"], CLOCK)
+        await enrol(thief, address, ticket["fingerprint"], ticket["token"], CLOCK)
     assert not thief.is_enrolled
     assert len(await hub.registry.certificates()) == 1
 
@@ -85,26 +85,26 @@ async def test_a_token_can_be_used_once(inprocess: InProcess) -> None:
 async def test_a_lost_answer_is_sent_again(inprocess: InProcess) -> None:
     """The same token with the same key: no new certificate is signed."""
     hub = await inprocess.secure_hub()
-    result = await token_for(inprocess, hub, "10008")
+    ticket = await token_for(inprocess, hub, "10008")
     request = new_request(new_key(), Address(1, "10008"))
-    first = await hub.registry.enrol(Address(1, "10008"), result["token"], request)
-    assert await hub.registry.enrol(Address(1, "10008"), result["token"], request) == first
+    first = await hub.registry.enrol(Address(1, "10008"), ticket["token"], request)
+    assert await hub.registry.enrol(Address(1, "10008"), ticket["token"], request) == first
 
 
 async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InProcess) -> None:
     """The use of a token is stored in the transaction that stores the certificate."""
     hub = await inprocess.secure_hub()
-    result = await token_for(inprocess, hub, "10008")
+    ticket = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
     first = ring_of(inprocess.secure_settings("10008", hub))
-    certificate = await enrol(first, address, result["fingerprint"], result["token"], CLOCK)
+    certificate = await enrol(first, address, ticket["fingerprint"], ticket["token"], CLOCK)
     await hub.stop()  # only committed data remain
     restarted = HubNode(hub.settings, CLOCK)
     inprocess.stack.push_async_callback(restarted.stop)
     await restarted.start()
     thief = KeyRing(first.folder / "thief", first.node)
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(thief, HubAddress("127.0.0.1", restarted.port), result["fingerprint"], result["token"], CLOCK)
+        await enrol(thief, HubAddress("127.0.0.1", restarted.port), ticket["fingerprint"], ticket["token"], CLOCK)
     rows = await restarted.registry.certificates(first.node)
     assert [issued.serial for issued in rows] == [certificate.serial_text]
 
@@ -112,48 +112,48 @@ async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InP
 async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     address = HubAddress("127.0.0.1", hub.port)
-    result = await token_for(inprocess, hub, "10008")
+    ticket = await token_for(inprocess, hub, "10008")
     other = KeyRing(inprocess.folder / "other", Address(1, "56001"))
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(other, address, result["fingerprint"], result["token"], CLOCK)
-    late = await token_for(inprocess, hub, "10008", hours=1e-9)
+        await enrol(other, address, ticket["fingerprint"], ticket["token"], CLOCK)
+    expired_ticket = await token_for(inprocess, hub, "10008", hours=1e-9)
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(ring, address, late["fingerprint"], late["token"], CLOCK)
+        await enrol(ring, address, expired_ticket["fingerprint"], expired_ticket["token"], CLOCK)
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(ring, address, result["fingerprint"], "0" * 32, CLOCK)
+        await enrol(ring, address, ticket["fingerprint"], "0" * 32, CLOCK)
 
 
 async def test_the_hub_stores_no_text_of_a_token(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    result = await token_for(inprocess, hub, "10008")
+    ticket = await token_for(inprocess, hub, "10008")
     with psycopg.connect(hub.store.url) as connection:
         rows = connection.execute("SELECT t::text FROM node_token t").fetchall()
     assert len(rows) == 1
-    assert result["token"] not in str(rows)
+    assert ticket["token"] not in str(rows)
 
 
 async def test_an_impostor_of_the_hub_receives_no_token(inprocess: InProcess) -> None:
     """The token is never sent to an attacker on the network path, who cannot have the true authority's key."""
     hub = await inprocess.secure_hub()
-    outcome = await token_for(inprocess, hub, "10008")
+    ticket = await token_for(inprocess, hub, "10008")
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(NoSuchFingerprint):
-        await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, outcome["token"], CLOCK)
+        await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, ticket["token"], CLOCK)
     # The impostor presents the public certificate of the true authority, but does not have its key.
     received = bytearray()
     true_authority = hub.registry.authority
     assert true_authority is not None
     impostor = await start_impostor(inprocess, true_authority.pem, received)
     with pytest.raises(DialFailed):
-        await enrol(ring, HubAddress("127.0.0.1", impostor), outcome["fingerprint"], outcome["token"], CLOCK)
-    assert outcome["token"].encode() not in received
+        await enrol(ring, HubAddress("127.0.0.1", impostor), ticket["fingerprint"], ticket["token"], CLOCK)
+    assert ticket["token"].encode() not in received
 
 
 async def start_impostor(inprocess: InProcess, pem: bytes, received: bytearray) -> int:
     """Run a server with a certificate of its own authority, whose greeting has another authority; return its port."""
-    own = authority()
-    tls = server_context(trust(own), ring(inprocess.folder / "impostor", own, "2.hub"))
+    own_authority = authority()
+    tls = server_context(trust(own_authority), ring(inprocess.folder / "impostor", own_authority, "2.hub"))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         machine = ServerConnection(
@@ -175,15 +175,15 @@ async def start_impostor(inprocess: InProcess, pem: bytes, received: bytearray) 
 
 async def test_a_session_by_token_can_only_enrol(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    result = await token_for(inprocess, hub, "10008")
-    login = {"user": "enroll/1.10008", "password": result["token"]}
+    ticket = await token_for(inprocess, hub, "10008")
+    login = {"user": "enroll/1.10008", "password": ticket["token"]}
     for vhost in ("/", "umx"):
         with pytest.raises(AmqpError):
             await inprocess.client(hub, virtual_host=vhost, **login)
     link = await inprocess.client(hub, virtual_host="enroll", **login)
     assert (await ask_at(link, "semq.enroll", "renew", {"request": ""}))["error"]["code"] == "SEMQ-5101"
     assert (await ask_at(link, "semq.enroll", "who"))["error"]["code"] == "SEMQ-5101"
-    assert (await ask_at(link, "semq.enroll", "enroll", {"token": result["token"], "request": "x"}))["error"][
+    assert (await ask_at(link, "semq.enroll", "enroll", {"token": ticket["token"], "request": "x"}))["error"][
         "code"
     ] == ("SEMQ-5120")
     channel = await link.open_channel()
@@ -211,9 +211,9 @@ async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
 
 async def test_host_names_come_from_the_token_and_are_kept_at_renewal(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    result = await token_for(inprocess, hub, "10008", names=["node.example.org"])
+    ticket = await token_for(inprocess, hub, "10008", names=["node.example.org"])
     settings = inprocess.secure_settings("10008", hub)
-    await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), result["fingerprint"], result["token"], CLOCK)
+    await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), ticket["fingerprint"], ticket["token"], CLOCK)
     node = await inprocess.started(settings)
     await linked(node)
     assert node.node_identity is not None

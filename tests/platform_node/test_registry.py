@@ -25,8 +25,8 @@ async def test_a_node_gets_a_limited_number_of_certificates(inprocess: InProcess
     with pytest.raises(TooManyRenewals):
         await registry.renew(current, new_request(key, node))
     assert len(await registry.certificates(node)) == RENEWALS_MAX
-    other = registry.authority.issue(key.public_key(), Address(1, "56001"), datetime.now(UTC), 1.0)
-    await registry.renew(other, new_request(key, other.node))
+    other_certificate = registry.authority.issue(key.public_key(), Address(1, "56001"), datetime.now(UTC), 1.0)
+    await registry.renew(other_certificate, new_request(key, other_certificate.node))
 
 
 @pytest.mark.parametrize(("days", "wait_s"), [(90.0, 180.0), (0.001, 4.32)])

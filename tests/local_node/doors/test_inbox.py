@@ -50,8 +50,8 @@ async def poll(channel: ClientChannel, queue: str = "semq.inbox", no_ack: bool =
 
 async def message_and_consumer_count(channel: ClientChannel, queue: str = "semq.inbox") -> tuple[int, int]:
     async with asyncio.timeout(60):
-        result = await channel.declare_queue(queue, passive=True)
-    return result.message_count, result.consumer_count
+        declared = await channel.declare_queue(queue, passive=True)
+    return declared.message_count, declared.consumer_count
 
 
 async def test_a_polling_client_gets_every_document_and_then_nothing(inprocess: InProcess, node: LocalNode) -> None:

@@ -30,12 +30,12 @@ async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess, monkeypatc
                 channel, "56001", b"x", Encrypt=1, AppKey=f"trade/order//S{number}", Token=f"T{number}"
             )
         async with asyncio.timeout(60):
-            result = [await events.get() for _ in range(2)]
-    assert [(event["event"], event["token"], event["app_key"]) for event in result] == [
+            received = [await events.get() for _ in range(2)]
+    assert [(event["event"], event["token"], event["app_key"]) for event in received] == [
         ("refused", "T0", "trade/order//S0"),
         ("refused", "T1", "trade/order//S1"),
     ]
-    assert {(event["reason"][0], event["lk0"], event["target"]) for event in result} == {("SEMQ-5207", "", "1.56001")}
+    assert {(event["reason"][0], event["lk0"], event["target"]) for event in received} == {("SEMQ-5207", "", "1.56001")}
     (line,) = [line for line in lines if line["event"] == "document_not_taken"]  # one line for each reason and target
     assert "SEMQ-5207" in line["error"]
     assert line["token"] == "T0"
@@ -65,8 +65,8 @@ async def test_a_reached_quota_is_a_nack_and_the_channel_stays_open(inprocess: I
     assert await publish(channel, "56001", b"first")
     assert not await publish(channel, "56001", b"one too many", Token="again")
     async with asyncio.timeout(60):
-        result = await events.get()
-    assert (result["reason"][0], result["token"]) == ("SEMQ-1204", "again")
+        event = await events.get()
+    assert (event["reason"][0], event["token"]) == ("SEMQ-1204", "again")
     assert await publish(channel, "10008", b"another partner")  # on the same channel
 
 

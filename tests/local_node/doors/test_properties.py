@@ -17,16 +17,16 @@ def header(**properties: object) -> ContentHeader:
 
 @given(short, short, short)
 def test_carried_properties_are_restored(correlation_id: str, type_: str, message_id: str) -> None:
-    result = header(correlation_id=correlation_id, type=type_, message_id=message_id, headers={"own": 1})
-    carried = own_headers(result)
+    published = header(correlation_id=correlation_id, type=type_, message_id=message_id, headers={"own": 1})
+    carried = own_headers(published)
     assert restored(carried) == {"correlation_id": correlation_id, "type": type_}
     assert carried[CARRIED["message_id"]] == message_id
     assert carried["own"] == 1
 
 
 def test_headers_without_properties_are_not_copied() -> None:
-    result = header(headers={"own": 1})
-    assert own_headers(result) is result.headers
+    published = header(headers={"own": 1})
+    assert own_headers(published) is published.headers
     assert own_headers(header()) == {}
     assert restored({"own": 1}) == {}
 

@@ -51,8 +51,8 @@ ERRORS: list[SemqError] = [
 def test_the_reply_text_contains_the_complete_remedy(error: SemqError) -> None:
     outcome = refusal(error)
     assert isinstance(outcome, Refused if isinstance(error, BadInput) else ServiceNacked)
-    result = outcome.error
-    assert isinstance(result, AmqpError)
-    assert error.code in result.reply_text
-    assert result.reply_text.endswith(error.remedy), len(result.reply_text)
-    assert len(result.reply_text.encode()) <= 255
+    closing = outcome.error
+    assert isinstance(closing, AmqpError)
+    assert error.code in closing.reply_text
+    assert closing.reply_text.endswith(error.remedy), len(closing.reply_text)
+    assert len(closing.reply_text.encode()) <= 255

@@ -62,13 +62,13 @@ async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link, result = hub.links.links["1.10008"], []
-    monkeypatch.setattr(node.engine, "receive", lambda link, frames: result.extend(frames))
+    link, received = hub.links.links["1.10008"], []
+    monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.extend(frames))
     for source in (Address(1, "56001"), HUB):
         for _ in range(3):
             link.send(Packet(source, link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
-    await until(lambda: len(result) == 4)
-    assert [frame.source for frame in result] == [Address(1, "56001"), HUB, HUB, HUB]
+    await until(lambda: len(received) == 4)
+    assert [frame.source for frame in received] == [Address(1, "56001"), HUB, HUB, HUB]
     assert node.engine.core.counters.counts["violation"] == 2
 
 

@@ -44,16 +44,16 @@ async def start_hub_and_two_nodes(inprocess: InProcess, *, secure: bool) -> tupl
 
 async def trace_when_delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
     """Return the complete trace of a delivered message, from all parties."""
-    facts: dict[str, Any] = {}
+    trace: dict[str, Any] = {}
 
     async def is_known() -> bool:
-        nonlocal facts
-        facts = await trace_of(inprocess, node, name)
-        events = {(line["node"], line["event"]) for line in facts["events"]}
+        nonlocal trace
+        trace = await trace_of(inprocess, node, name)
+        events = {(line["node"], line["event"]) for line in trace["events"]}
         return {("1.10008", "DELIVERED"), ("2.hub", "FORWARDED"), ("1.56001", "SENDER_ACKED")} <= events
 
     await until(is_known)
-    return facts
+    return trace
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -114,7 +114,7 @@ async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
     lk0 = await submit(inprocess, a, "S1")
     await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
     await trace_when_delivered(inprocess, a, "S1")
-    other = await submit(inprocess, a, "S2")
+    other_lk0 = await submit(inprocess, a, "S2")
     await trace_when_delivered(inprocess, a, "S2")
     ask_truly = hub.questions.ask
     seen: list[Any] = []
@@ -140,7 +140,7 @@ async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
 
     monkeypatch.setattr(hub.questions, "ask", ask_and_falsify)
     for falsify in (alter, remove_signature, repeat_another, invent, lambda answer: answer | {"result": None, "ok": 7}):
-        trace = await trace_of(inprocess, a, lk0 if falsify is not repeat_another else other)
+        trace = await trace_of(inprocess, a, lk0 if falsify is not repeat_another else other_lk0)
         assert {line["node"] for line in trace["events"]} == {"1.10008", "2.hub"}
         assert [party["node"] for party in trace["unanswered"]] == ["1.56001"]
 
@@ -159,12 +159,12 @@ async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(inprocess:
     await until(lambda: _has_events(sender_lines, "STORED", 1))
     assert (await ask(admin, "msg.cancel", name | {"why": "ordered twice"}))["ok"]
     await until(lambda: _has_events(sender_lines, "STORED", 2))
-    result = [
+    lines = [
         (line["event"], line["words"].startswith("its void marker"), line["detail"]) for line in await sender_lines()
     ]
-    assert result[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, result[2][2])]
-    assert result[3:5] == [("VOIDED", False, "ordered twice (by guest)"), ("AGAIN", True, "ordered twice (by guest)")]
-    assert [(event, is_marker) for event, is_marker, _ in result[5:]] == [("SENT", True), ("STORED", True)]
+    assert lines[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, lines[2][2])]
+    assert lines[3:5] == [("VOIDED", False, "ordered twice (by guest)"), ("AGAIN", True, "ordered twice (by guest)")]
+    assert [(event, is_marker) for event, is_marker, _ in lines[5:]] == [("SENT", True), ("STORED", True)]
 
 
 async def test_a_flood_of_questions_of_one_institution_delays_no_others(inprocess: InProcess) -> None:
@@ -173,26 +173,26 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(inproces
     await linked(a, b, flooder)
     lk0 = await submit(inprocess, a, "S1")
     await trace_when_delivered(inprocess, a, "S1")
-    config, result = flooder.uplink.dial_config_for(VIRTUAL_HOST), list[str]()
+    config, replies = flooder.uplink.dial_config_for(VIRTUAL_HOST), list[str]()
     foreign = {"lk0": lk0.replace("1.10008.", "1.88001."), "nonce": "n", "target": "1.56001"}
 
     async def flood() -> None:
         while True:
             try:
-                outcome = await request(config, flooder.clock, EXCHANGE, "trace", foreign)
-                result.append(str(outcome["other"].get("unanswered")))
+                answer = await request(config, flooder.clock, EXCHANGE, "trace", foreign)
+                replies.append(str(answer["other"].get("unanswered")))
             except RefusedByHub as error:  # the hub refuses questions beyond the share of one institution
-                result.append(str(error))
+                replies.append(str(error))
 
     floods = [asyncio.create_task(flood()) for _ in range(12)]
-    await until(lambda: len(result) > 20)
+    await until(lambda: len(replies) > 20)
     for _ in range(5):
-        outcome = await trace_of(inprocess, a, "S1")
-        assert (outcome["unanswered"], "1.56001" in {line["node"] for line in outcome["events"]}) == ([], True)
+        answer = await trace_of(inprocess, a, "S1")
+        assert (answer["unanswered"], "1.56001" in {line["node"] for line in answer["events"]}) == ([], True)
     for task in floods:
         task.cancel()
     await asyncio.gather(*floods, return_exceptions=True)
-    assert any(Busy.code in text or ShareUsed.code in text for text in result)
+    assert any(Busy.code in text or ShareUsed.code in text for text in replies)
 
 
 async def _has_events(read_lines: Any, event: str, times: int) -> bool:
@@ -201,12 +201,12 @@ async def _has_events(read_lines: Any, event: str, times: int) -> bool:
 
 async def test_other_nodes_get_no_information_about_a_message(inprocess: InProcess) -> None:
     hub, a, _ = await start_hub_and_two_nodes(inprocess, secure=False)
-    other = await inprocess.local("88001", hub.port)
-    await linked(a, other)
+    stranger = await inprocess.local("88001", hub.port)
+    await linked(a, stranger)
     lk0 = await submit(inprocess, a, "S1")
     await until(lambda: hub.engine.core.counters.counts.get("forwarded"))
-    config = other.uplink.dial_config_for(VIRTUAL_HOST)
-    answer = await request(config, other.clock, EXCHANGE, "trace", {"lk0": lk0})
+    config = stranger.uplink.dial_config_for(VIRTUAL_HOST)
+    answer = await request(config, stranger.clock, EXCHANGE, "trace", {"lk0": lk0})
     assert answer == {"node": "2.hub", "events": []}
     with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
         connection.execute(  # line of a violation: an impostor, 88001, has named itself as the target
@@ -215,10 +215,10 @@ async def test_other_nodes_get_no_information_about_a_message(inprocess: InProce
             " 'd', 't', '', 'k', '', 1, '')",
             [Event.VIOLATION.value, lk0],
         )
-    assert (await request(config, other.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"] == []
+    assert (await request(config, stranger.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"] == []
     await until(lambda: hub.questions.has_reader("1.10008"))
     question = {"lk0": lk0, "nonce": "n", "target": "1.56001"}
-    passed_on = await request(config, other.clock, EXCHANGE, "trace", question)
+    passed_on = await request(config, stranger.clock, EXCHANGE, "trace", question)
     assert (passed_on["events"], "story" in passed_on["other"]) == ([], False)
     assert NotThere.code in passed_on["other"]["unanswered"]
     own_config = a.uplink.dial_config_for(VIRTUAL_HOST)

@@ -198,11 +198,11 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     await until(lambda: a.transfers.documents)
 
     async def read_and_pause(query: Any, *arguments: Any) -> Any:
-        result = await execute(query, *arguments)
+        rows = await execute(query, *arguments)
         if query is transfers:
-            assert result  # the document still waits for its pieces
+            assert rows  # the document still waits for its pieces
             await may_go_on.wait()
-        return result
+        return rows
 
     monkeypatch.setattr(a.store, "execute", read_and_pause)
     a.transfers.search()

@@ -152,9 +152,9 @@ async def test_a_repeat_with_the_same_token_is_not_accepted_as_a_second_document
         assert await published(channel, "56001", body_of(SIZE), Token="T1")
     await until(lambda: piece_count(a) <= 21)
     assert counted(a, "SELECT count(*) FROM tb_0031_submit") == 1
-    other = await confirming(inprocess, a)
+    other_channel = await confirming(inprocess, a)
     with pytest.raises(amqp.PreconditionFailed) as refused:
-        await published(other, "56001", body_of(SIZE - 1), Token="T1")
+        await published(other_channel, "56001", body_of(SIZE - 1), Token="T1")
     assert "SEMQ-1205" in str(refused.value)
     await until(lambda: piece_count(a) <= 21)
 
@@ -170,8 +170,8 @@ async def test_the_channel_stays_open_if_an_answer_was_requested(inprocess: InPr
     header = ContentHeader.build(SIZE, Properties(reply_to=queue, headers={"@SaveFwd": 2}))
     async with asyncio.timeout(60):
         assert not await publish_and_wait(channel, "semq", "56001", header, body_of(SIZE))
-        result = await channel.get(queue, no_ack=True)
-    assert result is not None
-    assert b"SEMQ-1203" in bytes(result.body)
+        reply = await channel.get(queue, no_ack=True)
+    assert reply is not None
+    assert b"SEMQ-1203" in bytes(reply.body)
     assert channel.is_open
     assert (await ask(link, "node.status", {}))["ok"]

@@ -77,9 +77,9 @@ async def test_copies_for_a_removed_institution_are_refused(scene: HeldScene, mo
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)
     scene.remove_institution("56001")
-    outcome = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
-    assert outcome.status == 0
-    assert "5 copies" in outcome.out
+    dry_run = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
+    assert dry_run.status == 0
+    assert "5 copies" in dry_run.out
     assert scene.hub.engine.custody.held == {"1.56001": 5, "1.88001": 1}
     result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed on 31 March", "--json")
     assert result.status == 0, result

@@ -54,8 +54,8 @@ async def test_a_lost_store_is_retired_by_an_operator(inprocess: InProcess) -> N
     hub = await inprocess.hub(text)
     await until(partial(has_asked_for_lost_store, hub))
     await until(partial(is_reported_as_away, node, lk0))
-    outcome = await semq(node, "stuck", "explain", lk0)
-    assert "semq hub stores list" in outcome.out
+    explained = await semq(node, "stuck", "explain", lk0)
+    assert "semq hub stores list" in explained.out
     listed = await semq(hub, "hub", "stores", "list")
     assert "1.2" in listed.out
     assert "not here" in listed.out
