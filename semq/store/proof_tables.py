@@ -1,7 +1,7 @@
 """The second part of the schema: tables for secrecy and proof. They have few rows, and few transactions write them.
 
 The tables are part of ``tables.metadata``. Read by ``views.messages`` (for the operations that prove deliveries), by
-``postgres.load`` and ``postgres.chain``; written by ``postgres.changes`` and, the chain, by ``postgres.chain``.
+``postgres.load`` and ``postgres.chain``; written by ``postgres.changes`` and, the chain, by ``postgres.writer``.
 """
 
 from sqlalchemy import BigInteger, CheckConstraint, Date, Index, LargeBinary, Table, Text

@@ -55,7 +55,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType({
 def make_cluster(data: Path, password_file: Path, programs: Programs, identity: SystemUser) -> None:
     """Run initdb in a new folder and move the result to ``data``, so that a kill leaves nothing incomplete there.
 
-    Raises ServerFailed(log) with the output of initdb.
+    Raises ServerFailed(log) with the output of initdb, also if initdb does not end within ``INITDB_S_MAX``.
     """
     fresh = data.with_name("data.new")
     if fresh.exists():
@@ -75,9 +75,13 @@ def make_cluster(data: Path, password_file: Path, programs: Programs, identity: 
         "--data-checksums",
         f"--wal-segsize={LOG_FILE_MIB}",
     )
-    result = subprocess.run(
-        argv, cwd="/", env=dict(ENVIRONMENT), capture_output=True, text=True, timeout=INITDB_S_MAX, check=False
-    )
+    try:
+        result = subprocess.run(
+            argv, cwd="/", env=dict(ENVIRONMENT), capture_output=True, text=True, timeout=INITDB_S_MAX, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else ""
+        raise ServerFailed(f"initdb did not end within {INITDB_S_MAX} seconds.", log=last_lines(output)) from error
     if result.returncode != 0:
         raise ServerFailed("initdb could not make a database cluster.", log=last_lines(result.stdout + result.stderr))
     fresh.rename(data)

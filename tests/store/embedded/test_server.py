@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from semq.errors import SemqError
+from semq.store.embedded import cluster, programs
 from semq.store.embedded import identity as identities
-from semq.store.embedded import programs
 from semq.store.embedded.errors import DataDirBusy, DataVersionMismatch, NoPostgres, RootRefused, ServerFailed
 from semq.store.embedded.identity import AS_ROOT, NOBODY, SystemUser, find_identity
 from semq.store.embedded.process import free_port, is_server_of, postmaster_of, wait_gone
@@ -171,6 +171,13 @@ def test_an_unfinished_cluster_is_deleted_and_made_again(tmp_path: Path) -> None
     with EmbeddedPostgres(tmp_path) as server:
         write(server.url, 1)
     assert not unfinished.exists()
+
+
+def test_an_initdb_that_does_not_end_is_an_error_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "INITDB_S_MAX", 0.001)
+    with pytest.raises(ServerFailed, match="initdb did not end"):
+        EmbeddedPostgres(tmp_path).start()
+    assert not (tmp_path / "postgres" / "data").exists()
 
 
 def test_a_path_too_long_for_a_socket_makes_the_url_use_tcp(tmp_path: Path) -> None:
