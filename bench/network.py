@@ -95,7 +95,7 @@ class BenchNetwork:
             await ensure_enrolled(self.nodes[HUB], node)
         node.launch()
         async with asyncio.timeout(READY_S_MAX):
-            if not await node.ready():
+            if not await node.wait_ready():
                 raise NodeDied(f"{name}: {node.log_tail(LOG_LINES)}")
         self._watches[name] = asyncio.create_task(self._watch(node))
 
@@ -104,11 +104,11 @@ class BenchNetwork:
         if watch := self._watches.pop(name, None):
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
-        await asyncio.to_thread(self.nodes[name].end_all)
+        await asyncio.to_thread(self.nodes[name].end_with_database)
 
     async def _watch(self, node: NodeProcess) -> None:
         """Wait for the end of a node, and report it to ``watched``."""
-        status = await node.ended()
+        status = await node.wait_ended()
         if self._death is not None and not self._death.done():
             self._death.set_result(NodeDied(f"{node.name}, with status {status}: {node.log_tail(LOG_LINES)}"))
 

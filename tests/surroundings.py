@@ -18,7 +18,7 @@ import psycopg
 from coverage import Coverage
 from psycopg import sql
 
-from semq.installation.empty_database import VARIABLE
+from semq.installation.empty_database import FOLDER_VARIABLE
 from semq.installation.process import NodeProcess
 from semq.transport import listener
 from tests.prepared.client import PreparedProcess, start_server
@@ -39,9 +39,9 @@ def use_memory() -> None:
 
 def start_nodes_quickly(stack: ExitStack) -> None:
     """Let this process and its workers start nodes by a prepared server, with copies of one empty database."""
-    if VARIABLE not in os.environ:
-        os.environ[VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
-        start_server(stack, Path(os.environ[VARIABLE]))
+    if FOLDER_VARIABLE not in os.environ:
+        os.environ[FOLDER_VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
+        start_server(stack, Path(os.environ[FOLDER_VARIABLE]))
     NodeProcess.popen = PreparedProcess  # type: ignore[assignment]
 
 

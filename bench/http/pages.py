@@ -79,7 +79,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
             raise Incomplete(f"the node has ended: {node.log_tail()}")
         result = await _measure(node, link, arguments)
     finally:
-        await asyncio.to_thread(node.end_all)
+        await asyncio.to_thread(node.end_with_database)
     keys = ("documents", "size", "connections", "waiting", "lines")
     return {"bench": "http"} | {key: getattr(arguments, key) for key in keys} | result
 

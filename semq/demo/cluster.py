@@ -73,7 +73,7 @@ class ClusterScenario(Scenario):
         killed_at = time.monotonic()
         await self._nodes[SECOND].kill()
         await self._clients.pop(SECOND).close()
-        await self._nodes[STANDBY].ready_and_supervised()
+        await self._nodes[STANDBY].supervise_when_ready()
         self.takeover_s = time.monotonic() - killed_at
         self._say(f"{STANDBY} serves the store of {SECOND} after {self.takeover_s:.1f} s")
         self._connect(STANDBY)

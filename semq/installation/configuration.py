@@ -101,7 +101,7 @@ class InstallationPlan:
     def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:
         """Write the configuration files; return the places of all nodes by name, the hub first, with free ports.
 
-        Nodes get a copy of an empty database if ``empty_database.VARIABLE`` is set.
+        Nodes get a copy of an empty database if ``empty_database.FOLDER_VARIABLE`` is set.
 
         If the hub has several instances, the first must serve before the others start: its database is the control
         database. ``links``: by name of a node, the ports of proxies to which it connects instead of the hub or the

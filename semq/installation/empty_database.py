@@ -1,8 +1,8 @@
-"""Data directories of new nodes with a ready database: a copy of one that has all tables and no rows.
+"""Empty databases for new nodes: copies of one database that has all tables and no rows.
 
-A node's first start makes its database cluster and creates the tables, which takes more than a second of processor
-time. Where many nodes are made, as in the tests, ``$EMPTY_DATABASE_FOLDER`` names a folder, and the nodes of all
-installations get copies of a database that is made there once. Without the variable, each node makes its own.
+The first start of a node makes its database cluster and the tables, which takes more than a second of processor time.
+The tests start many nodes. They set the environment variable ``EMPTY_DATABASE_FOLDER`` to a folder: the database is
+made there once, and the nodes of all installations get copies of it. Without the variable, each node makes its own.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from semq.store.files import locked
 from semq.store.postgres.ledger_partitions import make_ahead
 from semq.store.postgres.schema_version import head
 
-VARIABLE = "EMPTY_DATABASE_FOLDER"
-CLUSTER, PASSWORD = "data", "password"  # the contents of a copy; ports, logs and locks belong to one server
+FOLDER_VARIABLE = "EMPTY_DATABASE_FOLDER"  # environment variable with the folder of the database to copy
+CLUSTER, PASSWORD = "data", "password"  # parts that a copy contains; ports, logs and locks are not copied
 
 
 def copy_empty_database(data_dir: Path) -> None:
-    """Copy the database into the data directory of a node that has none, if the variable is set."""
-    folder, home = os.environ.get(VARIABLE), EmbeddedPostgres(data_dir).home
+    """Copy the empty database into a data directory. Does nothing if it has a database or the variable is not set."""
+    folder, home = os.environ.get(FOLDER_VARIABLE), EmbeddedPostgres(data_dir).home
     if not folder or home.exists():
         return
     source = _home_of_original(Path(folder))
@@ -39,9 +39,9 @@ def copy_empty_database(data_dir: Path) -> None:
 
 
 def _home_of_original(folder: Path) -> Path:
-    """Return the folder to copy, for the present version of Postgres, version of the tables and date.
+    """Return the folder of the database to copy. Make the database if ``folder`` has none that fits.
 
-    Make the folder if it does not exist.
+    It fits if Postgres, the tables and the date (for the partitions of the ledger) are the same as now.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     today = SystemClock().wall().date()
@@ -58,7 +58,7 @@ def _home_of_original(folder: Path) -> Path:
 
 async def _fill(url: str) -> None:
     """Create the tables, and the partitions of the ledger that every node makes at its start."""
-    from semq.store.postgres.migration import upgrade  # it imports Alembic
+    from semq.store.postgres.migration import upgrade  # imports Alembic, which takes long
 
     upgrade(url)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:

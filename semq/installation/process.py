@@ -1,4 +1,4 @@
-"""One node as a process: start, wait, end. Restarts are left to the caller (`supervision`)."""
+"""One node as a process: start, wait, end. Only callers restart a node (`supervision`, the crash campaigns)."""
 
 import asyncio
 import fcntl
@@ -41,7 +41,7 @@ class NodeProcess:
     def __init__(self, place: NodePlace) -> None:
         self.place = place
         self.port = place.port  #: AMQP port; 0 until the node serves, if its configuration has port 0
-        self.postgres = EmbeddedPostgres(place.data_dir)  # started by the node itself
+        self.postgres = EmbeddedPostgres(place.data_dir)  #: the node itself starts this server
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -66,9 +66,9 @@ class NodeProcess:
         return EmbeddedPostgres(self.place.data_dir).url
 
     def start(self) -> None:
-        """Start the process and wait until the node serves. Raises NodeNotStarted."""
+        """Start the process and block the thread until the node serves. Raises NodeNotStarted."""
         self.launch()
-        self.await_ready()
+        self.ensure_ready()
 
     def program(self) -> list[str]:
         """Return the arguments for Python that run the node."""
@@ -85,8 +85,8 @@ class NodeProcess:
                 env=environment | variables, start_new_session=True, preexec_fn=self.before_program,
             )  # fmt: skip
 
-    def wait_until_ready(self) -> bool:
-        """Wait until the node serves; return False if it ends instead."""
+    def block_until_ready(self) -> bool:
+        """Block the thread until the node serves; return False if it ends instead."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
@@ -97,24 +97,24 @@ class NodeProcess:
         process.wait()
         return False
 
-    def await_ready(self) -> None:
-        """Wait until the node serves. Raises NodeNotStarted."""
-        if not self.wait_until_ready():
+    def ensure_ready(self) -> None:
+        """Block the thread until the node serves. Raises NodeNotStarted if it ends instead."""
+        if not self.block_until_ready():
             raise NodeNotStarted(node=self.name, log=self.log_tail())
 
     def console(self) -> str:
-        """Wait for the address of the console, which a node with [http] prints; return it, or "" if the node ends."""
+        """Return the address of the console, which a node with [http] prints at its start; "" if the node ends."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
         lines = (line.split() for line in process.stdout)
         return next((words[1].decode() for words in lines if words[:1] == [b"console"]), "")
 
-    async def ready(self) -> bool:
-        """Do the same as ``wait_until_ready``. A caller that cancels the wait must end the process."""
-        return await asyncio.to_thread(self.wait_until_ready)
+    async def wait_ready(self) -> bool:
+        """Wait until the node serves; return False if it ends instead. After a cancelled wait, end the process."""
+        return await asyncio.to_thread(self.block_until_ready)
 
-    async def ended(self) -> int:
+    async def wait_ended(self) -> int:
         """Wait for the end of the process and return its exit status; a negative number is a signal."""
         assert self.process is not None
         return await wait_for_exit(self.process)
@@ -125,7 +125,7 @@ class NodeProcess:
             self.process.send_signal(number)
 
     def end(self, number: Signals = SIGTERM) -> None:
-        """Send a signal and wait for the end; kill the process if it does not end within STOP_S."""
+        """Send a signal and block the thread until the process ends; kill the process after STOP_S."""
         if (process := self.process) is None:
             return
         self.signal(number)
@@ -137,13 +137,13 @@ class NodeProcess:
         self.forget()
 
     def forget(self) -> None:
-        """Close the pipe of a process that has ended, and drop the process."""
+        """Close the pipe of the ended process, and set ``process`` to None."""
         process, self.process = self.process, None
         if process is not None and process.stdout is not None:
             process.stdout.close()
 
-    def end_all(self) -> None:
-        """End the node, and its database server, which survives a killed node."""
+    def end_with_database(self) -> None:
+        """End the node, and then its database server, which would survive a killed node."""
         self.end()
         if self.place.data_dir.exists():
             self.postgres.stop()
@@ -158,7 +158,7 @@ class NodeProcess:
         return None
 
     def log_tail(self, lines: int = 6) -> str:
-        """Return the last lines of the log; empty if it cannot be read."""
+        """Return the last lines of the log; empty if the log cannot be read."""
         with suppress(OSError):
             return "\n".join(self.place.log.read_text("utf-8", "replace").splitlines()[-lines:])
         return ""

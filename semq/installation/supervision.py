@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None)
 
 
 def _end_with_parent() -> None:
-    """Request a SIGTERM for this process at the end of the thread that has started it. Called in the new process."""
+    """Request a SIGTERM for this process when the thread that has started it ends. Called in the new process."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -41,12 +41,12 @@ class SupervisedNode(NodeProcess):
     async def run(self) -> None:
         """Start the node, wait until it serves, and supervise it from then on. Raises NodeNotStarted."""
         self.launch()
-        await self.ready_and_supervised()
+        await self.supervise_when_ready()
 
-    async def ready_and_supervised(self) -> None:
+    async def supervise_when_ready(self) -> None:
         """Wait until the launched node serves, and supervise it from then on. Raises NodeNotStarted."""
-        while not await self.ready():
-            if await self.ended() >= 0:  # an exit status: no signal has ended the node
+        while not await self.wait_ready():
+            if await self.wait_ended() >= 0:  # an exit status: no signal has ended the node
                 raise NodeNotStarted(node=self.name, log=self.log_tail())
             self.deaths += 1
             self._report(f"{self.name} was killed while it started; it is started again")
@@ -73,7 +73,7 @@ class SupervisedNode(NodeProcess):
         await self._end_supervision()
         if self.process is not None:
             self.process.kill()
-            await self.ended()
+            await self.wait_ended()
             self.deaths += 1
 
     async def _end_supervision(self) -> None:
@@ -84,18 +84,18 @@ class SupervisedNode(NodeProcess):
     async def remove(self) -> None:
         """Stop the node and its database server."""
         await self.stop()
-        await asyncio.to_thread(self.end_all)
+        await asyncio.to_thread(self.end_with_database)
 
     async def _supervise(self) -> None:
         """Start the node again whenever it ends. ``stop`` and ``kill`` cancel this task first."""
         while True:
-            status = await self.ended()
+            status = await self.wait_ended()
             self.deaths += 1
             cause = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
             self._report(f"{self.name} has ended ({cause}); it is started again")
             failures = 0
             self.launch()
-            while not await self.ready():
+            while not await self.wait_ready():
                 failures += 1
                 if failures == FAILURES_MAX:
                     self._report(f"{self.name} does not start:\n{self.log_tail()}")

@@ -53,14 +53,14 @@ class Network:
             exits.callback(clear, node)
             node.launch()
         for node in self.nodes.values():
-            node.await_ready()
+            node.ensure_ready()
 
 
 def clear(node: NodeProcess) -> None:
     """End a node; check that no other process holds its data directory."""
     node.end()
     assert node.lock_holder() is None
-    node.end_all()
+    node.end_with_database()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ async def test_a_lost_connection_is_reported_as_the_end_of_its_node(tmp_path: Pa
     class EndedNode:
         name = A
 
-        async def ended(self) -> int:
+        async def wait_ended(self) -> int:
             return await ended
 
         def log_tail(self, lines: int) -> str:

@@ -151,7 +151,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
             self.signal(signal.SIGTERM)
             try:
                 async with asyncio.timeout(STOP_S):
-                    status = await self.ended()
+                    status = await self.wait_ended()
             except TimeoutError:
                 self._complaints.append(f"{self.name} did not stop in {STOP_S:g} s")
             else:
@@ -203,11 +203,11 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self.launch(**({VARIABLE: self.armed, "PYTHONPATH": str(ROOT)} if self.armed else {}))
         self.starts += 1
         self._has_ended.clear()
-        if await self.ready():
+        if await self.wait_ready():
             self.served += 1
             self._serving.set()
             self.on_ready()
-        status = await self.ended()
+        status = await self.wait_ended()
         self._serving.clear()
         self._has_ended.set()
         self.on_end()

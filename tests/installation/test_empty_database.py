@@ -1,4 +1,4 @@
-"""Copies of an empty database: made once, the same for all processes, only where the variable asks for them."""
+"""Copies of an empty database: one original for all processes, and copies only if the variable is set."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from semq.installation.configuration import HUB, STANDBY, ApplicationLogin, InstallationPlan
-from semq.installation.empty_database import VARIABLE, copy_empty_database
+from semq.installation.empty_database import FOLDER_VARIABLE, copy_empty_database
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.schema_version import check
 
@@ -17,7 +17,7 @@ COPY = "import sys; from pathlib import Path; from semq.installation import empt
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "empty"))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "empty"))
     return tmp_path
 
 
@@ -45,8 +45,8 @@ def test_a_data_directory_with_a_database_stays_as_it_is(folder: Path) -> None:
     assert not (folder / "empty").exists()
 
 
-def test_without_the_variable_a_node_makes_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE)
+def test_without_the_variable_nothing_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE)
     places = InstallationPlan({"a": "10008"}, ApplicationLogin("app", "secret")).write(tmp_path)
     assert not [place for place in places.values() if place.data_dir.exists()]
 

@@ -63,7 +63,7 @@ class WebNode:
     async def start(self, spool: Path) -> None:
         """Start the node, with ``spool`` as its folder for temporary files. The first start makes the token."""
         self.node.launch(TMPDIR=str(spool))
-        await asyncio.to_thread(self.node.await_ready)
+        await asyncio.to_thread(self.node.ensure_ready)
         if not self._token:
             token, self._token = new_token("erp", ["submit", "receive"], "test", SystemClock())
             database = Database(lambda: self.node.database)
@@ -151,7 +151,7 @@ async def send_with_kills(folder: Path, size_mib: int) -> str:
         return f"{size_mib} MiB sent and received: node and web process have grown by {list(growth_mib.values())} MiB"
     finally:
         for process in (node, hub):
-            await asyncio.to_thread(process.end_all)
+            await asyncio.to_thread(process.end_with_database)
 
 
 async def receive_twice(web: WebNode, body: PartedBody) -> None:

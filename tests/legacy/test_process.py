@@ -119,7 +119,7 @@ def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Netw
         sender.end(signal.SIGKILL)
         interrupted += journal_entries(tmp_path) < DOCUMENTS
         sender.launch()
-        sender.await_ready()
+        sender.ensure_ready()
     out, err = process.communicate()
     assert process.returncode == 0, err
     assert interrupted

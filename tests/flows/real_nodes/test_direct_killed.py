@@ -89,7 +89,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
         proxy.target = ("127.0.0.1", places[B].port)
         nodes = {name: NodeProcess(place) for name, place in places.items()}
         for node in nodes.values():
-            stack.callback(node.end_all)
+            stack.callback(node.end_with_database)
         await asyncio.to_thread(nodes[HUB].start)
         for name in (A, B):
             await ensure_enrolled(nodes[HUB], nodes[name])

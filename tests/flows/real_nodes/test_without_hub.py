@@ -118,7 +118,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[HublessProcesses]:
     async with AsyncExitStack() as stack:
         nodes = {name: NodeProcess(place) for name, place in write_configurations(tmp_path).items()}
         for node in nodes.values():
-            stack.callback(node.end_all)
+            stack.callback(node.end_with_database)
         await asyncio.gather(*(asyncio.to_thread(node.start) for node in nodes.values()))
         clients = {name: await stack.enter_async_context(Client(nodes[name].url)) for name in NAMES}
         scene = HublessProcesses(nodes, clients)
