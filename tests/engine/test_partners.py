@@ -13,65 +13,65 @@ END = Presence(node="", complete=True)
 
 
 def test_a_target_missing_from_the_complete_list_is_unknown() -> None:
-    known = Partners()
-    known.check("1.a")  # no list has arrived yet, so any target is accepted
-    known.learn([Presence(node="1.a"), Presence(node="1.b", allowed=False), END])
-    known.check("1.a")
+    directory = Partners()
+    directory.check("1.a")  # no list has arrived yet, so any target is accepted
+    directory.learn([Presence(node="1.a"), Presence(node="1.b", allowed=False), END])
+    directory.check("1.a")
     with pytest.raises(TargetNotAllowed):
-        known.check("1.b")
+        directory.check("1.b")
     with pytest.raises(UnknownTarget):
-        known.check("1.c")
-    known.begin()
-    known.learn([Presence(node="1.c"), END])
-    assert known.allowed == known.online | {"1.c": True} == {"1.c": True}
+        directory.check("1.c")
+    directory.begin()
+    directory.learn([Presence(node="1.c"), END])
+    assert directory.allowed == directory.online | {"1.c": True} == {"1.c": True}
 
 
 def test_a_node_without_a_hub_knows_the_partners_of_its_configuration_only() -> None:
-    known = Partners.configured(["1.a"])
-    known.check("1.a")
+    directory = Partners.configured(["1.a"])
+    directory.check("1.a")
     with pytest.raises(UnknownTarget, match="no hub"):
-        known.check("1.b")
-    assert known.check_agreement("1.a", AppKey(), 10**9, 10**9) is None
+        directory.check("1.b")
+    assert directory.check_agreement("1.a", AppKey(), 10**9, 10**9) is None
 
 
 def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "PARTNERS_MAX", 10)
-    known = Partners()
+    directory = Partners()
     with pytest.raises(DirectoryTooLarge):
-        known.learn([Presence(node=f"1.{n}") for n in range(1000)])
-    known.learn([Presence(node=f"1.{n}") for n in range(1000)])  # the error is raised once in a session
-    known.learn([Presence(node="1.9", allowed=False), END])  # records of known partners are still processed
-    assert len(known.allowed) == len(known.online) == 10
-    known.check("1.999")  # the hub decides about targets beyond the bound
+        directory.learn([Presence(node=f"1.{n}") for n in range(1000)])
+    directory.learn([Presence(node=f"1.{n}") for n in range(1000)])  # the error is raised once in a session
+    directory.learn([Presence(node="1.9", allowed=False), END])  # records of directory partners are still processed
+    assert len(directory.allowed) == len(directory.online) == 10
+    directory.check("1.999")  # the hub decides about targets beyond the bound
     with pytest.raises(TargetNotAllowed):
-        known.check("1.9")
-    known.begin()
-    known.learn([Presence(node="1.a"), END])
+        directory.check("1.9")
+    directory.begin()
+    directory.learn([Presence(node="1.a"), END])
     with pytest.raises(UnknownTarget):
-        known.check("1.999")
+        directory.check("1.999")
 
 
 def test_agreements_without_end_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "TERMS_BYTES_MAX", 10_000)
     long = tuple(Terms(types=("x" * 200,)) for _ in range(10))
-    known = Partners()
+    directory = Partners()
     for _ in range(5):  # repeated records take no more memory
-        known.learn([Presence(node="1.a", terms=long), Presence(node="1.b", terms=long)])
+        directory.learn([Presence(node="1.a", terms=long), Presence(node="1.b", terms=long)])
     with pytest.raises(DirectoryTooLarge):
-        known.learn([Presence(node="1.c", terms=long)])
-    assert known.terms.keys() == {"1.a", "1.b"}
-    known.learn([Presence(node="1.b", terms=()), Presence(node="1.c", terms=long)])
-    assert known.terms["1.c"] == long
+        directory.learn([Presence(node="1.c", terms=long)])
+    assert directory.terms.keys() == {"1.a", "1.b"}
+    directory.learn([Presence(node="1.b", terms=()), Presence(node="1.c", terms=long)])
+    assert directory.terms["1.c"] == long
 
 
 def test_groups_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "MEMBERS_MAX", 3)
-    known = Partners()
-    known.learn([Presence(node="3.a", members=("1.a", "1.b"), others=1)])
+    directory = Partners()
+    directory.learn([Presence(node="3.a", members=("1.a", "1.b"), others=1)])
     with pytest.raises(DirectoryTooLarge):
-        known.learn([Presence(node="3.b", members=("1.a", "1.b")), END])
-    assert known.groups.keys() == {"3.a"}
-    known.learn([Presence(node="3.a", members=("1.a", "1.b", "1.c"))])  # counts once
-    assert len(known.groups["3.a"].members) == 3
-    known.learn([Presence(node="3.a", members=())])
-    assert known.groups == {}
+        directory.learn([Presence(node="3.b", members=("1.a", "1.b")), END])
+    assert directory.groups.keys() == {"3.a"}
+    directory.learn([Presence(node="3.a", members=("1.a", "1.b", "1.c"))])  # counts once
+    assert len(directory.groups["3.a"].members) == 3
+    directory.learn([Presence(node="3.a", members=())])
+    assert directory.groups == {}

@@ -3,7 +3,7 @@
 from semq.engine.tracks import SOURCES_AT_ONCE, Pick, Tracks, level, shares
 
 
-def names(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
+def first_picks(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
     """Return, for each source, the source, priority and limit of its first pick."""
     return [(pick.track.source, pick.track.priority, pick.limit) for pick, *_ in picks]
 
@@ -26,13 +26,13 @@ def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     tracks.wake("flood", 0)
     tracks.wake("flood", 9)
     tracks.wake("quiet", 3)
-    assert names(tracks.pick(1)) == [("flood", 9, 1)]
-    assert names(tracks.pick(1)) == [("quiet", 3, 1)]
+    assert first_picks(tracks.pick(1)) == [("flood", 9, 1)]
+    assert first_picks(tracks.pick(1)) == [("quiet", 3, 1)]
     ((pick, second),) = tracks.pick(1)
-    assert names([[pick]]) == [("flood", 9, 1)]
+    assert first_picks([[pick]]) == [("flood", 9, 1)]
     assert second.track.priority == 0  # for the places that the first track leaves
     tracks.note_read(pick, 7, found=False)  # all rows of that track are read
-    assert names(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
+    assert first_picks(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
 
 
 def test_a_row_returned_during_a_search_is_not_skipped() -> None:
@@ -64,9 +64,9 @@ def test_a_track_beyond_the_window_delays_no_other() -> None:
     tracks.wake("", 9)  # behind the blocked row
     assert not tracks.ready
     tracks.unblock()
-    assert names(tracks.pick(10)) == [("", 9, 10)]
+    assert first_picks(tracks.pick(10)) == [("", 9, 10)]
     tracks.note_read(tracks.pick(10)[0][0], 6, found=True, blocked=True)
     tracks.wake("", 9, 2)  # before the blocked row
-    assert names(tracks.pick(10)) == [("", 9, 10)]
+    assert first_picks(tracks.pick(10)) == [("", 9, 10)]
     tracks.wake_all(1)
     assert tracks.pick(10)[0][0].after == 0

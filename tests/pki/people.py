@@ -51,7 +51,7 @@ def ring(
 
 
 def add(keys: KeyRing, by: Authority, *, at: datetime = NOW, days: float = 90, kind: str = "ec") -> NodeCertificate:
-    """Renew the certificate: the new one is in slot active."""
+    """Add a key with a new certificate to a ring, and make it the active one."""
     key = keys.next_key(kind)
     certificate = by.issue(key_of_request(new_request(key, keys.node)), keys.node, at, days, LOCAL)
     keys.store_certificate(certificate.pem, trust(by), at)

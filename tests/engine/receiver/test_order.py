@@ -33,32 +33,32 @@ def blocked(*sids: int) -> BlockedOrders:
     return orders
 
 
-def names(orders: BlockedOrders, floor: int, closed: int | None = None) -> list[str]:
+def freed_keys(orders: BlockedOrders, floor: int, closed: int | None = None) -> list[str]:
     return [name for _, name in orders.freed(STREAM, floor, closed)]
 
 
 def test_a_floor_frees_the_orders_below_it_once() -> None:
     orders = blocked(5, 3, 9)
-    assert names(orders, 5) == ["k3"]
-    assert names(orders, 6) == ["k5"]
-    assert names(orders, 6) == []
-    assert names(orders, 10) == ["k9"]
+    assert freed_keys(orders, 5) == ["k3"]
+    assert freed_keys(orders, 6) == ["k5"]
+    assert freed_keys(orders, 6) == []
+    assert freed_keys(orders, 10) == ["k9"]
     assert orders.freed(InStreamKey(SOURCE, 8), 10, 10) == []
 
 
 def test_the_end_of_an_incarnation_frees_orders_that_wait_for_unsent_positions() -> None:
     orders = blocked(5, 3, 9)
-    assert names(orders, 0, 6) == ["k9"]
+    assert freed_keys(orders, 0, 6) == ["k9"]
     orders.add((SOURCE, "late"), Pos(7, 8))  # decided before the end was known
-    assert names(orders, 0, 6) == ["late"]
-    assert names(orders, 4, 6) == ["k3"]
-    assert names(orders, 6, 6) == ["k5"]
+    assert freed_keys(orders, 0, 6) == ["late"]
+    assert freed_keys(orders, 4, 6) == ["k3"]
+    assert freed_keys(orders, 6, 6) == ["k5"]
 
 
 def test_the_cost_of_a_rising_floor_depends_only_on_the_freed_orders() -> None:
     orders = blocked(*range(COUNT))
-    assert names(orders, 0, COUNT) == []
+    assert freed_keys(orders, 0, COUNT) == []
     CountedSid.comparisons = 0
     for floor in range(1, 1001):
-        assert names(orders, floor, COUNT) == [f"k{floor - 1}"]
+        assert freed_keys(orders, floor, COUNT) == [f"k{floor - 1}"]
     assert CountedSid.comparisons < 1000 * 60
