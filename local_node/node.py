@@ -119,7 +119,7 @@ class LocalNode(Node[LocalEngine]):
             self.assembly = Assembly(lambda: self.engine, lambda: self.store)
             presence = UserPresence(lambda: self.engine)
             self.inboxes = presence.inboxes = Inboxes(
-                lambda: self.engine, self.turn, self._waiting_for, self.assembly, presence.changed
+                lambda: self.engine, self.turn, self._waiting_for, self.assembly, presence.note_change
             )
             self._cleanup.callback(presence.stop)
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
@@ -134,7 +134,7 @@ class LocalNode(Node[LocalEngine]):
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail, self.spans, self._configured_partners(),
         )  # fmt: skip
-        engine.acceptance.report_scheduled(self.schedule.scheduled)
+        engine.acceptance.report_scheduled(self.schedule.note_scheduled)
         if self.engine_starts > 1:
             engine.take_over(self.engine)
         return engine

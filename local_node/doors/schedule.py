@@ -35,7 +35,7 @@ class ScheduledDocuments:
             self._reading = engine
             engine.core.post(release_due(engine.core, self._note_released), failed=lambda error: self._failed())
 
-    def scheduled(self, at: int) -> None:
+    def note_scheduled(self, at: int) -> None:
         """Note that a document was scheduled for this time."""
         if self._reading is self._engine():
             self._scheduled_meanwhile = min(self._scheduled_meanwhile or at, at)

@@ -23,7 +23,7 @@ class UserPresence:
         self._timer: asyncio.TimerHandle | None = None
         self._last_at = -PAUSE_S
 
-    def changed(self) -> None:
+    def note_change(self) -> None:
         """Note that a consumer has come or gone: a report follows."""
         if self._timer is None:
             loop = asyncio.get_running_loop()

@@ -81,18 +81,18 @@ class Outgoing:
 
         Raises LoginRefused and other permanent errors.
         """
-        changed = asyncio.ensure_future(self._change(changes))
+        changed = asyncio.ensure_future(self._wait_for_change(changes))
         try:
             while True:
                 wait_s = await self._search()
                 await asyncio.wait((changed,), timeout=wait_s)
                 if changed.done():
                     changed.result()
-                    changed = asyncio.ensure_future(self._change(changes))
+                    changed = asyncio.ensure_future(self._wait_for_change(changes))
         finally:
             changed.cancel()
 
-    async def _change(self, changes: AsyncIterator[object]) -> None:
+    async def _wait_for_change(self, changes: AsyncIterator[object]) -> None:
         """Wait for a change. If the system cannot report changes (too many watches), wait forever.
 
         In this case the searches every SEARCH_S find the files.

@@ -42,7 +42,7 @@ class Deliveries:
         self._destination = Webhook(settings, clock, states)
         self._tasks = DocumentTasks(self._deliver)
 
-    async def documents(self, on_success: Callable[[], None]) -> None:
+    async def post_documents(self, on_success: Callable[[], None]) -> None:
         """Post documents until cancelled; ``on_success`` is called when the inbox is open.
 
         Raises NodeUnreachable, LoginRefused, RefusedByNode.
@@ -51,7 +51,7 @@ class Deliveries:
             on_success()
             await self._tasks.run(documents)
 
-    async def events(self, on_success: Callable[[], None]) -> None:
+    async def post_events(self, on_success: Callable[[], None]) -> None:
         """Post events one after the other until cancelled; ``on_success`` is called when the queue is open.
 
         Raises NodeUnreachable, LoginRefused, RefusedByNode.

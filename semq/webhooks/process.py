@@ -75,10 +75,10 @@ class ServedWebhook:
         return sections
 
     async def _post_documents(self, on_success: Callable[[], None]) -> None:
-        await self.open().documents(on_success)
+        await self.open().post_documents(on_success)
 
     async def _post_events(self, on_success: Callable[[], None]) -> None:
-        await self.open().events(on_success)
+        await self.open().post_events(on_success)
 
     async def close(self) -> None:
         """End the connections to the address."""

@@ -93,7 +93,7 @@ async def inbox(hook: Hook, reported: Reported, monkeypatch: pytest.MonkeyPatch)
     section["events"] = ["failed"]
     inbox: Any = WebhookInbox()
     deliveries = Deliveries(WebhookSection.model_validate(section), inbox, SystemClock(), reported.states)
-    tasks = [asyncio.create_task(run(lambda: None)) for run in (deliveries.documents, deliveries.events)]
+    tasks = [asyncio.create_task(run(lambda: None)) for run in (deliveries.post_documents, deliveries.post_events)]
     yield inbox
     for task in tasks:
         assert not task.done()
