@@ -8,7 +8,8 @@ database.
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +159,17 @@ def _file(data_dir: Path, role: str) -> Path:
     return data_dir / "roles" / role
 
 
-def _connect(url: str, role: str) -> "psycopg.Connection[Any]":
+@contextmanager
+def _connect(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
+    """Yield a connection of the owner, to change a role in one transaction. Raises RoleRefused, StoreUnavailable."""
     check_name(role)
-    return _connected(url)
+    with _connected(url) as connection:
+        try:
+            yield connection
+        except psycopg.OperationalError as error:
+            raise StoreUnavailable(fault=str(error).strip()) from error
+        except psycopg.Error as error:  # for instance, the owner may not create roles
+            raise RoleRefused(f"Postgres refused: {error.diag.message_primary or error}", role=role) from error
 
 
 def _connected(url: str) -> "psycopg.Connection[Any]":

@@ -116,6 +116,16 @@ def test_the_owner_a_bad_name_and_a_missing_role_are_refused(database: str, role
         roles.revoke(database, role, ["send"])
 
 
+def test_an_owner_who_may_not_create_roles_gets_an_error_with_the_message_of_postgres(database: str, role: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(sql.Identifier(role)))
+    limited = conninfo.make_conninfo(database, user=role, password="secret")
+    with pytest.raises(RoleRefused, match="permission denied"):
+        roles.grant(limited, "another", ["send"], "secret")
+    with pytest.raises(RoleRefused, match="permission denied"):
+        roles.revoke(limited, role, ["send"])
+
+
 def test_a_database_without_tables_and_an_unavailable_one_are_refused(empty_database: str, role: str) -> None:
     with pytest.raises(RoleRefused):
         roles.grant(empty_database, role, ["send"], "secret")
