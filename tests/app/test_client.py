@@ -1,4 +1,4 @@
-"""Documents from an application of one institution to one of another, with the client library."""
+"""Documents sent by an application of one institution to an application of another, with the client library."""
 
 import asyncio
 from hashlib import sha256
@@ -81,7 +81,7 @@ async def test_events_show_the_states_of_a_document(sender: Client) -> None:
     assert received[-1].app_key == AppKey("trade", "waybill", "sea", "W1")
 
 
-async def test_a_token_makes_a_repeat_safe(sender: Client) -> None:
+async def test_a_repeat_with_the_same_token_is_recognised(sender: Client) -> None:
     first = await sender.send("56001", b"once", token=str(uuid4()))
     again = await sender.send("56001", b"once", token=first.token)
     assert (again.lk0, again.repeated, first.repeated) == (first.lk0, True, False)

@@ -21,18 +21,18 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_document_goes_from_example_to_example(network: Network) -> None:
+def test_the_pika_examples_send_and_receive_a_document(network: Network) -> None:
     assert run("pika_send.py", network.sender.url) == "accepted\n"
     assert "1.10008 trade/order/standard/S0001 20" in run("pika_receive.py", network.receiver.url)
 
 
-def test_the_client_sends_and_receives(network: Network) -> None:
+def test_the_example_of_the_client_sends_and_receives(network: Network) -> None:
     result = run("app_client.py", network.sender.url, network.receiver.url)
     assert "DELIVERED" in result
     assert "b'<Order>S0002</Order>'" in result
 
 
-async def test_a_document_is_sent_and_taken_in_a_transaction(network: Network, receiver: Client) -> None:
+async def test_the_example_of_sql_receives_in_a_transaction(network: Network, receiver: Client) -> None:
     sent = await receiver.send("10008", b"read with SQL", app_key="trade/note//N1")
     await receiver.wait_for_delivery(sent.lk0)
     url = network.sender.database.replace("postgresql://", "postgresql+psycopg://")

@@ -26,7 +26,7 @@ def channel_to(url: str) -> Iterator[BlockingChannel]:
 
 
 def publish(channel: BlockingChannel, target: str, body: bytes, **headers: Any) -> None:
-    """Publish with a confirm: returns when the document is committed."""
+    """Publish a document; return when it is confirmed, and thus committed."""
     properties = pika.BasicProperties(headers={"@" + name: value for name, value in headers.items()})
     channel.basic_publish("semq", target, body, properties)
 

@@ -41,7 +41,7 @@ def test_negative_numbers_of_a_handler_are_refused(numbers: Any) -> None:
         Handlers().on(**numbers)
 
 
-def test_a_kind_has_one_function() -> None:
+def test_a_second_function_for_a_kind_of_documents_is_refused() -> None:
     handlers = Handlers()
     handlers.on("trade")(lambda _document, _body: None)
     with pytest.raises(ValueError, match="already"):

@@ -53,7 +53,7 @@ def engine(network: Network) -> Iterator[Engine]:
     engine.dispose()
 
 
-async def test_a_document_travels_if_the_transaction_commits(engine: Engine, receiver: Client) -> None:
+async def test_a_document_is_sent_only_if_the_transaction_commits(engine: Engine, receiver: Client) -> None:
     kept, dropped = str(uuid4()), str(uuid4())
 
     def write(key: str) -> Connection:
@@ -72,7 +72,7 @@ async def test_a_document_travels_if_the_transaction_commits(engine: Engine, rec
     assert (document.payload.decode(), document.app_key.key, document.headers) == (kept, kept, {"own": "yes"})
 
 
-async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sender: Client) -> None:
+async def test_a_document_is_done_only_if_the_transaction_commits(engine: Engine, sender: Client) -> None:
     sent = await sender.send("10008/sql", b"to be read with SQL", app_key="a/b/c/d")
 
     def receive_all(commit: bool) -> list[str]:

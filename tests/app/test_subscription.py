@@ -40,7 +40,7 @@ async def test_an_iteration_continues_after_its_node_was_killed(
         assert documents.opened == 2
 
 
-async def test_iteration_ends_when_nothing_comes(receiver: Client) -> None:
+async def test_an_iteration_ends_when_no_document_arrives(receiver: Client) -> None:
     async with receiver.receive("nobody-writes-to-him", idle_s=0.2) as documents:
         assert [document async for document in documents] == []
 

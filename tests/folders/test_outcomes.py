@@ -27,7 +27,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.mark.parametrize("key", ["文" * 128, "../../../elsewhere", "../../elsewhere", "/etc/passwd", "..", "a/b"])
-def test_a_key_of_another_application_is_no_path(layout: Layout, key: str) -> None:
+def test_a_key_that_is_no_file_name_leads_to_no_file(layout: Layout, key: str) -> None:
     for folder in (layout.out, layout.sent):
         (folder / "56001").mkdir()
     elsewhere = layout.root.parent / "elsewhere"

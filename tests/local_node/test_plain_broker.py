@@ -74,7 +74,7 @@ def test_confirmed_messages_survive_a_kill(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
-def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_set_by_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in LIMITS.items():
         monkeypatch.setenv(f"SEMQ_AMQP__{name}", str(value))
     with running() as (_, port):

@@ -197,7 +197,7 @@ class ProcessEnded(Exception):
     """The end of the simulated process."""
 
 
-async def test_a_change_continues_after_an_end_at_any_write(
+async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each life of the process continues from the disk, and ends after one more write than the life before it."""

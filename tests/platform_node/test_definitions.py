@@ -33,7 +33,7 @@ KNOWN = ["10008", "56001"]
 A, B, C = (Address(1, name) for name in ("10008", "56001", "77001"))
 
 
-def test_terms_of_a_pair() -> None:
+def test_a_pair_has_the_terms_of_the_agreements_between_both() -> None:
     index = PartnerIndex({}, read_definitions(DOCUMENT, KNOWN))
     strict = Terms(
         types=("order", "trade/invoice"), bytes_max=1_000_000, per_minute=600, waiting_max=10_000, encrypt=True

@@ -12,7 +12,7 @@ from semq.umx_t.address import Address, NodeType
 NODES = [Address(NodeType.LOCAL, str(10_000 + number)) for number in range(3000)]
 
 
-def test_homes_are_spread_by_weight() -> None:
+def test_homes_are_assigned_in_proportion_to_the_weights() -> None:
     stores = {(1, 1): 1.0, (2, 2): 2.0, (3, 3): 3.0}
     counts = Counter(home_by_weight(str(node), stores) for node in NODES)
     assert abs(counts[1, 1] - 500) < 90

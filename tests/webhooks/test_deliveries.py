@@ -37,7 +37,7 @@ class WebhookChannel:
 
 
 class WebhookInbox:
-    """An inbox filled by the test; at most ``prefetch`` documents are unsettled."""
+    """An inbox and a queue of events, both filled by the test, without any limit of unsettled documents."""
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()

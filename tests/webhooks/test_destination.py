@@ -198,7 +198,7 @@ async def test_the_next_address_of_a_host_is_tried_if_the_first_refuses_connecti
 async def test_the_next_address_of_a_host_is_tried_if_the_first_never_answers(
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The full queue of a listener lets the system ignore further connections."""
+    """The listener's queue is full, so that the system ignores further connections to it."""
 
     async def two_addresses(*_: object, **__: object) -> list[tuple[object, ...]]:
         return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]

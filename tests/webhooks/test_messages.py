@@ -41,7 +41,7 @@ def test_the_trace_of_the_sender_continues_at_the_application() -> None:
     assert "tracestate" not in forged
 
 
-def test_a_document_without_a_type_is_bytes() -> None:
+def test_a_document_without_a_content_type_is_posted_as_bytes() -> None:
     assert of_document(document(content_type="")).headers["content-type"] == "application/octet-stream"
 
 

@@ -22,7 +22,7 @@ class AnsweringNode:
     address = parse_address("1.56001")
 
 
-def test_questions_of_a_second_are_bounded() -> None:
+def test_the_number_of_questions_per_second_is_bounded() -> None:
     node: Any = AnsweringNode()
     answers = Answers(node)
     assert [answers._is_too_much() for _ in range(IN_A_SECOND + 2)] == [False] * IN_A_SECOND + [True] * 2

@@ -284,7 +284,7 @@ async def test_a_revoked_certificate_opens_no_session_after_its_node_has_enrolle
     await scene.inprocess.client(scene.b, **login, tls=scene.a.node_identity.client())
 
 
-def test_a_certificate_that_left_the_directory_is_withdrawn_unless_it_is_newer() -> None:
+def test_a_certificate_missing_in_the_directory_is_withdrawn_unless_it_is_newer() -> None:
     signer, now = authority(), datetime.now(UTC)
     older, old, new = (issued(signer, A, at=now + timedelta(days=days)) for days in (-3, -2, -1))
     listed = [old.pem.decode()]

@@ -249,7 +249,7 @@ async def test_a_resting_store_that_was_taken_over_stays_with_its_new_owner(inpr
         assert (await hosted.listed())[b]["state"] == "serving"
 
 
-async def test_institutions_share_a_connection(inprocess: InProcess) -> None:
+async def test_institutions_share_one_database_connection(inprocess: InProcess) -> None:
     async with hosting(inprocess, options="connections = 1") as hosted:
         a, b, c, *_ = hosted.names
         await until_linked(hosted, a, b, c)
