@@ -7,8 +7,8 @@ Marks and groups of tests come from the rows in ``kinds``.
 | `postgres`       | session | the running embedded server of this worker (an EmbeddedPostgres)                |
 | `empty_database` | test    | the URL of a new database without tables                                        |
 | `database`       | test    | the URL of a new database at the newest schema, copied from an empty one        |
-| `new_database`   | test    | makes as many of these as the test asks for                                     |
-| `inprocess`      | test    | starts nodes in the test's own event loop (tests/service/inprocess.py)          |
+| `new_database`   | test    | a function that makes a database like `database` at each call                   |
+| `inprocess`      | test    | an object that starts nodes in the event loop of the test (tests/service)       |
 | `network`        | session | a hub and two institutions as processes (tests/app/network.py)                  |
 """
 
@@ -32,21 +32,21 @@ from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import (
     Measuring,
     collect_rarely,
-    is_memory,
     keep_bytecode,
     log_in_cheaply,
     shorten_refusals,
     start_nodes_quickly,
     use_memory,
+    uses_memory,
 )
 
-# imported only by tests that start nodes, because that takes as long as all other imports here together
+# Only tests that start nodes import these: the import takes as long as all other imports of this module together.
 if TYPE_CHECKING:
     from tests.app.network import Network
     from tests.service.inprocess import InProcess
 
-# No test asserts a duration, so none has a deadline. A failure prints the blob that replays it. All runs use the same
-# examples; the profile ``search`` draws new ones.
+# No test asserts a duration, so examples have no deadline. A failure prints the blob that replays it. All runs use the
+# same examples; the profile ``search`` draws new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the surroundings; choose tests by their marks, unless ``-m`` does."""
+    """Prepare the surroundings; choose tests by their marks, unless the command line has ``-m``."""
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
@@ -109,7 +109,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
-    """Keep groups together, for any ``--dist``."""
+    """Return the scheduler that keeps groups together, for every value of ``--dist``."""
     config.option.loadscopereorder = False
     return Groups(config, log)
 
@@ -121,7 +121,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostg
     with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB"}) as server:
         log_in_cheaply(server.url_of("postgres"))
         yield server
-        _administration(server.url_of("postgres")).close()
+        _admin_connection(server.url_of("postgres")).close()
 
 
 @pytest.fixture
@@ -161,22 +161,23 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Network"]:
 
 @contextmanager
 def new_database_of(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    """Copy a database and yield the URL of the copy; drop the copy at the end."""
     name = f"test_{next(_numbers)}"
     query = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY {}")
     # A copy of files takes half the processor time of a copy by the write-ahead log, but waits for the disk twice.
-    strategy = sql.SQL("FILE_COPY" if is_memory() else "WAL_LOG")
-    _admin(postgres, query.format(sql.Identifier(name), sql.Identifier(template), strategy))
+    strategy = sql.SQL("FILE_COPY" if uses_memory() else "WAL_LOG")
+    _execute_as_admin(postgres, query.format(sql.Identifier(name), sql.Identifier(template), strategy))
     try:
         yield postgres.url_of(name)
     finally:
         # Forced: a test that failed half way may have left connections behind.
-        _admin(postgres, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        _execute_as_admin(postgres, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def _admin(postgres: EmbeddedPostgres, statement: sql.SQL | sql.Composed) -> None:
-    _administration(postgres.url_of("postgres")).execute(statement)
+def _execute_as_admin(postgres: EmbeddedPostgres, statement: sql.SQL | sql.Composed) -> None:
+    _admin_connection(postgres.url_of("postgres")).execute(statement)
 
 
 @cache
-def _administration(url: str) -> psycopg.Connection[Any]:
+def _admin_connection(url: str) -> psycopg.Connection[Any]:
     return psycopg.connect(url, autocommit=True)

@@ -11,7 +11,7 @@ Marks say what a test costs; ``./run test --quick`` leaves out every test that h
 | `deep`      | takes very long for what it shows: only ``./run test --deep`` runs it   |
 
 Tests of one group follow each other on one worker, so that what they share is started once. Groups begin in the order
-of their rows: the long ones first, so that no worker is left alone with one at the end.
+of their rows. Long groups are first, so that at the end no worker runs a long group while the others are idle.
 """
 
 from collections.abc import Iterator, Sequence
@@ -109,12 +109,13 @@ web/api/test_description_search.py     slow                  -
 webhooks/test_process.py               slow,processes        doors
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
+# The row of a test for which no row of the table holds
 REST = KindOfTests("", (), "file")
 
 
-def kind_of(place: str) -> KindOfTests:
-    """Return the row of a test, by its node id."""
-    return next((kind for kind in KINDS if place.startswith(kind.place)), REST)
+def kind_of(node_id: str) -> KindOfTests:
+    """Return the row that holds for a test."""
+    return next((kind for kind in KINDS if node_id.startswith(kind.place)), REST)
 
 
 def marks_of(item: pytest.Item) -> Iterator[str]:
@@ -124,18 +125,19 @@ def marks_of(item: pytest.Item) -> Iterator[str]:
     yield from (FIXTURES[name] for name in fixtures if name in FIXTURES)
 
 
-def rank_of(place: str) -> int:
-    """Return the place of a test's row, by which tests are ordered."""
-    kind = kind_of(place)
+def rank_of(node_id: str) -> int:
+    """Return the index of the row of a test; tests are sorted by this index."""
+    kind = kind_of(node_id)
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
-class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
     A worker begins a test only when it knows the next one, so it always needs one group in advance. xdist assigns that
     group when two tests are left, and a group of minutes then waits behind another one while other workers are idle.
-    This class assigns it when one test is left; after a long test it assigns the last group of all, which is short.
+    This class assigns the next group when one test is left. If that test is long, the class assigns the last group of
+    the table, which is short.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -23,8 +23,8 @@ from semq.installation.process import NodeProcess
 from semq.transport import listener
 from tests.prepared.client import PreparedProcess, start_server
 
-MEMORY = Path("/dev/shm")
-ROOM_BYTES_MIN = 6 << 30
+MEMORY = Path("/dev/shm")  # a file system in memory
+ROOM_BYTES_MIN = 6 << 30  # free bytes that the files of a test run need in memory
 GC_THRESHOLDS = (100_000, 50, 100)
 # Packages whose own tests reach every branch of them, with the place of these tests.
 COVERED_BY_OWN_TESTS = {"semq/umx_t": "tests/umx_t/", "semq/amqp": "tests/amqp/", "semq/seal": "tests/seal/"}
@@ -45,7 +45,7 @@ def start_nodes_quickly(stack: ExitStack) -> None:
     NodeProcess.popen = PreparedProcess  # type: ignore[assignment]
 
 
-def is_memory() -> bool:
+def uses_memory() -> bool:
     """Return whether temporary files are in memory."""
     return Path(tempfile.gettempdir()).is_relative_to(MEMORY)
 
@@ -56,9 +56,8 @@ def _has_room() -> bool:
         available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
     except (OSError, IndexError):
         return False
-    is_usable = (
-        os.access(MEMORY, os.W_OK) and not file_system.f_flag & os.ST_NOEXEC
-    )  # some tests write and run programs
+    # Programs must run from there: some tests write programs and run them.
+    is_usable = os.access(MEMORY, os.W_OK) and not file_system.f_flag & os.ST_NOEXEC
     return is_usable and min(file_system.f_bavail * file_system.f_frsize, int(available) * 1024) > ROOM_BYTES_MIN
 
 
@@ -69,7 +68,7 @@ def keep_bytecode() -> None:
 
 
 def log_in_cheaply(url: str) -> None:
-    """Hash the password of a server's role in one round instead of 4,096, which each new connection repeats."""
+    """Hash the password of a server's role in one round: each new connection repeats all rounds, by default 4,096."""
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.info.server_version >= 160_000:
             connection.execute("SET scram_iterations = 1")
@@ -78,7 +77,7 @@ def log_in_cheaply(url: str) -> None:
 
 
 def shorten_refusals() -> None:
-    """Shorten the pause before a refused login is answered by a node in this process."""
+    """Shorten the pause after which a node in this process answers a refused login."""
     listener.PAUSE_S = 0.05
 
 
@@ -88,7 +87,7 @@ def collect_rarely() -> None:
 
 
 class Measuring:
-    """Coverage of packages that their own tests cover, measured during these tests only.
+    """Measures the coverage of packages that their own tests cover, and only during these tests.
 
     Measuring costs a call for every function of every package: the tests of the engine and the broker run two and a
     half times as fast without it.
@@ -107,7 +106,7 @@ class Measuring:
     def begin(self, test_id: str) -> None:
         """Start or stop measuring for the test that begins."""
         if self._is_limited and self._coverage is None:
-            self._coverage = Coverage.current()  # found once, because a stopped one is not current
+            self._coverage = Coverage.current()  # kept, because a stopped Coverage is not the current one
         if self._coverage is None or self._is_on == test_id.startswith(self._places):
             return
         self._is_on = not self._is_on

@@ -23,7 +23,7 @@ TESTS = sorted(SHORT + SEEDS + DEMO + SPARK + CRASH, key=rank_of)
 
 @dataclass(eq=False)
 class FakeWorker:
-    """A worker as the scheduler uses it: begins a test when it knows the next one, or that none will come."""
+    """A worker as the scheduler sees it. It begins a test only when it knows the next test, or that there is none."""
 
     queue: deque[int] = field(default_factory=deque)
     done: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ def begin(scheduler: Any) -> list[FakeWorker]:
 
 
 def step(scheduler: Any, worker: FakeWorker) -> str:
-    """Run the worker's next test."""
+    """Run the next test of the worker, and return it."""
     assert worker.can_run()
     index = worker.queue.popleft()
     worker.done.append(TESTS[index])
@@ -73,7 +73,7 @@ def test_the_long_groups_begin_first_one_on_each_worker(scheduler: Any) -> None:
     assert [TESTS[index] for index in second.queue] == DEMO
 
 
-def test_a_short_unit_follows_the_last_test_of_a_long_group(scheduler: Any) -> None:
+def test_a_short_group_follows_the_last_test_of_a_long_group(scheduler: Any) -> None:
     first, second = begin(scheduler)
     for _ in range(3):
         assert len(first.queue) > 1
@@ -81,7 +81,7 @@ def test_a_short_unit_follows_the_last_test_of_a_long_group(scheduler: Any) -> N
     assert [TESTS[index] for index in first.queue] == [CRASH[-1], *SHORT[-3:]]
     while second.can_run() and step(scheduler, second) not in SPARK:
         pass
-    assert second.done[-1] in SPARK  # the other worker does not wait for it
+    assert second.done[-1] in SPARK  # the other worker goes on with its next group
 
 
 def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None:
@@ -97,7 +97,7 @@ def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None
 
 
 def test_every_row_has_tests() -> None:
-    """A row for a former name would let its tests run as all others do."""
+    """A row with a former name would hold for no test, without any error."""
     root = Path(__file__).parents[1]
     for kind in KINDS:
         place, _, name = kind.place.partition("::")
