@@ -118,7 +118,7 @@ class HubEngine:
 
     def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
         certificates, session = self.directory.certificates(node), self.sessions.get(str(node))
-        # A partner that logs in gets the report that was passed on last. The next report goes to all when it is due.
+        # A partner that logs in gets the report that was passed on last. All get the next report when it is due.
         present = () if session is None else session.users_passed
         return Presence(
             node=str(node),
@@ -206,7 +206,7 @@ class HubEngine:
 
     def _receive_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
         """Note the certificates of a node and its users who receive documents now, as the node itself presents them.
-        Its partners get both."""
+        The node's partners get both."""
         peer = session.link.peer
         for record in records:
             if record.node != str(peer) or (record.certificates is None and record.present is None):
@@ -294,7 +294,7 @@ class HubEngine:
         return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:
-        """Send the collected records."""
+        """Post the collected ledger lines; send the collected records, and the room of sessions to other instances."""
         self.relay.flush()
         for packet in self.core.mail.flush():
             self.relay.pass_on(packet)

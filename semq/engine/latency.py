@@ -6,7 +6,7 @@
 | delivered    | sender      | accepted  | the receipt of the target (Ack2) is committed |
 | acknowledged | receiver    | recorded  | the application has acknowledged it           |
 
-Times between processes are never measured: their clocks differ.
+Times between two processes are never measured, because their clocks differ.
 """
 
 from bisect import bisect_left
@@ -54,5 +54,5 @@ class Latency:
 
     @property
     def histograms(self) -> Mapping[Stage, Histogram]:
-        """Return the histograms by stage."""
+        """The histograms, keyed by stage."""
         return self._stages

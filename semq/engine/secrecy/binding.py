@@ -71,10 +71,12 @@ def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: 
 
 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
-    """Return a function that collects the attributes added after version 1 whose value is not the default, in one
-    mapping; it returns no mapping if there are none. Return None if ``rows`` has no attribute added after version 1.
+    """Return a function for the facts that were added after version 1; None if ``rows`` has no such attribute.
 
-    A document that uses none of them has the canonical form of version 1, which older nodes can verify.
+    The function returns a tuple with one mapping: the attributes whose value is not the default. The tuple is empty if
+    there are no such values.
+
+    A document without such values has the canonical form of version 1, which older nodes can verify.
     """
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)

@@ -29,7 +29,7 @@ def is_group(target: Address) -> bool:
 
 
 class GroupExpansion:
-    """The members of groups, as messages to be accepted."""
+    """Replaces a submission to a group by a message for each member, and counts the messages without a commit."""
 
     def __init__(self, partners: Partners) -> None:
         self._partners = partners
@@ -39,7 +39,7 @@ class GroupExpansion:
         """Return the targets of a document: the members of a group without this institution, or all users of an
         institution.
 
-        Raises UnknownTarget, GroupRefused, BadAddress, BadCombination, DocumentTooLarge.
+        Raises UnknownTarget, GroupRefused, GroupWaits, BadAddress, BadCombination, DocumentTooLarge.
         """
         target = submission.target
         if target.type == NodeType.USERS and target.user:
