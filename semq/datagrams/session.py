@@ -72,8 +72,8 @@ class DatagramSession:
         on_document: Callable[[CarriedDocument], bool],
         now: Callable[[], float],
     ) -> None:
-        """``send_record`` sends a record over the link. ``on_document`` is called with each document that arrives; it
-        returns False if it has no room and drops the document.
+        """``send_record`` sends a record over the link. ``on_document`` is called with each document that arrives. The
+        callback returns False if there is no room and it drops the document.
         """
         self._port = port
         self._times = times
@@ -267,8 +267,8 @@ class DatagramSession:
             self.report()
 
     def _has_replaced(self, now: float) -> bool:
-        """Return whether the older channel can be closed: the newer one is open, and ``grace_s`` have passed since it
-        began.
+        """Return whether the older channel can be closed: the newer one is open, and began at least ``grace_s``
+        ago.
         """
         newest = self.channels[-1] if len(self.channels) > 1 else None
         return newest is not None and newest.path.is_open and now - newest.began_at >= self._times.grace_s

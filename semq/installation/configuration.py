@@ -223,8 +223,8 @@ def toml(rows: Rows) -> str:
 def free_ports(count: int) -> list[int]:
     """Return different free ports of the loopback address.
 
-    They are below the range of ports for outgoing connections: the system could take a port of this range before the
-    node listens on it.
+    The ports are below the range for outgoing connections: the system could take a port of that range before the node
+    listens on it.
     """
     free: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):

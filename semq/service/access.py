@@ -1,7 +1,7 @@
 """The configured users of a node: their permissions and virtual hosts. Used by ``node`` and ``operations.reload``.
 
-``semq.broker.users`` has the permissions of AMQP (three regular expressions per virtual host); this module adds those
-for administration and for inboxes.
+``semq.broker.users`` has the permissions of AMQP (three regular expressions per virtual host); this module adds
+permissions for administration and for inboxes.
 """
 
 from collections.abc import Iterable

@@ -65,7 +65,7 @@ class JobRecord:
     paused_at: datetime | None = None
     pause_reason: str = ""
     running: bool = False
-    again_in_s: float | None = None  #: from the end of this run to the next; set by ``hasten`` during a run
+    again_in_s: float | None = None  #: seconds from the end of this run to the next; set by ``hasten`` during a run
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types

@@ -1,4 +1,4 @@
-"""The client's side of an AMQP connection: opens channels, and reports requests to stop publishing and the end.
+"""The client's side of an AMQP connection: its channels, stops of publishing, and the end of the connection.
 
 ``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
 one of its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used

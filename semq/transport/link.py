@@ -60,7 +60,7 @@ class LinkOwner(Protocol):
         """Note that the pending output has been passed to the socket."""
 
     def link_lost(self, error: Exception | None) -> None:
-        """Note that the socket is closed; the last call. ``error`` is None unless the socket failed."""
+        """Note that the socket is closed. This is the last call. ``error`` is None unless the socket failed."""
 
 
 class SocketLink(asyncio.BufferedProtocol):
@@ -256,7 +256,7 @@ class SocketLink(asyncio.BufferedProtocol):
         """Close the socket, but read for a moment longer: if unread input remained, the kernel would discard our last
         output.
 
-        If the peer has closed the connection, it closes the socket, and this side only waits for that.
+        If the peer has sent connection.close, the peer closes the socket, and this side only waits for that.
         """
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:

@@ -60,8 +60,10 @@ async def until(
     states: SectionStates,
     fatal: tuple[type[SemqError], ...] = (),
 ) -> None:
-    """Serve sections until ``wait_for_stop`` returns or all sections have ended. Raises ``fatal`` errors, which concern
-    all sections alike."""
+    """Serve sections until ``wait_for_stop`` returns or all sections have ended.
+
+    Raises errors of the types ``fatal``, which concern all sections.
+    """
     stop = asyncio.ensure_future(wait_for_stop())
     serving = asyncio.ensure_future(side_by_side(sections, states, fatal))
     try:

@@ -234,7 +234,7 @@ class NodeKeys:
 
 
 def split(pem: str) -> tuple[str, list[x509.Certificate]]:
-    """Return the first certificate of a PEM text, and the following ones, its chain. Raises Untrusted."""
+    """Return the first certificate of a PEM text, still as PEM, and the certificates of its chain. Raises Untrusted."""
     first, mark, chain = without_vouchers(pem).partition(END)
     if END not in chain:
         return first + mark, []

@@ -57,7 +57,7 @@ def queue_name(node: Address) -> str:
 
 
 def control_name(node: Address) -> str:
-    """Return the name of the queue of packets for a node. It is separate, so that documents never delay a receipt."""
+    """Return the name of the queue of packets for a node, a separate queue so that documents never delay a receipt."""
     return f"node.{node}.control"
 
 

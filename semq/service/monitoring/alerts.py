@@ -55,7 +55,7 @@ class Alerts:
         clock: Clock,
         checks: Callable[[], Awaitable[list[Check]]],
     ) -> None:
-        """``settings``: returns the settings in force, which a reload may change."""
+        """``settings`` returns the present settings, which a reload may change."""
         self._node = node
         self._settings = settings
         self._clock = clock

@@ -2,7 +2,8 @@
 
 It counts every row of both queues, so it is kept for ``KEPT_FACTOR`` times the duration of the count. For small queues
 it is therefore always recent; for millions of rows it is taken about once a minute and costs the database a few
-percent. ``as_of`` is its time. A page waits ``WAIT_S`` for a new census, then shows the previous one.
+percent of its time. ``as_of`` is the time of the census. A page waits ``WAIT_S`` for a new census, then shows the
+previous one.
 """
 
 import asyncio

@@ -236,7 +236,7 @@ class MessageReading:
         return await self._node.store.execute(messages.queue_counts)
 
     async def partners(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """List waiting messages by partner."""
+        """Count the waiting messages of each partner."""
         return await self._node.store.execute(messages.waiting_by_partner)
 
     async def stuck(self, arguments: ListStuck) -> list[dict[str, Any]]:
