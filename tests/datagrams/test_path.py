@@ -45,7 +45,7 @@ def test_a_path_that_passes_less_than_the_first_size_stays_closed() -> None:
     scene = PathScene(1199).run(120)
     assert not scene.path.is_open
     assert set(scene.probes) == {SIZES[0]}
-    assert len(scene.probes) < 20  # at first each second, then as rarely as on an open path
+    assert len(scene.probes) < 20  # the pauses are doubled up to the interval of an open path
 
 
 def test_a_smaller_path_is_noticed_without_closing_it() -> None:

@@ -41,7 +41,7 @@ async def test_a_closed_port_is_reported() -> None:
     with pytest.raises(DialFailed) as caught:
         await dial(DialConfig("127.0.0.1", port, user="a", password="b"), SystemClock(), Turn())
     assert caught.value.facts["port"] == port
-    assert caught.value.facts["cause"].startswith("Connect")  # the words of the event loop, without its classes
+    assert caught.value.facts["cause"].startswith("Connect")  # the text of the error, without the name of its class
 
 
 async def test_another_broker_is_named_before_the_login() -> None:

@@ -188,7 +188,7 @@ async def test_a_flooding_connection_is_read_in_turns_with_other_connections() -
         with suppress(BlockingIOError):
             while True:
                 flooding.socket.send(request * 10_000)
-        await until(lambda: len(received) > 1)  # the first read has measured the number of requests
+        await until(lambda: len(received) > 1)  # after the first read with too many requests, reads are smaller
         reads_before = len(received)
         modest.socket.sendall(request)
         await until(lambda: any(session is not received[0][0] for session, _ in received))

@@ -112,7 +112,7 @@ class Alerts:
             "check": check.name,
             "verdict": check.verdict,
             "before": verdict_before,
-            "detail": shown(check.detail),  # the program may print it, or mail it
+            "detail": shown(check.detail),  # the program may print or mail the detail
             "since": utc_text(change.since),
             "at": utc_text(self._clock.wall()),
         }

@@ -39,7 +39,7 @@ class OtlpCollector:
     def __init__(self, settings: TelemetrySection, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        for library in ("httpx", "httpcore"):  # they log addresses, whose query may hold a key, and headers
+        for library in ("httpx", "httpcore"):  # they log headers, and addresses whose query may hold a key
             logging.getLogger(library).setLevel(logging.WARNING)
         tls = _tls_context(settings.trust) if settings.endpoint.startswith("https") else False
         configured_headers = {name: value.get_secret_value() for name, value in settings.headers.items()}

@@ -103,7 +103,7 @@ def packet(function: Function, primitive: Primitive, record: Any, source: Addres
     return Packet(source, to, function, primitive, [record])
 
 
-IDENT = "1.56001.1.1.5.77"  # a message that the honest node may have sent to a third one
+IDENT = "1.56001.1.1.5.77"  # a message that the honest node may have sent to a third node
 # false statement | frame
 FALSE_STATEMENTS: dict[str, Frame] = {
     "a message from another node": message(source=THIRD, owner=THIRD),
