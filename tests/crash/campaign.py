@@ -129,7 +129,7 @@ class Campaign:
             submitter.resume()
         await self._injector.run(faults)
         try:
-            await self._world.ready()
+            await self._world.wait_until_ready()
         except TimeoutError:
             not_serving = [name for name, process in self._world.processes.items() if not process.is_ready]
             self._world.complaints.append(f"{', '.join(not_serving)} did not serve again")

@@ -284,7 +284,7 @@ class FaultInjector:
     async def _arm(self, fault: CycleFault) -> None:
         node = self._world.owner(fault.where)
         node.kill(fault.value, fault.text)
-        await node.may_die(STRIKE_S)
+        await node.wait_for_failpoint(STRIKE_S)
 
     async def _freeze(self, fault: CycleFault) -> None:
         process = self._process(fault.where)
@@ -383,7 +383,7 @@ class FaultInjector:
                 await owner.down(orderly=fault.text == "stop")
             try:
                 async with asyncio.timeout(FROZEN_S_MAX if fault.text == "freeze" else None):
-                    await standby.has_store_now()
+                    await standby.wait_until_owner()
                 self.taken_over[fault.text] += 1
             except TimeoutError:
                 if fault.text != "freeze":  # the transaction of a frozen owner may hold the lease

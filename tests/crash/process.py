@@ -1,7 +1,7 @@
 """Processes that are killed and restarted, as by a service manager: their base, a node, a database server.
 
-``begin`` runs for the whole campaign. The caller of ``kill`` states when the node may restart, and with
-which failpoint; any other end of the process is a fault.
+The task that ``begin`` starts restarts its process for the whole campaign. The caller of ``kill`` states when the node
+may restart, and with which failpoint; any other end of the process is a fault.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from semq.store.embedded.server import EmbeddedPostgres
 from tests.crash.armed.failpoints import VARIABLE
 
 ROOT = Path(__file__).parents[2]
-READY_S = 180.0  # from its start until a node serves, on a busy machine
-EXIT_UNAVAILABLE = 69  # of semq.service.process: the database was lost during the start
-UNAVAILABLE_MAX = 5
-CHECK_S = 0.2  # between two checks of a shared server
+READY_S = 180.0  # longest time from the start of a node until it serves, on a busy machine
+EXIT_UNAVAILABLE = 69  # exit status of a node whose database was lost during the start (``semq.service.process``)
+UNAVAILABLE_MAX = 5  # starts in a row that may end so
+CHECK_S = 0.2  # time between two checks of a shared server
 
 
 class RestartedProcess:
@@ -31,7 +31,7 @@ class RestartedProcess:
     port: int
 
     def __init__(self) -> None:
-        self.starts = 0
+        self.starts = 0  #: number of starts
         self.on_ready: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
         self._serving = asyncio.Event()
@@ -48,8 +48,8 @@ class RestartedProcess:
         """Whether the process serves now."""
         return self._serving.is_set()
 
-    async def served_now(self) -> None:
-        """Wait until it serves. Raises TimeoutError."""
+    async def wait_until_serving(self) -> None:
+        """Wait until the process serves. Raises TimeoutError."""
         async with asyncio.timeout(READY_S):
             await self._serving.wait()
 
@@ -71,14 +71,14 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self._may_start.set()
         self._failpoint = ""  #: failpoint of the next start
         self.armed = ""  #: failpoint of the running process
-        self.served = 0  #: number of starts after which it served
+        self.served = 0  #: number of starts after which the node served
         self.fired: list[str] = []  #: failpoints that ended the process
 
     # ------------------------------------------------------------ life
 
     @property
     def is_ready(self) -> bool:
-        """Whether it serves now, or the other process of its store."""
+        """Whether this process or the other process of its store serves now."""
         return self.owns_store or (self.other is not None and self.other.owns_store)
 
     @property
@@ -86,10 +86,10 @@ class CrashProcess(RestartedProcess, NodeProcess):
         """Whether this process serves now."""
         return self._serving.is_set()
 
-    async def served_now(self) -> None:
-        """Wait until it serves, or the other process of its store. Raises TimeoutError."""
+    async def wait_until_serving(self) -> None:
+        """Wait until this process or the other process of its store serves. Raises TimeoutError."""
         processes = [process for process in (self, self.other) if process is not None]
-        tasks = [asyncio.ensure_future(process.has_store_now()) for process in processes]
+        tasks = [asyncio.ensure_future(process.wait_until_owner()) for process in processes]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -98,9 +98,9 @@ class CrashProcess(RestartedProcess, NodeProcess):
         for task in done:
             task.result()
 
-    async def has_store_now(self) -> None:
+    async def wait_until_owner(self) -> None:
         """Wait until this process serves. Raises TimeoutError."""
-        await super().served_now()
+        await super().wait_until_serving()
 
     def kill(self, back_after_s: float, failpoint: str = "") -> None:
         """Send SIGKILL; the process restarts after a pause, optionally with a failpoint."""
@@ -124,15 +124,15 @@ class CrashProcess(RestartedProcess, NodeProcess):
         """Allow the next start."""
         self._may_start.set()
 
-    async def may_die(self, within_s: float) -> None:
-        """Wait until an armed node has reached its failpoint, or for the given time."""
+    async def wait_for_failpoint(self, within_s: float) -> None:
+        """Wait until an armed node has reached its failpoint, at most for this time after it serves."""
         with suppress(TimeoutError):
-            await self.served_now()
+            await self.wait_until_serving()
             async with asyncio.timeout(within_s):
                 await self._has_ended.wait()
 
     def kill_postgres(self) -> bool:
-        """Send SIGKILL to its database server; return False if none runs."""
+        """Send SIGKILL to the database server of the node; return False if none runs."""
         pid = self.postgres.pid
         if pid is None:
             return False
@@ -185,7 +185,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
             elif status == -signal.SIGKILL and self.armed:
                 self.fired.append(self.armed)
             elif status == EXIT_UNAVAILABLE and unavailable < UNAVAILABLE_MAX:
-                unavailable += 1  # its server was killed during the start: try again, as a service manager does
+                unavailable += 1  # the database server was killed during the start
             else:
                 self._complaints.append(f"{self.name} ended by itself with status {status}: see {self.place.log}")
             await asyncio.sleep(self._pause_s)
@@ -217,7 +217,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
 class SharedServer:
     """The database server of two nodes that use one store in turns; it is restarted whenever it was killed.
 
-    A node restarts only a server that it has started itself; ``world`` starts this one.
+    A node restarts only a server that it has started itself; ``world`` starts this server.
     """
 
     def __init__(self, folder: Path) -> None:

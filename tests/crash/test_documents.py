@@ -128,7 +128,7 @@ async def test_a_notice_is_sent_after_a_kill_between_refusal_and_notice(tmp_path
         config.write_text(text.replace("[protocol]", f"[protocol]\nmax_large_document_bytes = {SIZE - 1}"), "utf-8")
         for name in (HUB, A, B):
             world.nodes[name].begin()
-            await world.nodes[name].served_now()
+            await world.nodes[name].wait_until_serving()
         _execute_at_a(world, HOLD_NOTICES)
         async with Client(world.nodes[A].url) as client:
             await client.send(ADDRESS[B], bytes(SIZE))
@@ -138,7 +138,7 @@ async def test_a_notice_is_sent_after_a_kill_between_refusal_and_notice(tmp_path
         _execute_at_a(world, RELEASE_NOTICES)
         assert number_from(world, B, STORED) == PIECES
         world.nodes[A].up()
-        await world.nodes[A].served_now()
+        await world.nodes[A].wait_until_serving()
         await ask(world.nodes[A], "job.run", name="remains")  # otherwise the job runs only once a minute
 
         async def is_clean() -> bool:

@@ -45,10 +45,10 @@ async def test_a_killed_node_is_started_again_until_it_is_stopped(node: RabbitNo
     broker.on_ready, broker.on_end = (lambda: notices.append(True)), (lambda: notices.append(False))
     broker.begin()
     try:
-        await broker.served_now()
+        await broker.wait_until_serving()
         broker.kill(0.0)
         assert not broker.is_ready
-        await broker.served_now()
+        await broker.wait_until_serving()
         assert (broker.starts, notices) == (2, [True, False, True])
     finally:
         await broker.stop()
@@ -61,7 +61,7 @@ async def test_a_frozen_node_is_resumed(node: RabbitNode) -> None:
     broker = BrokerProcess("carrier-1", node)
     broker.begin()
     try:
-        await broker.served_now()
+        await broker.wait_until_serving()
         assert node.process is not None
         for frozen, state in (True, os.WSTOPPED), (False, os.WCONTINUED):
             broker.freeze(frozen)

@@ -45,7 +45,7 @@ async def world(tmp_path: Path) -> AsyncIterator[CrashWorld]:
 async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     for name in (HUB, A):
         world.nodes[name].begin()
-        await world.nodes[name].served_now()
+        await world.nodes[name].wait_until_serving()
     lk0s = [await _refuse_during_kill(world, name, point) for name, point in POINTS]
     assert world.nodes[HUB].fired == [point for name, point in POINTS if name == HUB]
     assert world.nodes[A].fired == [point for name, point in POINTS if name == A]
@@ -70,8 +70,8 @@ async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
     """Store and refuse one more document, while a node ends at the failpoint; return its LK0."""
     node = world.nodes[name]
     node.kill(0.0, point)
-    await world.nodes[HUB].served_now()
-    await node.served_now()
+    await world.nodes[HUB].wait_until_serving()
+    await node.wait_until_serving()
     arguments = {"target": RECEIVER, "body_base64": "eA==", "token": point.replace(":", "-")}
     lk0 = str((await ask(world.nodes[A], "msg.submit", **arguments))["lk0"])
     await _until(world, HUB, f"SELECT count(*) = 1 FROM tb_0031 WHERE lk0 = '{lk0}'")
@@ -80,7 +80,7 @@ async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
         while len(node.fired) < kills_expected or not await _has_refusal(world, lk0):
             await ask(world.nodes[HUB], "held.refuse", target=RECEIVER, why="it has closed")
             await asyncio.sleep(0.1)
-    await node.served_now()
+    await node.wait_until_serving()
     return lk0
 
 

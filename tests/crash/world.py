@@ -5,15 +5,16 @@ A third institution, ``c``, has a link to the hub, and receives the documents to
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
 A cluster has two instances of the hub with a store each, and a standby of the second one. ``other-a`` and ``other-b``
-are the second addresses of the institutions; the third ones, ``standby-a`` and ``standby-b``, lead to the standby.
-The retirement of its store gives the second instance another store, in a new database of the same server.
+are the second addresses of the hub that the institutions know; their third addresses, ``standby-a`` and ``standby-b``,
+lead to the standby. When the store of the second instance is retired, the instance gets another store, in a new
+database of the same server.
 
     application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
                              └ other-a ─╮╭─╯              carrier
                              ┌ other-b ─╯╰─╮                 │
     application ─ app-b ─ b ─┴ link-b ── hub-2 ── way-hub-2 ─┘
 
-With a direct link, a dials b by the proxy ``direct``.
+With a direct link, a dials b through the proxy ``direct``.
 
 With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to a different one of these nodes;
 each instance also has the addresses of the other nodes.
@@ -64,7 +65,7 @@ CLUSTER_PROXIES = PROXIES | {
     "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "standby-a": STANDBY, "standby-b": STANDBY,
     "way-hub": CARRIER, "way-hub-2": CARRIER, "way-standby": CARRIER,
 }  # fmt: skip
-BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # with RabbitMQ
+BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # nodes of RabbitMQ
 RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
 # Process of the hub | proxy between it and the carrier.
 WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
@@ -86,7 +87,7 @@ PLAN = InstallationPlan(
 
 
 def without(side: str) -> tuple[str, ...]:
-    """Return the members of the group to which a side sends."""
+    """Return the other members of the group, which get the documents of a side to the group."""
     return tuple(member for member in MEMBERS if member != side)
 
 
@@ -112,7 +113,7 @@ class CrashWorld:
         self.secure = secure
         self.cluster = cluster
         self.rabbitmq = rabbitmq
-        #: URLs of the databases of the second instance, by name of the store: the present one and retired ones
+        #: URLs of the databases of the second instance, by name of the store, also of retired stores.
         self.shared: dict[str, str] = {}
         self.store_number = 2  #: semq_id and semq_db_id of the second instance
         self.complaints: list[str] = []
@@ -123,7 +124,7 @@ class CrashWorld:
         self.proxies = {name: Proxy(name) for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
         self.brokers: dict[str, BrokerProcess] = {}
-        #: Postgres server of the second instance and its standby
+        #: Postgres server of the second instance and its standby; None without a cluster.
         self.server = SharedServer(folder / "store-2") if cluster else None
         self.streams = {
             side: DocumentStream(seed, side, OTHER[side], sealed=secure, members=without(side)) for side in SIDES
@@ -165,7 +166,7 @@ class CrashWorld:
         for broker in self.brokers.values():
             broker.begin()
         self.nodes[HUB].begin()
-        await self.nodes[HUB].served_now()
+        await self.nodes[HUB].wait_until_serving()
         if self.secure:
             for member in MEMBERS:
                 await self.enrol(member)
@@ -173,7 +174,7 @@ class CrashWorld:
         for name, node in self.nodes.items():
             if name != HUB:
                 node.begin()
-        await self.ready()
+        await self.wait_until_ready()
         for member in MEMBERS:
             place = self.nodes[member].place
             scheme, trust = ("amqps", place.data_dir / "pki" / "trust.pem") if place.tls else ("amqp", None)
@@ -223,12 +224,12 @@ class CrashWorld:
         for name, process in self.processes.items():
             self._connect_proxies(process, *(proxy for proxy, target in self._targets.items() if target == name))
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until all nodes serve. Raises TimeoutError."""
-        await asyncio.gather(*(process.served_now() for process in self.processes.values()))
+        await asyncio.gather(*(process.wait_until_serving() for process in self.processes.values()))
 
     async def enrol(self, side: str) -> None:
-        """Get a certificate for an institution's node, used from its next start."""
+        """Get a certificate for an institution's node, which uses it from its next start."""
         await certificates.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[side], again=True))
 
     async def sweep(self) -> None:
@@ -294,7 +295,7 @@ class CrashWorld:
         return server.url_of(database)
 
     def _connect_proxies(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
-        """Let proxies lead to a node's port while the node serves, and else to no port."""
+        """Let proxies lead to a node's port while the node serves, and otherwise to no port."""
 
         def set_target(target: tuple[str, int] | None) -> None:
             for proxy in proxies:

@@ -1,7 +1,7 @@
 """Named durable steps at which a node kills itself, so that crash campaigns can stop a node exactly at one of them.
 
-``armed`` reads the variable CRASH_FAILPOINT of the process (``node``). With ``R1:after:3`` the process ends itself with
-SIGKILL the third time that it reaches step R1, in the named phase:
+``armed`` reads the environment variable CRASH_FAILPOINT at the start of the process. With ``R1:after:3`` the process
+ends itself with SIGKILL when it reaches step R1 for the third time, in the named phase:
 
 | phase  | of a commit                                                        | of a frame that is sent              |
 |--------|--------------------------------------------------------------------|--------------------------------------|
@@ -9,8 +9,8 @@ SIGKILL the third time that it reaches step R1, in the named phase:
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, and not reported to any caller                            | all of it is in the socket           |
 
-The steps are the rules of PROTOCOL.md that write or send, found by the ledger lines that their transactions carry and
-by the frames themselves, so the engine contains no code for them.
+The steps are the rules of PROTOCOL.md that write or send. They are recognised by the ledger lines of their transactions
+and by the frames themselves, so the engine contains no code for failpoints.
 """
 
 import asyncio
@@ -137,7 +137,7 @@ class Failpoint:
     step: str
     phase: str
     count: int
-    strike: Callable[[], None] = end_now
+    strike: Callable[[], None] = end_now  #: called when the failpoint is reached
 
     def watch_store(self, store: FailpointStore) -> None:
         """Watch every piece of work that is posted from now on, and every opening."""
@@ -185,7 +185,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit has reached the step since it had this number of ledger lines and deletions."""
+        """Return whether the unit has reached the step since it had these numbers of ledger lines and of deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:
@@ -194,7 +194,7 @@ class Failpoint:
         return any(line.side is side and line.event in events for line in unit.ledger[lines:])
 
     def deleted(self, unit: Unit) -> int:
-        """The number of rows of the watched kind that the unit deletes."""
+        """Return the number of rows that the unit deletes in the table of the step; 0 for other steps."""
         return DELETES[self.step](unit) if self.step in DELETES else 0
 
     def decided(self) -> None:
@@ -225,11 +225,11 @@ def _watched(failpoint: Failpoint, piece: Work) -> Steps:
     unit = yield piece.needs
     lines, deleted = len(unit.ledger), failpoint.deleted(unit)
     piece.decide(unit)
-    is_meant = failpoint.touches(unit, lines, deleted)
-    if is_meant:
+    is_step = failpoint.touches(unit, lines, deleted)
+    if is_step:
         failpoint.decided()
     yield COMMITTED
-    if is_meant:
+    if is_step:
         failpoint.committed()
     piece.finish()
 

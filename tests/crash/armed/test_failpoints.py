@@ -29,11 +29,12 @@ NAME = LK0(1, "a", 1, 1, 7, 1)
 
 
 def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
+    """Return a decision that adds a ledger line to its unit."""
     return lambda unit: unit.ledger.append(LedgerLine(0, side, event, str(NAME)))
 
 
 class NotifiedWork(Work):
-    """Work that calls a function, and notes its notification."""
+    """Work that calls a function to decide, and notes when it is notified of the result."""
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
         self._change = decide
@@ -106,9 +107,9 @@ def test_an_unknown_failpoint_is_refused(text: str) -> None:
 def test_the_end_of_the_process_runs_no_handler() -> None:
     imports = "import sys\nfrom tests.crash.armed.failpoints import end_now\n"
     code = f"{imports}try:\n end_now()\nfinally:\n print('still here')"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL
-    assert ended.stdout == b""
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert completed.returncode == -signal.SIGKILL
+    assert completed.stdout == b""
 
 
 # ------------------------------------------------------------ commits
@@ -123,8 +124,8 @@ async def test_a_commit_has_three_phases(store: PostgresStore, database: str, ph
     store.post(job)
     await job.reported.wait()
     assert job.error is None
-    ((result, lines),) = strikes
-    assert not result
+    ((was_reported, lines),) = strikes
+    assert not was_reported
     assert lines in durable
 
 
@@ -235,12 +236,12 @@ async def test_a_frame_has_two_phases(phase: str, sent: int) -> None:
         def link_up(self, link: RecordingLink) -> None:
             self.link = link
 
-    session, engine, strikes = RecordingLink(), Engine(), asyncio.Event()
-    boots_seen: list[int] = []
+    session, engine, was_struck = RecordingLink(), Engine(), asyncio.Event()
+    frames_sent: list[int] = []
 
     def strike() -> None:
-        boots_seen.append(len(session.sent))
-        strikes.set()
+        frames_sent.append(len(session.sent))
+        was_struck.set()
 
     Failpoint("Ack2", phase, 1, strike).watch_engine(engine)
     engine.link_up(session)
@@ -248,6 +249,6 @@ async def test_a_frame_has_two_phases(phase: str, sent: int) -> None:
     engine.link.send(FRAMES["ReAck2"])
     session.sent.clear()
     engine.link.send(FRAMES["Ack2"])
-    await strikes.wait()
-    assert boots_seen == [sent]
+    await was_struck.wait()
+    assert frames_sent == [sent]
     assert session.sent == [FRAMES["Ack2"]]

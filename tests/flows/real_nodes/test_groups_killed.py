@@ -40,7 +40,7 @@ async def submit_until_answered(world: CrashWorld) -> Any:
     """Submit with one token until the node answers, as an application does after a lost connection."""
     while True:
         node = world.nodes[A]
-        await node.served_now()
+        await node.wait_until_serving()
         try:
             async with Client(node.place.url_at(node.port), patience_s=60) as client:
                 return await client.send("3.all", b"<order/>", token="one")
@@ -60,7 +60,7 @@ async def test_a_kill_at_the_commit_leaves_a_message_for_each_member_or_none(
         await world.prepare()
         for node in world.nodes.values():
             node.begin()
-        await world.ready()
+        await world.wait_until_ready()
         hub, a = world.nodes[HUB], world.nodes[A]
         async with Client(hub.place.url_at(hub.port)) as client:
             await client.request("definitions.import", {"document": DEFINITIONS})
