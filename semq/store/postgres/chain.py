@@ -1,4 +1,4 @@
-"""The chain of the ledger in the store: extended by the writer in each commit with lines, and verified.
+"""The chain of the ledger in the store. The writer extends it in each commit with ledger lines; ``verify`` checks it.
 
 A commit usually needs one statement for all its lines, because the newest link is one row, which is replaced in place.
 Lines are hashed in the binary form of COPY. A check reads them from Postgres in the same form, so nothing is encoded

@@ -46,7 +46,7 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
 
     Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process with
     the same place as the owner in the database, because this proves that the earlier process has ended. The row lock
-    still makes it wait for a transaction of the earlier process that may be committing.
+    still makes them wait for a transaction of the earlier process that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})

@@ -1,5 +1,5 @@
-"""Encryption of stored bodies: when the writer writes them. They are decrypted when the writer loads them, or when an
-operation shows them.
+"""Encryption of stored bodies. The writer encrypts bodies when it writes them, and decrypts them when it loads them; an
+operation that shows a body decrypts it, too.
 
 Without a master key nothing is encrypted. With a master key, these payloads are encrypted, each for its own row: those
 in tb_0031_body, tb_0030_body and tb_0031_piece, and those of scheduled documents. Envelopes, the queues of the broker

@@ -1,10 +1,10 @@
 """One Postgres connection, driven directly through libpq's pipeline mode on the event loop. Made by ``store`` for its
 ``writer``.
 
-Cursors of psycopg are not used: a unit has about twenty small statements, and for these cursors need several times more
-time than Postgres itself. Here a whole batch is sent in one write and answered in one read. All statements are prepared
-when the connection is opened, so that an incompatible schema is found at the start. ``load`` and ``changes`` make the
-batches.
+A unit has about twenty small statements. The cursors of psycopg would need several times more time for them than
+Postgres itself, so they are not used: a whole batch is sent in one write and answered in one read. All statements are
+prepared when the connection is opened, so that an incompatible schema is found at the start. ``load`` and ``changes``
+make the batches.
 """
 
 import asyncio

@@ -256,10 +256,7 @@ class Writer:
             self.lose(error)
 
     async def _load_and_decide(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Load a unit and let the works decide; return it with the works that it contains.
-
-        Pieces that refuse fail; pieces that do not fit into the unit return to the head of the queue.
-        """
+        """Return the decided unit and its works. Works that refuse fail; works that do not fit return to the queue."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()

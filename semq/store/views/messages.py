@@ -1,9 +1,9 @@
 """View of messages for people and tools: read-only queries, which neither lock nor change anything.
 
-Each function is run by ``PostgresStore.execute`` and returns plain dictionaries. The command line and the console rely
-on the keys and values: names of columns, statuses by name, times in ms since 1970 UTC. Queues
-are cleaned when messages are done, but the ledger is kept, so a trace also shows messages that were cleaned long ago.
-``names`` finds the messages that a name may denote.
+``PostgresStore.execute`` runs each function, which returns plain dictionaries. The command line and the console rely on
+their keys and values: names of columns, names of statuses, times in milliseconds since 1970 UTC. The rows of finished
+messages are deleted, but the ledger is kept, so a trace also shows messages whose rows were deleted long ago. ``names``
+finds the messages that a name may denote.
 """
 
 from collections.abc import Iterable, Mapping

@@ -70,9 +70,9 @@ def became(connection: Connection, number: int) -> list[str]:
 
 
 def led_to(connection: Connection, lk0: str) -> list[str]:
-    """Return the present LK0 of the submission that was refused under ``lk0`` and tried again.
+    """Return the present LK0 of the submission whose earlier LK0 is ``lk0``, from a refusal or from its scheduling.
 
-    Return ``lk0`` itself if there was no such refusal, or if the submission waits.
+    Return ``lk0`` itself if there is no such submission, or if the submission waits.
     """
     return [new for number in _renamed(connection, [lk0]) for new in became(connection, number)] or [lk0]
 
@@ -186,7 +186,7 @@ def body(connection: Connection, number: int) -> bytes | None:
 
 
 def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
-    """Return the numbers of submissions that were refused under these LK0s and tried again."""
+    """Return the numbers of submissions with these earlier LK0s, from a refusal or from their scheduling."""
     if not lk0s:
         return []
     return list(connection.execute(select(RENAMED.number).where(RENAMED.lk0.in_(lk0s))).scalars())
