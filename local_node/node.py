@@ -214,10 +214,12 @@ class LocalNode(Node[LocalEngine]):
         return DiallingEnd(own, self.address, self.clock)
 
     def _sizes(self) -> Sizes:
-        p, message_max = self.settings.protocol, self.settings.amqp.max_message_bytes
-        if p.pieces_from_bytes > p.max_document_bytes:  # no document is sent in pieces
+        protocol, message_max = self.settings.protocol, self.settings.amqp.max_message_bytes
+        if protocol.pieces_from_bytes > protocol.max_document_bytes:  # no document is sent in pieces
             return Sizes(message_max, message_max, message_max)
-        return Sizes(p.max_document_bytes, p.pieces_from_bytes, max(p.max_large_document_bytes, message_max))
+        return Sizes(
+            protocol.max_document_bytes, protocol.pieces_from_bytes, max(protocol.max_large_document_bytes, message_max)
+        )
 
     def _hub_addresses(self) -> DialAddresses:
         """Return the addresses of the hub; none if there is no hub."""
@@ -234,8 +236,8 @@ class LocalNode(Node[LocalEngine]):
         return HubAddress(config.host, config.port, self.settings.tls.minimum)
 
     def _uplink_settings(self, dialled: DialledSection | None) -> UplinkSettings:
-        p, pauses = self.settings.protocol, dialled or DialledSection()
-        return UplinkSettings(pauses.reconnect_s_min, pauses.reconnect_s_max, p.flight, p.credit_messages)
+        protocol, pauses = self.settings.protocol, dialled or DialledSection()
+        return UplinkSettings(pauses.reconnect_s_min, pauses.reconnect_s_max, protocol.flight, protocol.credit_messages)
 
     async def begin_sessions(self) -> None:
         if self.offering is not None and not self.offering.port.is_open:

@@ -290,9 +290,9 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
 
 def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
     """Return a document for the application: its attributes as headers, its payload as body."""
-    envelope, a = delivery.envelope, delivery.envelope.attributes
+    envelope, attributes = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {
-        **a.user_headers,
+        **attributes.user_headers,
         "@LK0": envelope.ident,
         "@Source": f"{envelope.lk0.node}/{envelope.sender}" if envelope.sender else str(envelope.lk0.node),
         "@Deliveries": delivery.deliveries,
@@ -300,14 +300,14 @@ def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
     _write_shown(envelope, headers)
     properties = Properties(
         headers=headers,
-        content_type=a.content_type or None,
-        content_encoding=a.content_encoding or None,
+        content_type=attributes.content_type or None,
+        content_encoding=attributes.content_encoding or None,
         delivery_mode=PERSISTENT,
-        priority=a.priority or None,
+        priority=attributes.priority or None,
         message_id=envelope.ident,
         timestamp=envelope.submitted_at // 1000,
         app_id=str(envelope.lk0.node),
-        **(restored(a.user_headers) if a.user_headers else {}),
+        **(restored(attributes.user_headers) if attributes.user_headers else {}),
     )
     body: Body = delivery.body if isinstance(delivery, JoinedDelivery) else delivery.payload
     return ContentHeader.build(len(body), properties), body

@@ -59,9 +59,9 @@ class Sizes(NamedTuple):
 
 def is_for_pieces(submission: Submission) -> bool:
     """Whether a document may be sent in pieces: class 3, not ordered, not scheduled, and not to a group."""
-    a = submission.attributes
-    return a.save_fwd is SaveFwd.MUST and not (
-        a.order_key or a.fixed or submission.not_before or is_group(submission.target)
+    attributes = submission.attributes
+    return attributes.save_fwd is SaveFwd.MUST and not (
+        attributes.order_key or attributes.fixed or submission.not_before or is_group(submission.target)
     )
 
 

@@ -226,8 +226,10 @@ class Uplink:
             # their sessions at the same time.
             self._addresses.turn()
             if is_lost or failures % len(self._addresses.configs) == 0:
-                rounds, s = failures // len(self._addresses.configs), self._settings
-                pause_s = retry.backoff(max(rounds, 1), s.reconnect_s_min, s.reconnect_s_max, self._clock.random())
+                rounds, settings = failures // len(self._addresses.configs), self._settings
+                pause_s = retry.backoff(
+                    max(rounds, 1), settings.reconnect_s_min, settings.reconnect_s_max, self._clock.random()
+                )
                 await asyncio.sleep(pause_s)
 
     async def _session(self) -> None:

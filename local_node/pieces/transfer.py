@@ -291,9 +291,9 @@ class Transfers:
 
         The future raises the error of a refusal.
         """
-        envelope, a = transfer.envelope, transfer.envelope.attributes
+        envelope, of_document = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
-        name = str(PieceName(a.pieces, number))
+        name = str(PieceName(of_document.pieces, number))
         if (lk0 := self._under_way.get(name)) is not None:
             self._ended[lk0] = ended
             return ended
@@ -309,8 +309,8 @@ class Transfers:
 
         # Without the key: a search by key is to find the document itself. Agreements use only the type.
         attributes = Attributes(
-            app_key=a.app_key._replace(key=""), encrypt=a.encrypt, priority=a.priority, expires_at=a.expires_at,
-            pieces=name,
+            app_key=of_document.app_key._replace(key=""), encrypt=of_document.encrypt, priority=of_document.priority,
+            expires_at=of_document.expires_at, pieces=name,
         )  # fmt: skip
         target = Address(envelope.target.type, envelope.target.id, PIECES_USER)
         self._engine().submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])

@@ -50,15 +50,15 @@ class SharedHost(NodeHost):
         self.port = self._port(clock)
 
     def _port(self, clock: Clock) -> SharedPort:
-        a = self.settings.amqp
+        amqp = self.settings.amqp
         config = ListenerConfig(
-            host=a.host, port=a.port, connections_max=a.max_connections,
-            connections_per_address_max=a.max_connections_per_address, tls=self._tls(),
+            host=amqp.host, port=amqp.port, connections_max=amqp.max_connections,
+            connections_per_address_max=amqp.max_connections_per_address, tls=self._tls(),
         )  # fmt: skip
-        body_max = a.max_message_bytes
+        body_max = amqp.max_message_bytes
         limits = ConnectionLimits(
-            heartbeat=a.heartbeat_s, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max),
-            channel_max=a.max_channels, handshake_s=a.handshake_s,
+            heartbeat=amqp.heartbeat_s, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max),
+            channel_max=amqp.max_channels, handshake_s=amqp.handshake_s,
         )  # fmt: skip
         properties = {**SERVER_PROPERTIES, "cluster_name": self.settings.server.id}
         return SharedPort(config, limits, properties, clock, self._turn)
