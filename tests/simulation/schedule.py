@@ -40,7 +40,7 @@ class SimulatedDoors:
             self._poll()
 
     def _scheduled(self, at: int) -> None:
-        self.schedule.scheduled(at)
+        self.schedule.note_scheduled(at)
         if not self._is_armed:
             self._poll()
 

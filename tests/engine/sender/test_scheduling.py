@@ -26,7 +26,7 @@ class ScheduledTrio(Trio):
         self.waits: list[float] = []
         self.submissions = SqlSubmissions(lambda: self.a.engine, lambda: None)
         self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.poll)
-        self.a.engine.acceptance.report_scheduled(self.schedule.scheduled)
+        self.a.engine.acceptance.report_scheduled(self.schedule.note_scheduled)
 
     def at(self, in_s: float) -> int:
         return self.a.engine.core.now_ms() + round(in_s * 1000)
@@ -111,7 +111,7 @@ def test_scheduled_documents_outlive_the_process_and_are_sent_if_they_became_due
     trio.send(b"2", trio.at(500))
     trio.a.crash()
     trio.connect(trio.a)
-    trio.a.engine.acceptance.report_scheduled(trio.schedule.scheduled)
+    trio.a.engine.acceptance.report_scheduled(trio.schedule.note_scheduled)
     trio.wait(10)
     assert trio.b.app.payloads == [b"1"]
     assert len(trio.scheduled) == 1
