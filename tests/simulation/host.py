@@ -142,17 +142,17 @@ class Host:
     def _tick(self, life: int, when: float) -> None:
         if self.is_up(life) and self._tick_at == when:
             self._tick_at = None
-            self.hear_rumours()
+            self.receive_rumours()
             self.engine.tick()
             self.plan_tick()
 
-    def hear_rumours(self) -> None:
+    def receive_rumours(self) -> None:
         """Deliver false hints at interesting moments: when timers are due, or a custodian is in doubt."""
         link = self.some_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
             self.engine.receive(link, hints)
-            self.room(link)
+            self.note_room(link)
 
     def some_link(self) -> SimLink | None:
         """Return a session that the engine considers open; None if there is none."""
@@ -170,12 +170,12 @@ class Host:
             self.engine.flush()
             self.plan_tick()
 
-    def hear(self, link: SimLink, frames: Sequence[Frame]) -> None:
+    def receive(self, link: SimLink, frames: Sequence[Frame]) -> None:
         """Pass frames of a session to the engine."""
         self.engine.receive(link, frames)
         self.plan_tick()
 
-    def room(self, link: SimLink) -> None:
+    def note_room(self, link: SimLink) -> None:
         """Note that a session has room for messages again."""
         raise NotImplementedError
 
@@ -237,11 +237,11 @@ class Host:
                     self.world.trace("commit", self.name, fault)
                 store.commit(fault)
                 if self.world.plan.goal is not None and self.world.plan.goal[2] is SenderEvent.claim:
-                    self.hear_rumours()  # before the engine learns of this commit and claims waiting rows
+                    self.receive_rumours()  # before the engine learns of this commit and claims waiting rows
             case "deliver":
                 store.deliver()
                 if self.has_doubts:
-                    self.hear_rumours()
+                    self.receive_rumours()
                 self.plan_tick()
 
     def _begin_anew(self, life: int) -> None:
@@ -308,9 +308,9 @@ class LocalHost(Host):
             self.session.cut(0.0, self.world.notice_s())
             self.session = None
 
-    def hear_rumours(self) -> None:
+    def receive_rumours(self) -> None:
         self.world.faults.act_in_doubt(self)
-        super().hear_rumours()
+        super().receive_rumours()
 
     @property
     def has_doubts(self) -> bool:
@@ -341,7 +341,7 @@ class LocalHost(Host):
 
     def link_up(self, link: SimLink) -> None:
         super().link_up(link)
-        self.hear_rumours()
+        self.receive_rumours()
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
         super().link_down(link, was_up)
@@ -351,7 +351,7 @@ class LocalHost(Host):
             self.session = None
             self.dial()
 
-    def room(self, link: SimLink) -> None:
+    def note_room(self, link: SimLink) -> None:
         self.engine.send_waiting()
         self.plan_tick()
 
@@ -403,11 +403,11 @@ class HubHost(Host):
         for session in sessions:
             session.cut(self.world.notice_s(), 0.0)
 
-    def hear(self, link: SimLink, frames: Sequence[Frame]) -> None:
+    def receive(self, link: SimLink, frames: Sequence[Frame]) -> None:
         self.world.faults.act_on_named(self, frames)
-        super().hear(link, frames)
+        super().receive(link, frames)
 
-    def room(self, link: SimLink) -> None:
+    def note_room(self, link: SimLink) -> None:
         self.engine.send_waiting(link)
         self.plan_tick()
 

@@ -82,13 +82,13 @@ class SimCarrier:
         if kind == "all":
             for host in members:
                 if host.incarnation != life:
-                    host.hear_message(life, message)
+                    host.receive_message(life, message)
             return
         targets = [host for host in members if name == (host.incarnation if kind == "front" else host.store_name)]
         if kind == "store":
             targets = [host for host in targets if not host.is_retired]  # an exclusive queue: the newest owner has it
         if targets:
-            targets[0].hear_message(life, message)
+            targets[0].receive_message(life, message)
         elif isinstance(name, tuple):
             self._returned(origin, life, name, message)
         elif origin.is_alive(life):
@@ -187,7 +187,7 @@ class InstanceHost(HubHost):
             self.others.note_cut()
             self.plan_tick()
 
-    def hear_message(self, life: int, message: Message) -> None:
+    def receive_message(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
         if isinstance(message, StoreFrames):
             self.world.faults.act_on_named(self, message.frames)

@@ -133,26 +133,26 @@ class SimSession:
         self.world.in_transit -= len(frames)
         far = link.far
         if frames and not self.is_cut and far.up and far.owner.is_up(far.life):
-            self.world.trace_all("hears", far.owner.name, frames)
-            self.world.oracle.heard(far.owner, frames)
-            far.owner.hear(far, frames)
+            self.world.trace_all("gets", far.owner.name, frames)
+            self.world.oracle.received(far.owner, frames)
+            far.owner.receive(far, frames)
             hints = self.world.faults.draw_hints(far, frames) if far.owner.is_up(far.life) else []
             if hints:
                 self.world.trace_all("rumour", far.owner.name, hints)
-                far.owner.hear(far, hints)
-                far.owner.room(far)
+                far.owner.receive(far, hints)
+                far.owner.note_room(far)
         if link.was_full and link.up and link.owner.is_up(link.life) and channel is link.data:
             link.was_full = False
-            link.owner.room(link)
+            link.owner.note_room(link)
 
     def deliver_late(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
         """Deliver a late or doubled frame on the present session of the two nodes."""
         self.world.in_transit -= 1
         link = self.world.link_between(receiver, sender)
         if link is not None:
-            self.world.trace("hears late", link.owner.name, frame)
-            self.world.oracle.heard(link.owner, [frame])
-            link.owner.hear(link, [frame])
+            self.world.trace("gets late", link.owner.name, frame)
+            self.world.oracle.received(link.owner, [frame])
+            link.owner.receive(link, [frame])
 
 
 def through_the_codec(frame: Frame) -> Frame:

@@ -284,7 +284,7 @@ class Faults:
             return self.chance.random() < 0.7, [delay]
         return True, []
 
-    def draw_hints(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
+    def draw_hints(self, link: "SimLink", arrived: list[Frame]) -> list[Frame]:
         """Draw false hints about rows of the node at this end of a session; most often there are none."""
         if link.owner.home.type == link.other.home.type == 1:
             return []  # a partner makes no statements of the hub
@@ -297,7 +297,7 @@ class Faults:
             return []
         self.count += 1
         if link.owner.home.type == 1:
-            return rumours(self.chance, link, heard)
+            return rumours(self.chance, link, arrived)
         return rumours_of_copies(self.chance, link)
 
     def act_in_doubt(self, host: "LocalHost") -> None:

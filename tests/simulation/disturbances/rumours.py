@@ -28,9 +28,9 @@ Hint = HubFlag | Answer
 HINTS: tuple[Hint, ...] = (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL)
 
 
-def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
+def rumours(chance: Random, link: "SimLink", arrived: list[Frame]) -> list[Frame]:
     """Return false hints about own rows of a node, to be delivered with the frames that have just arrived."""
-    ending = _about_to_end(link.owner, heard)
+    ending = _about_to_end(link.owner, arrived)
     received = list(link.owner.tables.pending.values())
     if received and chance.random() < 0.15:
         return [namesakes.of_pending(chance, link, chance.choice(received))]
@@ -140,11 +140,11 @@ def truth(world: "World", row: Outbound) -> Answer | None:
     return Answer[entry.status.name] if entry is not None else None
 
 
-def _about_to_end(host: "Host", heard: list[Frame]) -> list[Outbound]:
+def _about_to_end(host: "Host", arrived: list[Frame]) -> list[Outbound]:
     """Return rows about which an end-to-end acknowledgement has just arrived, so that they are about to end."""
     idents = {
         record.ident
-        for packet in heard
+        for packet in arrived
         if isinstance(packet, Packet) and packet.function is Function.RECEIPTS
         for record in packet.records
         if record.ack_flag is AckFlag.END_TO_END

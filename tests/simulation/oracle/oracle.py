@@ -1,7 +1,7 @@
 """The invariants of PROTOCOL.md section 6, checked at every step against the oracle's own records.
 
 The oracle observes these events: a store is about to commit a unit (``commits``), a node sends or receives frames
-(``sent``, ``heard``), an application gets a document (``given``) or a report (``promised``, ``reported``).
+(``sent``, ``received``), an application gets a document (``given``) or a report (``promised``, ``reported``).
 Of the engine it uses only the values in rows.
 """
 
@@ -352,7 +352,7 @@ class Oracle:
         self.demand(read, "I2", f"tb_0030 row deleted before the application had it: {message}", "lost")
 
     # --- received and sent frames
-    def heard(self, host: "Host", frames: Sequence[Frame]) -> None:
+    def received(self, host: "Host", frames: Sequence[Frame]) -> None:
         """Note messages that arrive at the hub. An attempt that arrives twice was doubled, because its source sends it
         once.
         """
