@@ -103,8 +103,8 @@ class LocalEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session with the hub, or a direct session with a partner. It replaces an earlier session with the
-        same node."""
+        """Begin a session with the hub, or a direct session with a partner. A session with the hub replaces an earlier
+        one."""
         if not is_hub(link.peer):
             self._direct_up(link)
             return
