@@ -259,9 +259,9 @@ class LocalEngine:
         self._note_news()
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
-        """Learn a partner's certificates; return the row to be stored, an empty list if nothing has changed. If the key
-        for sealing has changed, and at the first call for this partner, search for documents that the partner refused,
-        and send them again."""
+        """Learn a partner's certificates; return the row to be stored, an empty list if nothing has changed. Search for
+        documents that the partner refused, to send them again, if its key for sealing has changed or if they were not
+        searched yet."""
         stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:
             self._searched.add(node)

@@ -110,7 +110,7 @@ class Data(msgspec.Struct, frozen=True):
     envelope: Envelope
     body: Body = b""
     header: object = None  #: the AMQP content header as it arrived; a forwarded message is sent with the same bytes
-    #: size of a body that exceeded the link's limit and was discarded, so the message can only be refused; 0: not so
+    #: size of a body that exceeded the link's limit and was discarded, so the message can only be refused; 0: none
     dropped: int = 0
 
     @property

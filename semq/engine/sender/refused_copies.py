@@ -2,7 +2,7 @@
 
 Called by ``receipts``, which answers each refusal with a ReAck. A void marker then lets the receiver's ledger decide,
 because a store of the hub that is restored from a backup may deliver a refused copy afterwards. If no receiver is left
-that could answer, the hub refuses the marker, too. The message then ends UNKNOWN, which no record can contradict.
+that could answer, the operator refuses the marker, too. The message then ends UNKNOWN, which no record can contradict.
 Messages of classes 1 and 2 have no markers and end UNKNOWN at once.
 """
 

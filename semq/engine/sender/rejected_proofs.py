@@ -5,9 +5,11 @@ copy gets no position in its ledger; so inquiries about them would never end.
 
 A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent
 immediately, later copies at the pace of inquiries, because the receiver rejects each of them until it has the
-certificate of the key. Each later report of the receiver causes another copy: the hub may hold a copy with the old
-signature, and only a copy with the new signature replaces it. A document sealed under an older key of this node becomes
-another message (``resealing``) once a marker is recorded at its position. Used by ``receipts``.
+certificate of the key. Each later copy follows another report of the receiver: the hub may hold a copy with the old
+signature, and only a copy with the new signature replaces it.
+
+A document sealed under an older key of this node becomes another message (``resealing``) once a marker is recorded at
+its position. Used by ``receipts``.
 """
 
 from dataclasses import dataclass
