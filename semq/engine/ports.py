@@ -144,7 +144,7 @@ class OpenedPayload(NamedTuple):
 
     payload: bytes
     digest: bytes  #: SHA-256 of the payload
-    is_proved: bool = False  #: whether the sender is proved, because the payload could be opened
+    is_proved: bool = False  #: whether a seal or a signature proves the sender
 
     @classmethod
     def in_clear(cls, body: Body) -> "OpenedPayload":
