@@ -136,7 +136,7 @@ def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> Non
                 page = browser.get(path)
                 assert (page.status_code, page.url.path) == (200, "/users"), page.text
                 assert browser.get("/").status_code == 200
-                assert httpx.get(f"{site}{path}", timeout=60).status_code == 403  # once
+                assert httpx.get(f"{site}{path}", timeout=60).status_code == 403  # the link signs in only once
     finally:
         demo.send_signal(signal.SIGINT)
         rest = demo.stdout.read()

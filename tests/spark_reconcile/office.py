@@ -1,5 +1,5 @@
-"""Ledgers in a short notation: ``office.write(message, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``; ``office.extract``
-then writes one extract for each node.
+"""Ledgers in a short notation: ``office.write(message, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``;
+``office.extract`` then writes one extract for each node.
 
 A step of a course is ``side:EVENT@milliseconds`` after the acceptance. Letters after the time: c with the locator of a
 stored copy, x with other bytes.
@@ -173,7 +173,7 @@ class Office:
         """Return the folder of a node's extract."""
         return self.root / "extracts" / f"business_date={day}" / f"source={name}.1.1"
 
-    def sleep(self, days: int) -> None:
+    def advance(self, days: int) -> None:
         """Move the clock forward by some days."""
         self.clock.now += timedelta(days=days)
 

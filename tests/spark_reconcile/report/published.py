@@ -90,7 +90,7 @@ def write(office: Office) -> None:
     office.lines["1.a"][-2].update(disclosed)  # the line ACCEPTED of the refused message
     office.add(HUB, refused, Side.HUB, Event.REFUSED, 24)["reason"] = HOSTILE
     office.extract(DAY)
-    office.sleep(1)
+    office.advance(1)
     office.extract(NEXT, only=["1.a", "1.b", HUB])
 
 

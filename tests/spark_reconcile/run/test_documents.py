@@ -13,7 +13,8 @@ from semq.store.rows import Event, Side
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, MIDNIGHT, Office, OfficeMessage
 from tests.spark_reconcile.run.test_job import reconcile
 
-DOCUMENT = "1.a.1.1.3f29.{}".format  # accepted before the restart that gave its messages another incarnation
+# Names of documents. Their incarnation differs from that of their messages, as after a restart of the sender.
+DOCUMENT = "1.a.1.1.3f29.{}".format
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 REFUSED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:REJECTED@90 R:SENDER_ACKED@120"
 
@@ -41,7 +42,9 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 
 def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: SparkSession) -> None:
-    """Documents in pieces, with or without a manifest; one in a single message; three with unreadable names."""
+    """There are six documents in pieces, with or without a manifest, one document in a single message, and three
+    messages whose document has an unreadable name.
+    """
     unreadable = [office.lines_of(OfficeMessage(number, at=HOUR), FORWARD_COURSE) for number in (1, 2, 3)]
     names = ("1.a.1.1.zz.5/1", f"1.a.1.1.3f.{'9' * 19}", "SEMQ-1101")
     for message_lines, name in zip(unreadable, names, strict=True):
@@ -52,7 +55,8 @@ def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: 
         *written(office, 2, [FORWARD_COURSE, LOST]),
         *written(office, 3, [FORWARD_COURSE, FORWARD_COURSE], LOST),
         *written(office, 4, [FORWARD_COURSE, REFUSED]),
-        *written(office, 5, [FORWARD_COURSE, REFUSED, FORWARD_COURSE], FORWARD_COURSE),  # the refused piece was sent again
+        # the refused piece was sent again
+        *written(office, 5, [FORWARD_COURSE, REFUSED, FORWARD_COURSE], FORWARD_COURSE),
         *written(office, 6, [FORWARD_COURSE, FORWARD_COURSE]),
         *office.lines_of(OfficeMessage(9, at=3 * HOUR), FORWARD_COURSE),  # a document in one message
     ])  # fmt: skip

@@ -201,7 +201,7 @@ def test_a_repeated_run_writes_the_same_bytes_to_another_folder(published: Publi
 
 def test_open_messages_are_judged_again_until_they_are_settled(office: Office, spark: SparkSession) -> None:
     late, waiting, lost = OfficeMessage(1, at=24 * HOUR - 30), OfficeMessage(2), OfficeMessage(3)
-    office.write(late, FORWARD_COURSE)  # it crosses midnight
+    office.write(late, FORWARD_COURSE)  # its lines are before and after midnight
     office.write(waiting, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c")
     office.write(lost, "S:ACCEPTED@0 S:SENT@3")
     office.write(OfficeMessage(4), FORWARD_COURSE)
@@ -211,7 +211,7 @@ def test_open_messages_are_judged_again_until_they_are_settled(office: Office, s
         "MATCHED": 1, "IN_FLIGHT": 1, "WAITING_OFFLINE": 1, "MISSING_AT_HUB": 1,
     }  # fmt: skip
 
-    office.sleep(1)
+    office.advance(1)
     tomorrow = {"S": 30, "H": 25, "R": 26}
     for step in "H:SENT R:RECEIVED H:RELEASED R:PLATFORM_ACKED S:DELIVERED R:SENDER_ACKED".split():
         office.write(waiting, f"{step}@{tomorrow[step[0]] * HOUR - 10 * HOUR}c")
@@ -253,7 +253,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
     assert {name: count for name, count in found.verdicts.items() if count} == {
         "MATCHED": 12, "IN_FLIGHT": 1, "SOURCE_MISSING": 2, "REFUSED": 1,
     }  # fmt: skip
-    assert found.missing == ["1.gone.1.1"]  # a message names its ledger
+    assert found.missing == ["1.gone.1.1"]  # the LK0 of a message names the ledger
     verdicts = pq.read_table(Path(found.report).parent / "verdicts.parquet").to_pylist()
     assert [row["lk0"] for row in verdicts if row["verdict"] == "IN_FLIGHT"] == [at_night.lk0]
     assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000
@@ -288,7 +288,7 @@ def test_a_run_without_any_message_is_published_as_implausible(office: Office, s
     assert "no message at all" in Path(found.report).read_text()
 
 
-# ---------------------------------------------------------------- refusals, before Spark starts
+# ---------------------------------------------------------------- refused and failed runs, and runs without a hub
 
 
 def test_without_the_hub_nothing_is_published(office: Office) -> None:
@@ -330,7 +330,7 @@ def _fields(settings: ReconcileSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.__struct_fields__}
 
 
-def test_a_bad_extract_is_refused_by_name(office: Office) -> None:
+def test_a_run_that_refuses_an_extract_names_it(office: Office) -> None:
     office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     (part,) = office.folder("1.a").glob("part-*")

@@ -6,7 +6,7 @@ from spark_reconcile.run.limits import Breach, VerdictCount, breaches, plausibil
 from spark_reconcile.settings import Limit
 
 
-def test_each_kind_of_threshold_is_distinguished() -> None:
+def test_each_exceeded_threshold_is_a_breach_of_its_kind() -> None:
     counts = [
         VerdictCount("", "A", 3, 1000, 50),
         VerdictCount("", "B", 0, 1000),

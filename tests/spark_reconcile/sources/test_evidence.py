@@ -24,13 +24,13 @@ SKEW = {"1.fast": HOUR, "1.slow": -HOUR, "1.ahead": 40}
 
 def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult, dict[str, tuple[str, str]]]:
     """Return the result of a run, and scope and verdict of each message."""
-    office.sleep(1)
+    office.advance(1)
     result = run(office.settings, RunRequest(day), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
     return result, {row["lk0"]: (row["scope"], row["verdict"]) for row in rows}
 
 
-def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark: SparkSession) -> None:
+def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Office, spark: SparkSession) -> None:
     for number in range(4):  # messages from which the clocks are estimated
         for place, node in enumerate(("1.fast", "1.slow", "1.b")):
             office.write(OfficeMessage(number, node, "1.a", 22 * HOUR + number * MINUTE), FORWARD_COURSE, SKEW)
@@ -47,15 +47,14 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
     sent = "S:ACCEPTED@0 S:SENT@3"
     lost = office.write(OfficeMessage(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
     lost_at_noon = office.write(OfficeMessage(21, "1.a", "1.b", 12 * HOUR), sent)
-    tomorrow = office.write(
-        OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), FORWARD_COURSE, SKEW
-    )  # by its sender's clock
+    # Of the next date, by its sender's clock.
+    tomorrow = office.write(OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), FORWARD_COURSE, SKEW)
     ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), FORWARD_COURSE, SKEW)
     crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
     # Recorded in the last hour of the previous date, by the receiver's clock, in an extract that was never delivered.
     early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), FORWARD_COURSE, SKEW)
     reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), FORWARD_COURSE, {"1.reset": -HOUR})
-    # The same, and delivered to the application after midnight.
+    # Recorded likewise, and given to the application after midnight.
     given = office.write(
         OfficeMessage(29, "1.a", "1.slow", 30 * MINUTE),
         "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@3000000 R:DONE@3000050", SKEW,
@@ -99,9 +98,9 @@ def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 
 
-def test_evidence_reaches_as_far_as_extracts_follow_each_other(office: Office) -> None:
+def test_evidence_reaches_as_far_as_extracts_follow_each_other_without_a_gap(office: Office) -> None:
     office.write(OfficeMessage(1, at=HOUR), STORE_COURSE)
-    office.sleep(2)
+    office.advance(2)
     for day in (BEFORE, DAY, NEXT):
         office.extract(day)
     by_node = {ledger.node: ledger for ledger in context_of(office).ledgers}
@@ -148,7 +147,9 @@ def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None
 def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wrong_clocks(
     office: Office, spark: SparkSession
 ) -> None:
-    """Also messages without a line of their sender, which belong to another date only by the sender's clock."""
+    """Messages without a line of their sender may belong to another date by the sender's clock only. They are counted,
+    too.
+    """
     off = {"1.p": -900, "1.q": 1_100, "1.r": 40}
     timed = [
         office.write(
@@ -161,10 +162,9 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
     for number in range(4):
         office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
         office.write(OfficeMessage(10 + number, "1.slow", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
-    office.write(
-        OfficeMessage(20, "1.fast", "1.b", LATE - 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40"
-    )  # tomorrow, by its clock
-    office.write(OfficeMessage(21, "1.slow", "1.b", 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")  # yesterday
+    # By the clocks of their senders, the first message is of the next date and the second one of the date before.
+    office.write(OfficeMessage(20, "1.fast", "1.b", LATE - 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")
+    office.write(OfficeMessage(21, "1.slow", "1.b", 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")
     office.write(OfficeMessage(22, "1.a", "1.b", -HOUR), "R:GIVEN@7200000")
     office.write(OfficeMessage(23, "1.a", "1.b", LATE - 30), "S:ACCEPTED@40 H:FORWARDED@60")
     office.extract()
@@ -229,7 +229,7 @@ def test_a_store_of_the_hub_that_an_earlier_run_has_read_is_expected(office: Off
     reconcile(office, spark, DAY)
     later = DAY + timedelta(days=5)
     office.write(OfficeMessage(2, at=5 * LATE + HOUR), FORWARD_COURSE)
-    office.sleep(5)
+    office.advance(5)
     office.extract(later)
     absent = [source.source for source in collect_evidence(office.settings, later).sources if source.state == "MISSING"]
     assert absent == [f"{HUB}.2.1"]
