@@ -151,7 +151,7 @@ class Membership:
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
         }  # fmt: skip
-        await self.execute(rows.sign_of_life, facts, self._state())
+        await self.execute(rows.note_sign_of_life, facts, self._state())
         await self.read_homes()
 
     async def read_homes(self) -> None:

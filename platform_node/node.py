@@ -333,7 +333,7 @@ class HubNode(Node[HubEngine]):
         if self.datagrams is not None and not self.datagrams.port.is_open:
             await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
-            self.store.note_went_back("the control database knows later ones")
+            self.store.note_missing_commits("the control database knows later ones")
         self.engine.custody.count_pairs(await self.store.execute(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))

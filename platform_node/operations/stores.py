@@ -110,7 +110,7 @@ class StoreOperations:
         member, name = self._membership(), _name(arguments.store)
         if name in member.homes.retired:
             raise BadArguments("This store is retired.", store=arguments.store)
-        await member.execute(control.weigh, name, arguments.weight)
+        await member.execute(control.set_weight, name, arguments.weight)
         await member.read_homes()
         return {"store": _text(name), "weight": arguments.weight}
 

@@ -189,9 +189,9 @@ class Views:
 
     async def _submitted(self, cause: StuckCause) -> list[dict[str, Any]]:
         if cause is StuckCause.PIECES_LEFT:
-            return await self._node.store.execute(submissions.in_pieces, SUBMISSIONS_MAX)
+            return await self._node.store.execute(submissions.list_in_pieces, SUBMISSIONS_MAX)
         refused = cause is StuckCause.SUBMISSION_REFUSED
-        return await self._node.store.execute(submissions.listed, SUBMISSIONS_MAX, refused=refused)
+        return await self._node.store.execute(submissions.list_submissions, SUBMISSIONS_MAX, refused=refused)
 
     async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
         """Search pages for rows with a cause, within ``PAGES_MAX`` and ``ROWS_READ_MAX``."""
@@ -243,7 +243,7 @@ class Views:
     async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
         """Return refused submissions, which are not in the queues."""
         rows = await self._node.store.execute(
-            submissions.listed,
+            submissions.list_submissions,
             SUBMISSIONS_MAX,
             refused=True,
             partner=wanted.partner,

@@ -109,7 +109,7 @@ def stores(connection: Connection) -> dict[StoreName, KnownStore]:
     }
 
 
-def weigh(connection: Connection, store: StoreName, weight: float) -> None:
+def set_weight(connection: Connection, store: StoreName, weight: float) -> None:
     """Set the weight of a store; add it if it is not known."""
     values = {"semq_id": store[0], "semq_db_id": store[1], "weight": weight}
     with connection.begin():
@@ -184,7 +184,7 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
         yield rows[start : start + PAGE]
 
 
-def sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
+def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
     """Record that an instance runs, and the state of its store; delete the rows of instances that ended long ago."""
     until = func.now() + text(f"interval '{VALID_S} seconds'")
     table = hub_instance

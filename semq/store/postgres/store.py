@@ -187,7 +187,7 @@ class PostgresStore:
         """
         return await self._reader.execute(query, *args, **kwargs)
 
-    def note_went_back(self, reason: str) -> None:
+    def note_missing_commits(self, reason: str) -> None:
         """Count, once for each opening, that the store lacks commits."""
         if not self._has_gone_back:
             self._has_gone_back = True
@@ -221,7 +221,7 @@ class PostgresStore:
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
         self._has_gone_back = False
         if lacks(head, former):  # for instance after a failover
-            self.note_went_back(f"this process has written {former}")
+            self.note_missing_commits(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
         # Encrypted bodies are bound to the keys of their rows, so they cannot be stored under another key. Stores that
         # share connections have no second connection for this.

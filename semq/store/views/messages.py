@@ -201,8 +201,8 @@ def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]
 
     They are refused submissions, documents whose pieces are on their way, and submissions that cannot be accepted yet.
     """
-    rows = submissions.listed(connection, limit, refused=True) + submissions.in_pieces(connection, limit)
-    return rows + submissions.listed(connection, limit, refused=False, scheduled=False)
+    rows = submissions.list_submissions(connection, limit, refused=True) + submissions.list_in_pieces(connection, limit)
+    return rows + submissions.list_submissions(connection, limit, refused=False, scheduled=False)
 
 
 def outbound_facts(row: Row[Any]) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]
             return []
         refused = state in (submissions.REJECTED, submissions.REFUSED)
     scheduled = state in (submissions.SCHEDULED, submissions.IN_PIECES) if state and not refused else None
-    rows = submissions.listed(
+    rows = submissions.list_submissions(
         connection, wanted.limit, refused=refused, scheduled=scheduled, partner=wanted.partner, type_=wanted.type,
         key_=wanted.key, code=wanted.code, since_ms=wanted.since_ms,
     )  # fmt: skip

@@ -33,7 +33,7 @@ def find_messages(connection: Connection, name: str, limit: int = 20) -> list[di
     conditions = [_are_messages(lk0s)] if lk0s else []
     if name.isascii() and name.isdigit() and len(name) <= NUMBER_DIGITS_MAX:
         conditions.append((OUT.object_id == int(name), IN.bref == int(name)))
-    rows = [*_rows(connection, conditions, limit), *submissions.named(connection, name, lk0s, limit)]
+    rows = [*_rows(connection, conditions, limit), *submissions.find_submissions(connection, name, lk0s, limit)]
     if not (rows or lk0s) and is_key(name):
         rows = _oldest_with_key(connection, name, limit)
     by_id = {(row["side"], row["id"]): row for row in rows}
@@ -57,18 +57,18 @@ def is_key(name: str) -> bool:
 
 
 def known_as(connection: Connection, name: str, limit: int) -> list[str]:
-    """Return the LK0s that a name may denote: first by short name, then by key with the newest first."""
+    """Return the LK0s that a name may denote. LK0s found by key follow those found by short name, the newest first."""
     number = submissions.number_of(name)
     if number is not None:
-        return submissions.became(connection, number)
+        return submissions.lk0s_of_number(connection, number)
     if _is_lk0(name):
-        named = [name]
+        found = [name]
     else:
         short = read_short_name(name)
-        named = [*_with_short_name(connection, short)] if short is not None else []
-        named += _with_key(connection, name, limit)
-        named += _refused(connection, name) if name.isdecimal() else []
-    return list(dict.fromkeys(lk0 for earlier in named for lk0 in submissions.led_to(connection, earlier)))
+        found = [*_with_short_name(connection, short)] if short is not None else []
+        found += _with_key(connection, name, limit)
+        found += _refused(connection, name) if name.isdecimal() else []
+    return list(dict.fromkeys(lk0 for earlier in found for lk0 in submissions.present_lk0s(connection, earlier)))
 
 
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:

@@ -45,7 +45,7 @@ def number_of(name: str) -> int | None:
     return int(digits) if is_number else None
 
 
-def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
+def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
     """Return the submissions that a name may denote, newest first. ``name`` is ``sql-NUMBER`` or an AppKey.
 
     ``lk0s``: LK0s that the name may denote (``names.known_as``). An earlier LK0 of a submission denotes it, too.
@@ -62,19 +62,19 @@ def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) ->
     return _shown(connection, C.number.in_(numbers), limit) if numbers else []
 
 
-def became(connection: Connection, number: int) -> list[str]:
+def lk0s_of_number(connection: Connection, number: int) -> list[str]:
     """Return the LK0 of the message that a submission became, or of its refusal; an empty list while it waits."""
     taken = connection.execute(select(TAKEN.lk0).where(TAKEN.number == number)).scalar()
     refused = connection.execute(select(C.lk0).where(C.number == number, IS_REFUSED)).scalar()
     return [lk0 for lk0 in (taken, refused) if lk0]
 
 
-def led_to(connection: Connection, lk0: str) -> list[str]:
+def present_lk0s(connection: Connection, lk0: str) -> list[str]:
     """Return the present LK0 of the submission whose earlier LK0 is ``lk0``, from a refusal or from its scheduling.
 
     Return ``lk0`` itself if there is no such submission, or if the submission waits.
     """
-    return [new for number in _renamed(connection, [lk0]) for new in became(connection, number)] or [lk0]
+    return [new for number in _renamed(connection, [lk0]) for new in lk0s_of_number(connection, number)] or [lk0]
 
 
 def scheduled_as(connection: Connection, number: int) -> list[str]:
@@ -118,7 +118,7 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [facts | line for line in lines]
 
 
-def listed(
+def list_submissions(
     connection: Connection, limit: int, *, refused: bool | None = None, scheduled: bool | None = None,
     partner: str | None = None, type_: str | None = None, key_: str | None = None, code: str | None = None,
     since_ms: int | None = None, before_ms: int | None = None,
@@ -149,7 +149,7 @@ def listed(
     return _shown(connection, and_(True, *conditions), limit)
 
 
-def in_pieces(connection: Connection, limit: int) -> list[dict[str, Any]]:
+def list_in_pieces(connection: Connection, limit: int) -> list[dict[str, Any]]:
     """Return the documents whose pieces are on their way, newest first."""
     return _shown(connection, and_(IS_IN_PIECES, ~IS_REFUSED), limit)
 
