@@ -56,7 +56,9 @@ class SqlSubmissions:
         self._engine = engine
         self._poll_again = poll_again
         self._under_way: set[int] = set()
-        self._withdrawn: set[int] = set()  #: rows that are being withdrawn; skipped if a read under way returns them
+        self._being_withdrawn: set[int] = (
+            set()
+        )  #: rows that are being withdrawn; skipped if a read under way returns them
         self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
@@ -99,17 +101,17 @@ class SqlSubmissions:
                 self.withdraw(number, why, done, failed)
 
         def withdrawn(lk0: LK0) -> None:
-            self._withdrawn.discard(number)
+            self._being_withdrawn.discard(number)
             done(lk0)
 
         def not_withdrawn(error: Exception) -> None:
-            self._withdrawn.discard(number)
+            self._being_withdrawn.discard(number)
             failed(error)
 
         if number in self._under_way:
             self.listen(number, report)
             return
-        self._withdrawn.add(number)
+        self._being_withdrawn.add(number)
         core = self._engine().core
         core.post(withdraw(core, number, why, withdrawn), failed=not_withdrawn)
 
@@ -134,12 +136,12 @@ class SqlSubmissions:
     def _submit(self, engine: LocalEngine, rows: list[Submitted]) -> None:
         """Hand rows to the engine; refuse invalid ones. When all are done, read again."""
         self._polling = None
-        new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._withdrawn]
+        new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._being_withdrawn]
         self._under_way.update(row.row_id for row in new)
         submissions: list[Submission] = []
         for row in new:
             try:
-                submissions.append(self._read(row))
+                submissions.append(self._submission_of(row))
             except SemqError as error:
                 self._refuse(row, error)
             except Exception as error:  # noqa: BLE001  # no content of a row may stop the rows after it
@@ -166,7 +168,7 @@ class SqlSubmissions:
         else:
             self._begin_read()
 
-    def _wait(self, row: Submitted, error: Exception) -> None:
+    def _put_row_off(self, row: Submitted, error: Exception) -> None:
         """Pass over the rows to this target until the next poll, which follows soon; note the reason of this row."""
         if not self._put_off:
             self._poll_again()
@@ -180,16 +182,16 @@ class SqlSubmissions:
         self._settle(row, SubmissionResult("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
-        """Refuse a row. Reads find the row until the refusal is committed, so it stays under way until then."""
+        """Refuse a row. Reads find the row until the refusal is committed, so the row stays under way until then."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
 
         def done(lk0: LK0) -> None:
             self._settle(row, SubmissionResult("refused", str(lk0), (error.code, error.text)))
 
         core = self._engine().core
-        core.post(refuse(core, row, error, done), failed=lambda fault: self._wait(row, fault))
+        core.post(refuse(core, row, error, done), failed=lambda fault: self._put_row_off(row, fault))
 
-    def _read(self, row: Submitted) -> Submission:
+    def _submission_of(self, row: Submitted) -> Submission:
         def done(accepted: Accepted) -> None:
             self._settle(row, SubmissionResult("accepted", str(accepted.lk0)))
 
@@ -197,7 +199,7 @@ class SqlSubmissions:
             if isinstance(error, BadInput):
                 self._refuse(row, error)
             else:
-                self._wait(row, error)
+                self._put_row_off(row, error)
 
         if row.envelope:
             envelope = envelope_of(row)
