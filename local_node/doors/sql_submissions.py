@@ -56,9 +56,8 @@ class SqlSubmissions:
         self._engine = engine
         self._poll_again = poll_again
         self._under_way: set[int] = set()
-        self._being_withdrawn: set[int] = (
-            set()
-        )  #: rows that are being withdrawn; skipped if a read under way returns them
+        #: rows that are being withdrawn; skipped if a read under way returns them
+        self._being_withdrawn: set[int] = set()
         self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
