@@ -107,6 +107,14 @@ web/test_process.py                    slow,processes        file
 web/transport/test_spooling.py         slow                  -
 web/api/test_description_search.py     slow                  -
 webhooks/test_process.py               slow,processes        doors
+webhooks/test_destination.py           slow                  file
+webhooks/test_deliveries.py            slow                  file
+broker/test_session                    slow                  file
+transport/test_link.py                 slow                  file
+local_node/operations/test_table.py::test_any_arguments  slow  -
+installation/test_empty_database.py    slow,processes        file
+test_imports.py                        slow,processes        file
+store/postgres/test_schema_version.py  slow,processes        file
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
 # The row of a test for which no row of the table holds
