@@ -44,7 +44,7 @@ async def request(
             channel = await link.open_channel()
             queue = (await channel.declare_queue(exclusive=True)).queue
             answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            await channel.consume(queue, lambda batch: answer.set_result(bytes(batch[0].body)), no_ack=True)
+            await channel.consume(queue, lambda batch: _accept(answer, bytes(batch[0].body)), no_ack=True)
             body = msgspec.json.encode(arguments)
             header = ContentHeader.build(len(body), Properties(content_type="application/json", reply_to=queue))
             channel.on_closed = lambda error: _fail(answer, error)
@@ -64,6 +64,12 @@ async def request(
         raise RefusedByHub(text, operation=operation, reason=str(fault.get("code")))
     result = reply.get("result")
     return result if isinstance(result, dict) else {}
+
+
+def _accept(answer: "asyncio.Future[bytes]", body: bytes) -> None:
+    """Accept the answer; ignore any later one."""
+    if not answer.done():
+        answer.set_result(body)
 
 
 def _fail(answer: "asyncio.Future[bytes]", error: Exception | None) -> None:

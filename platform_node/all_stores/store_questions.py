@@ -28,6 +28,7 @@ NOT_SERVED = "no instance serves it"
 NO_CARRIER = "the carrier is not reachable"
 NOT_HEARD = f"no answer within {ANSWER_S:g} s"
 TOO_LARGE = "its answer is too large; ask for fewer rows"
+UNREADABLE = "its answer cannot be read"
 Handler = Callable[[Mapping[str, Any], Caller], Awaitable[Any]]
 log = structlog.get_logger("semq.cluster")
 
@@ -196,7 +197,11 @@ def _pack(answer: Mapping[str, Any]) -> bytes:
 
 
 def _read(packed: bytes) -> StoreAnswer:
-    answer = msgspec.json.decode(zlib.decompress(packed), type=dict[str, Any])
+    """Read an answer; one that cannot be read counts as none."""
+    try:
+        answer = msgspec.json.decode(zlib.decompress(packed), type=dict[str, Any])
+    except (zlib.error, ValueError, RecursionError):
+        return StoreAnswer((0, 0), unreached=UNREADABLE)
     error = answer.get("error")
     if error is not None and error.get("retry"):  # the store of that instance is not available now
         return StoreAnswer((0, 0), unreached=f"{error['code']} {error['text']}")

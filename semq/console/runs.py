@@ -45,7 +45,8 @@ class RunFolder:
         """The outcome of the run: a key of ``words.OUTCOMES``."""
         if not self.result:
             return "running"
-        return OUTCOME_OF_EXIT_STATUS.get(int(self.result.get("exit_code", 1)), "failed")
+        status = self.result.get("exit_code")
+        return OUTCOME_OF_EXIT_STATUS.get(status, "failed") if isinstance(status, int) else "failed"
 
     @property
     def files(self) -> list[str]:

@@ -109,9 +109,11 @@ class Collector:
         piece = read_piece(document.payload)
         spool = self.root / SPOOL / f"source={node}"
         folder = spool / piece.parcel
-        if _bytes_in(spool) + len(piece.content) > self.bytes_max:
+        file = folder / f"{piece.number:05d}"
+        other_bytes = _bytes_in(spool) - max(file.size(), 0)  # a piece that arrives again replaces itself
+        if other_bytes + len(piece.content) > self.bytes_max:
             raise BadExtract("The spool of this node is full.", state="MANIFEST_WRONG", node=node)
-        (folder / f"{piece.number:05d}").write(piece.content)
+        file.write(piece.content)
         files = folder.files()
         if len(files) < piece.count:
             return None

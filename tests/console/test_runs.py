@@ -33,6 +33,10 @@ def test_damaged_files_count_as_empty_and_other_folders_are_not_read(tmp_path: P
     run = runs.find(folder, DAY, RUN)
     assert run is not None
     assert (run.outcome, dict(run.summary)) == ("running", {})
+    (run_folder / "_RESULT.json").write_text('{"exit_code": ["no", "number"]}')
+    damaged = runs.find(folder, DAY, RUN)
+    assert damaged is not None
+    assert damaged.outcome == "failed"
     assert runs.exceptions(run, lambda row: True, 0, 5) == ([], None)
     assert runs.find(folder, DAY, "../../run=x") is None
     assert runs.of_date(folder, "..") == []

@@ -154,6 +154,16 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
     pair.asker.receive(TWO, Reply(1, forged))  # after the answer
 
 
+@pytest.mark.parametrize("answer", [b"", b"no zlib", zlib.compress(b"\xff"), zlib.compress(b"[" * 100_000)])
+async def test_an_answer_that_cannot_be_read_is_reported(answer: bytes) -> None:
+    pair = TwoAskers()
+    pair.ends_of_carrier[0].ends = {}
+    waiting = asyncio.ensure_future(pair.ask("echo"))
+    await asyncio.sleep(0)
+    pair.asker.receive(TWO, Reply(1, answer))
+    assert (await waiting).unreached == store_questions.UNREADABLE
+
+
 async def test_an_answer_that_is_too_large_is_reported() -> None:
     pair = TwoAskers(bytes_max=50)
     assert (await pair.ask("echo", text="".join(map(chr, range(33, 1000))))).unreached == store_questions.TOO_LARGE
