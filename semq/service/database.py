@@ -1,7 +1,7 @@
 """The database of a node: the configured one, or a Postgres of its own in its data directory.
 
-An older schema is upgraded with ``database.migrate = true``; without it, the store refuses to open. Made by
-``node_host``, used by ``node``.
+An older schema is upgraded with ``database.migrate = true``, and refused without it. Made by ``node_host``, used by
+``node``.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ class NodeDatabase:
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """Return the URL of the database, after the upgrade of its schema if the configuration permits one.
+        """Return the URL of a database with a suitable schema.
 
-        Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.migration``).
+        Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.schema_version``).
         """
         url = self._settings.database.dsn
         if url is None:
@@ -29,8 +29,7 @@ class NodeDatabase:
             url = await asyncio.to_thread(embedded.start)
             # Only after a successful start: a server that refused to start belongs to another process.
             self._embedded = embedded
-        if self._settings.database.migrate:
-            await asyncio.to_thread(_upgrade, url)
+        await asyncio.to_thread(_upgrade if self._settings.database.migrate else schema_version.check, url)
         return url
 
     async def revive(self) -> str | None:
