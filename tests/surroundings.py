@@ -21,7 +21,7 @@ from psycopg import sql
 from semq.installation.empty_database import FOLDER_VARIABLE
 from semq.installation.process import NodeProcess
 from semq.transport import listener
-from tests.prepared.client import PreparedProcess, start_server
+from tests.prepared.client import SOCKET, PreparedProcess, start_server
 
 MEMORY = Path("/dev/shm")  # a file system in memory
 ROOM_BYTES_MIN = 6 << 30  # free bytes that the files of a test run need in memory
@@ -41,7 +41,8 @@ def start_nodes_quickly(stack: ExitStack) -> None:
     """Let this process and its workers start nodes by a prepared server, with copies of one empty database."""
     if FOLDER_VARIABLE not in os.environ:
         os.environ[FOLDER_VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
-        start_server(stack, Path(os.environ[FOLDER_VARIABLE]))
+    if SOCKET not in os.environ:
+        start_server(stack)
     NodeProcess.popen = PreparedProcess  # type: ignore[assignment]
 
 

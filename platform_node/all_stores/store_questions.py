@@ -196,13 +196,19 @@ def _pack(answer: Mapping[str, Any]) -> bytes:
     return zlib.compress(msgspec.json.encode(answer, enc_hook=str), COMPRESSION)
 
 
+class _PackedAnswer(msgspec.Struct):
+    result: Any = None
+    error: dict[str, Any] | None = None
+    unreached: str = ""
+
+
 def _read(packed: bytes) -> StoreAnswer:
     """Read an answer; one that cannot be read counts as none."""
     try:
-        answer = msgspec.json.decode(zlib.decompress(packed), type=dict[str, Any])
+        answer = msgspec.json.decode(zlib.decompress(packed), type=_PackedAnswer)
     except (zlib.error, ValueError, RecursionError):
         return StoreAnswer((0, 0), unreached=UNREADABLE)
-    error = answer.get("error")
+    error = answer.error
     if error is not None and error.get("retry"):  # the store of that instance is not available now
-        return StoreAnswer((0, 0), unreached=f"{error['code']} {error['text']}")
-    return StoreAnswer((0, 0), answer.get("result"), error, answer.get("unreached", ""))
+        return StoreAnswer((0, 0), unreached=f"{error.get('code')} {error.get('text')}")
+    return StoreAnswer((0, 0), answer.result, error, answer.unreached)

@@ -53,14 +53,15 @@ def terminate(run: "subprocess.Popen[str]", pids: dict[str, int]) -> None:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Return the command lines of the processes that name this folder or a path in it."""
+    """Return the command lines of the processes that name this folder or a path in it, or work there."""
     commands = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
                 command = (process / "cmdline").read_text().replace("\0", " ")
+                works_there = (process / "cwd").readlink().is_relative_to(folder)
             except OSError:
                 continue
-            if str(folder) in command:
+            if works_there or str(folder) in command:
                 commands.append(command)
     return commands

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from select import POLLIN, poll
 from signal import SIGKILL, Signals
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import IO
 
@@ -25,9 +26,10 @@ def command_of(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", str(Path(__file__).with_name("program.py")), module, *arguments]
 
 
-def start_server(stack: ExitStack, folder: Path) -> None:
-    """Start the server, and tell this process and its children its socket, which is in ``folder``."""
-    path = str(folder / "prepared")
+def start_server(stack: ExitStack) -> None:
+    """Start the server, and tell this process and its children the path of its socket."""
+    # Not below TMPDIR: the path of a socket has at most 107 bytes.
+    path = f"{stack.enter_context(TemporaryDirectory(prefix='semq-nodes-', dir='/tmp'))}/socket"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen(socket.SOMAXCONN)
@@ -60,6 +62,12 @@ class PreparedProcess:
             socket.send_fds(self._keeper, [NUMBER.pack(len(request))], [write_end, stderr.fileno()])
             self._keeper.sendall(request)
             self.pid = receive_number(self._keeper)
+            if self.pid < 0:
+                raise ConnectionResetError("the server of prepared processes has ended")
+        except OSError:
+            self.stdout.close()
+            self._keeper.close()
+            raise
         finally:
             os.close(write_end)
 
@@ -72,7 +80,9 @@ class PreparedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end, and return the same as ``poll``. Raises subprocess.TimeoutExpired."""
-        with suppress(ProcessLookupError):  # another thread has the status
+        if self.returncode is not None:
+            return self.returncode
+        with suppress(ProcessLookupError):  # another thread has received the status meanwhile
             handle = os.pidfd_open(self.pid)
             try:
                 if not _is_readable(handle, timeout):
@@ -80,10 +90,7 @@ class PreparedProcess:
             finally:
                 os.close(handle)
         with self._lock:
-            if self.returncode is None:
-                self._receive()
-            assert self.returncode is not None
-            return self.returncode
+            return self._receive()
 
     def send_signal(self, number: Signals) -> None:
         """Send a signal to the node, if it runs."""
@@ -95,9 +102,11 @@ class PreparedProcess:
         """Send SIGKILL to the node, if it runs."""
         self.send_signal(SIGKILL)
 
-    def _receive(self) -> None:
-        with self._keeper:
-            self.returncode = receive_number(self._keeper)
+    def _receive(self) -> int:
+        if self.returncode is None:
+            with self._keeper:
+                self.returncode = receive_number(self._keeper)
+        return self.returncode
 
 
 def _is_readable(descriptor: int, timeout_s: float | None) -> bool:

@@ -1,6 +1,7 @@
-"""``python -P tests/prepared/program.py MODULE ...``: run a module, as ``python -m`` does; the server starts its nodes.
+"""``python -P tests/prepared/program.py MODULE ...``: run a module as ``python -m`` does.
 
-A file, because its callers start it in any folder.
+The nodes that this module starts come from the server of prepared processes (``server``). This program is started by
+its path and not with ``-m``, because callers start it in folders where ``tests`` cannot be imported.
 """
 
 import runpy

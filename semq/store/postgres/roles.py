@@ -163,13 +163,13 @@ def _file(data_dir: Path, role: str) -> Path:
 def _connect(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
     """Yield a connection of the owner, to change a role in one transaction. Raises RoleRefused, StoreUnavailable."""
     check_name(role)
-    with _connected(url) as connection:
-        try:
+    try:
+        with _connected(url) as connection:
             yield connection
-        except psycopg.OperationalError as error:
-            raise StoreUnavailable(fault=str(error).strip()) from error
-        except psycopg.Error as error:  # for instance, the owner may not create roles
-            raise RoleRefused(f"Postgres refused: {error.diag.message_primary or error}", role=role) from error
+    except psycopg.OperationalError as error:
+        raise StoreUnavailable(fault=str(error).strip()) from error
+    except psycopg.Error as error:  # for instance, the owner may not create roles
+        raise RoleRefused(f"Postgres refused: {error.diag.message_primary or error}", role=role) from error
 
 
 def _connected(url: str) -> "psycopg.Connection[Any]":

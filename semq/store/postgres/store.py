@@ -43,10 +43,11 @@ from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import refuse_other, revision_of
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
-from semq.store.reader import KEEPALIVE, Reader
+from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
+GIVE_BACK_S = 5.0  # time limit for the return of the lease, which otherwise expires by itself
 POLLED_S = 2.0  # time until a store rests again if it was opened again and has changed nothing
 # Channels of NOTIFY. Nothing depends on a notification: without it, the node finds the change at its next poll.
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)
@@ -176,8 +177,9 @@ class PostgresStore:
         if ahead is not None:
             await ahead.wait_closed()
         if lease_ is not None and (alive or is_resting):
-            with suppress(StoreUnavailable):  # the lease expires by itself
-                await self.execute(lease.give_back, lease_)
+            with suppress(StoreUnavailable, DBAPIError, TimeoutError):
+                async with asyncio.timeout(GIVE_BACK_S):
+                    await self.execute(lease.give_back, lease_)
         await self._reader.close()
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -197,7 +199,7 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- inside
 
     async def _open(self) -> Recovered:
-        await self.execute(_inspect)
+        await asyncio.to_thread(self._inspect)
         connection = await self._connect()
         try:
             self._lease, recovered = await recover(
@@ -352,6 +354,15 @@ class PostgresStore:
             await connection.close()
             raise
 
+    def _inspect(self) -> None:
+        """Check the version of the tables and the settings of Postgres.
+
+        On a new connection, because an open one keeps settings that have been changed since.
+        """
+        with psycopg.connect(self.url, connect_timeout=CONNECT_S) as connection:
+            refuse_other(revision_of(connection))
+            verify_settings(connection)
+
     def _lose(self, fault: SemqError) -> None:
         if self._writer is not None:
             self._writer.lose(fault)
@@ -390,14 +401,6 @@ class PostgresStore:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.drop(StoreUnavailable("The store has been closed."))
-
-
-def _inspect(connection: Connection) -> None:
-    """Check the version of the tables and the settings of Postgres."""
-    driver_connection = connection.connection.driver_connection
-    assert isinstance(driver_connection, psycopg.Connection)
-    refuse_other(revision_of(driver_connection))
-    verify_settings(driver_connection)
 
 
 def _end_wait(work: Work) -> None:

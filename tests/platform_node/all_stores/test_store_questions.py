@@ -154,7 +154,9 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
     pair.asker.receive(TWO, Reply(1, forged))  # after the answer
 
 
-@pytest.mark.parametrize("answer", [b"", b"no zlib", zlib.compress(b"\xff"), zlib.compress(b"[" * 100_000)])
+@pytest.mark.parametrize(
+    "answer", [b"", b"no zlib", zlib.compress(b"\xff"), zlib.compress(b"[" * 100_000), zlib.compress(b'{"error":1}')]
+)
 async def test_an_answer_that_cannot_be_read_is_reported(answer: bytes) -> None:
     pair = TwoAskers()
     pair.ends_of_carrier[0].ends = {}
