@@ -174,7 +174,7 @@ class Instances:
         self._carrier.to_store(store, StoreFrames(self._last_number, speaker, frames))
 
     def _receive_frames(self, life: int, message: StoreFrames) -> None:
-        if self._repetitions.is_repeated(life, message.number):
+        if self._repetitions.note(life, message.number):
             self._core.count("carrier_repeated")
             return
         for run in runs(message.frames):

@@ -3,27 +3,27 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.engine.hub.repetitions import LIVES_MAX, WINDOW, Repetitions
+from semq.engine.hub.repetitions import INCARNATIONS_MAX, WINDOW, Repetitions
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, WINDOW)), max_size=200))
 def test_each_number_is_new_once_in_any_order(numbers: list[tuple[int, int]]) -> None:
     repetitions, known = Repetitions(), set[tuple[int, int]]()
-    for life, number in numbers:
-        assert repetitions.is_repeated(life, number) is ((life, number) in known)
-        known.add((life, number))
+    for incarnation, number in numbers:
+        assert repetitions.note(incarnation, number) is ((incarnation, number) in known)
+        known.add((incarnation, number))
 
 
 def test_a_number_before_the_window_counts_as_repeated_and_memory_is_bounded() -> None:
     repetitions = Repetitions()
     for number in range(1, 5 * WINDOW, 2):
-        assert not repetitions.is_repeated(7, number)
-    assert repetitions.is_repeated(7, 2)
-    assert not repetitions.is_repeated(7, 5 * WINDOW - 4)
+        assert not repetitions.note(7, number)
+    assert repetitions.note(7, 2)
+    assert not repetitions.note(7, 5 * WINDOW - 4)
     highest, recent = repetitions._numbers[7]
     assert highest == 5 * WINDOW - 1
     assert len(recent) <= 2 * WINDOW
-    for life in range(LIVES_MAX + 1):
-        assert not repetitions.is_repeated(100 + life, 1)
-    assert len(repetitions._numbers) == LIVES_MAX
+    for incarnation in range(100, INCARNATIONS_MAX + 101):
+        assert not repetitions.note(incarnation, 1)
+    assert len(repetitions._numbers) == INCARNATIONS_MAX
     assert 7 not in repetitions._numbers
