@@ -1,4 +1,4 @@
-"""The rows as values: one class per table, in the terms of PROTOCOL.md section 3. Read and changed through
+"""The rows as values, and changes of rows, in the terms of PROTOCOL.md section 3. Read and changed through
 ``unit.Unit``.
 
 Bodies are separate from the narrow rows, so that a change of status rewrites tens of bytes. Times are milliseconds
@@ -20,7 +20,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome,
 Reason = tuple[str, str]  # code SEMQ-nnnn, text
 # Outcomes that may rest on the hub's information alone. If the receiver then states that it has the message, the
 # outcome becomes DELIVERED (S5c).
-CORRECTED = frozenset({Outcome.REJECTED, Outcome.DROPPED})
+CORRECTABLE = frozenset({Outcome.REJECTED, Outcome.DROPPED})
 
 
 class OutStreamKey(NamedTuple):
@@ -194,11 +194,15 @@ class InStream:
     key: InStreamKey
     number: int  #: short key of the stream in tb_0030_ledger
     floor: int = 0  #: positions below it are settled at the sender
-    closed: int | None = None  #: above every position of an incarnation that has ended; None: not known
+    #: Number of positions of an incarnation that has ended: all its positions are lower. None: not known, or not ended.
+    closed: int | None = None
 
 
 class Recorded(Struct, frozen=True, gc=False):
-    """An entry for one message: of class 3, by position (tb_0030_ledger); of class 1 or 2, by ident (tb_0030_seen)."""
+    """The entry of the receiver's dedup ledger for one message.
+
+    It is found by position for class 3 (tb_0030_ledger), by ident for classes 1 and 2 (tb_0030_seen).
+    """
 
     status: Arrival
     digest: bytes = b""
@@ -227,12 +231,15 @@ class Submitted:
     wait_code: str | None = None  #: the reason why it waits, as noted last; None: no reason is noted
     wait_text: str | None = None
     envelope: bytes = b""  #: attributes of a submission that the node has scheduled; empty for others
-    not_before: int = 0  #: milliseconds since 1970 UTC; 0 if it waits for no time
+    not_before: int = 0  #: earliest time of sending, milliseconds since 1970 UTC; 0: at once
 
 
 @dataclass(slots=True, frozen=True)
 class TargetWait:
-    """The first submission to a target that waits, and its reason. All submissions to this target are passed over."""
+    """The first waiting submission to a target, and why it waits.
+
+    Until the next poll, the other submissions to this target are passed over.
+    """
 
     number: int
     reason: Reason
@@ -277,7 +284,7 @@ class KeptReceipts:
 
 @dataclass(slots=True, frozen=True)
 class Certificates:
-    """A row of semq_certificate: the certificates of a node as last sent by the directory, in PEM."""
+    """A row of semq_certificate: the certificates of a node as learned last, in PEM."""
 
     node: str
     pems: tuple[str, ...]
@@ -356,8 +363,8 @@ class Event(IntEnum):
     DELIVERED = 5  #: sender: the receiver recorded it
     REJECTED = 6  #: sender: refused; receiver: recorded as refused
     CANCELLED = 7  #: sender: ended by its void marker; receiver: void marker recorded
-    LOST = 8  #: sender
-    UNKNOWN = 9  #: sender
+    LOST = 8  #: sender: the custodian lost it, its payload was deleted, and the receiver does not have it
+    UNKNOWN = 9  #: sender: ended without knowing whether the receiver has it (``Outcome.UNKNOWN``)
     DROPPED = 10  #: sender or hub: class 1 and the target offline
     AGAIN = 11  #: sender or hub: back to SS_INIT, with the reason
     INQUIRED = 12  #: an inquiry was sent

@@ -7,7 +7,7 @@ find the damage.
 from typing import Any
 
 from semq.store.postgres.errors import DecisionFailed
-from semq.store.rows import CORRECTED, Outbound
+from semq.store.rows import CORRECTABLE, Outbound
 from semq.store.unit import Unit
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 from tests.memory_store.tables import Tables
@@ -42,7 +42,7 @@ def _may_end(stored: Outbound, row: Outbound) -> bool:
 
     A stored outcome is final, except that the receiver may correct an outcome that only the hub reported.
     """
-    corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTED
+    corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTABLE
     return corrected or stored.outcome in (None, row.outcome)
 
 

@@ -13,7 +13,7 @@ from semq.store import web_tables as web_tables
 from semq.store.broker.statements import BROKER
 from semq.store.control import cluster_tables as cluster_tables
 from semq.store.postgres.conversion.rows import CHANGES
-from semq.store.rows import CORRECTED
+from semq.store.rows import CORRECTABLE
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direction.OWN)
@@ -238,7 +238,7 @@ def _may_end(place: int) -> str:
     Outcomes are final, except that the receiver may correct an outcome that is based on the hub's information alone.
     ``place`` is the number of the parameter with the new outcome.
     """
-    corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTED))
+    corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTABLE))
     return (
         f"(outcome IS NULL OR outcome = ${place}::smallint"
         f" OR (${place}::smallint = {Outcome.DELIVERED:d} AND outcome IN ({corrected})))"
