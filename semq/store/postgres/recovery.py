@@ -87,17 +87,17 @@ async def recover(
             await connection.execute(statement)
         recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))
         recovered.streams = [state async for state in _streams(connection)]
-        async for dest, source, priority, waiting in _stream(connection, BACKLOG):
+        async for dest, source, priority, waiting in _rows_of(connection, BACKLOG):
             recovered.tracks.append((dest, source, priority))
             recovered.backlog[dest] = recovered.backlog.get(dest, 0) + waiting
         recovered.tracks.sort()
         recovered.unsettled = sum(recovered.backlog.values())
-        recovered.custody = spans.in_custody([row async for row in _stream(connection, IN_CUSTODY)])
-        recovered.settled = [row[0] async for row in _stream(connection, SETTLED)]
-        recovered.finished = [row[0] async for row in _stream(connection, FINISHED)]
-        recovered.pieces = [StoredPiece(*row) async for row in _stream(connection, PIECES)]
+        recovered.custody = spans.in_custody([row async for row in _rows_of(connection, IN_CUSTODY)])
+        recovered.settled = [row[0] async for row in _rows_of(connection, SETTLED)]
+        recovered.finished = [row[0] async for row in _rows_of(connection, FINISHED)]
+        recovered.pieces = [StoredPiece(*row) async for row in _rows_of(connection, PIECES)]
         (recovered.pending,) = await _one(connection, PENDING)
-        recovered.retired = [RetiredStore(*row) async for row in _stream(connection, RETIRED)]
+        recovered.retired = [RetiredStore(*row) async for row in _rows_of(connection, RETIRED)]
     return lease, recovered
 
 
@@ -107,7 +107,7 @@ async def _one(connection: psycopg.AsyncConnection[Any], sql: str, params: tuple
     return tuple(row)
 
 
-async def _stream(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIterator[tuple[Any, ...]]:
+async def _rows_of(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIterator[tuple[Any, ...]]:
     """Yield rows by a cursor on the server, so that a long backlog is never complete in memory."""
     async with connection.cursor("recover") as cursor:
         cursor.itersize = 5000
@@ -119,7 +119,7 @@ async def _stream(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIt
 async def _streams(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[StreamState]:
     """Yield each stream with unsettled rows. Its floor is their lowest position; positions without rows are settled."""
     state: StreamState | None = None
-    async for dest, inc, before, sid, is_last, next_sid in _stream(connection, EDGES):
+    async for dest, inc, before, sid, is_last, next_sid in _rows_of(connection, EDGES):
         if before is None or state is None:
             state = StreamState(OutStreamKey(dest, inc), next_sid, floor=sid, settled_above=set())
         else:
