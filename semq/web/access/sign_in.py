@@ -1,7 +1,7 @@
 """The sign-in: by the one-time link, or with the password of an account or of an administrator of the node.
 
-A refusal does not reveal its cause, neither by its text nor by its duration. Each sign-in begins a new session, so that
-a cookie set before the sign-in is worthless. ``oidc_sign_in`` has the sign-in through a provider.
+A refusal reveals its cause neither by its text nor by its duration. Each sign-in begins a new session, so that a cookie
+set before the sign-in is worthless. ``oidc_sign_in`` has the sign-in through a provider.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ REFUSED = "User or password is wrong, or the user is disabled."
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form. A cookie holds the secret of its token, because there is no session yet."""
+    """Show the form. Its CSRF token is derived from a secret in a cookie, because there is no session yet."""
     if visit.is_signed_in:
         return visit.see_other(own_path(visit.query.get("next", "/")))
     return _form(visit)
@@ -55,7 +55,7 @@ async def sign_in(visit: Visit) -> Response:
     peer = peer_of(visit)
     visit.web.attempts.begin(peer)
     began_at = visit.web.clock.monotonic()
-    if not await _is_right(visit.web, name, password):
+    if not await _admit(visit.web, name, password):
         await asyncio.sleep(refusal_pause_s(visit.web.clock.monotonic() - began_at))
         log.warning("sign_in_refused", user=name, peer=peer)
         await visit.web.audit.note(name, "password", peer, "sign-in", outcome="refused")
@@ -66,7 +66,7 @@ async def sign_in(visit: Visit) -> Response:
 
 
 async def use_link(visit: Visit) -> Response:
-    """Begin a session by the one-time link. Raises TooManyRequests."""
+    """Begin a session by the one-time link. Raises TooManyRequests, BadRequest."""
     peer = peer_of(visit)
     if visit.request.method != "GET":  # HEAD must not consume the link
         raise BadRequest
@@ -99,7 +99,7 @@ async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: s
     return response
 
 
-async def _is_right(web: Web, name: str, password: str) -> bool:
+async def _admit(web: Web, name: str, password: str) -> bool:
     """Whether a user may sign in with this password. An administrator of the node gets an account at the first
     sign-in.
     """

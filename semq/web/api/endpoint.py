@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request of a caller with the right to make it."""
+    """A request and its caller. A handler gets it only after the check of the right, if its endpoint requires one."""
 
     request: Request
     web: Web
@@ -63,7 +63,7 @@ class Endpoint:
     rights: tuple[Right, ...]  #: one of them is enough; empty: no right is needed
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)  #: media type | schema
-    #: status | meaning; empty for errors, whose meanings ``description`` has
+    #: status | meaning. The text for an error status is empty; ``description`` has the meanings of errors.
     answers: Mapping[int, str] = field(default_factory=dict)
     media: tuple[str, ...] = (JSON,)  #: media types of the answer
     act: str = ""  #: name of the act in the audit log if the caller has no right; empty: not recorded

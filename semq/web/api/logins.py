@@ -1,7 +1,8 @@
 """Connections of the node's users: each user has a separate connection, so that the node checks the user's permissions.
 
 A connection is opened with the password of the first request and kept for a while; later requests with the same
-password use it. Only a keyed hash of the password is kept.
+password use it. A request's password is compared by a keyed hash. The connection keeps the password in memory for
+reconnecting.
 """
 
 import asyncio
@@ -35,7 +36,8 @@ class Logins:
     """The connections of users, keyed by the name of the user."""
 
     def __init__(self, web: LoginServices, is_in_use: Callable[[str], bool]) -> None:
-        """``is_in_use``: whether leases, event streams or long polls of the visitor with a key need the connection."""
+        """``is_in_use(key)``: whether a lease, an event stream or a long poll of the visitor with this ``Visitor.key``
+        needs the connection."""
         self._web = web
         self._is_in_use = is_in_use
         self._logins: OrderedDict[str, _Login] = OrderedDict()
@@ -43,7 +45,10 @@ class Logins:
         self._key = draw_secret(32)
 
     async def visitor(self, name: str, password: str, peer: str) -> Visitor | None:
-        """Return the visitor; None if user or password are not valid. Raises NodeUnreachable, TooManyRequests."""
+        """Return the visitor; None if the user or the password is not valid.
+
+        Raises NodeUnreachable, TooManyRequests.
+        """
         if name not in self._web.settings.amqp.users or not password.isprintable():
             return None
         login = self._known(name, password) or await self._open(name, password, peer)
@@ -54,7 +59,7 @@ class Logins:
         return Visitor(name, VIA, peer, frozenset(rights), None, login.client)
 
     def knows(self, name: str, password: str) -> bool:
-        """Whether the node has accepted this login, and the connection is still open."""
+        """Whether the node has accepted this login and its connection is still kept."""
         return self._known(name, password) is not None
 
     def _known(self, name: str, password: str) -> _Login | None:

@@ -1,4 +1,6 @@
-"""Bodies of requests: small bodies in memory, large ones in temporary files without a name, which end with the process.
+"""Bodies of requests: small bodies in memory, large ones in temporary files.
+
+The files have no name, and are deleted after the request or when the process ends.
 
 A body is written block by block as it arrives, in a thread; no further bytes are read from the client in the meantime.
 If the bytes of all files reach their limit, or the disk is full, the request is refused and nothing is submitted.
@@ -24,7 +26,8 @@ async def kept_body(
 ) -> AsyncIterator[bytes | SpooledBody]:
     """Read a body and keep it until the end of the ``async with``.
 
-    Raises BodyTooLarge, BodiesFull, SpoolFull, BadRequest if the client disconnects.
+    Raises BodyTooLarge, BodiesFull, SpoolFull; and BadRequest if Content-Length is not a number or the client
+    disconnects.
     """
     size = announced(request, at_most)
     async with memory.reserved(min(size, IN_MEMORY)), AsyncExitStack() as files:
