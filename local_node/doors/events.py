@@ -71,7 +71,8 @@ def event_message(event: AppEvent) -> tuple[ContentHeader, bytes]:
     properties = Properties(
         content_type="application/json",
         delivery_mode=PERSISTENT,
-        # A refused document has no locator, and its token may be refused again: each refusal is a separate event.
+        # Event ``refused`` has no locator. Its token cannot replace it in the id, because the same token can be refused
+        # several times; so a number distinguishes the refusals.
         message_id=f"{event.lk0 or f'{event.at}-{next(_refusal_numbers)}'}/{event.kind}/{event.att}",
         type=f"semq.{event.kind}",
         timestamp=event.at // 1000,

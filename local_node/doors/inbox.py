@@ -30,7 +30,8 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-CHECKS_MAX = 10  # checks of a basic.get while ordered documents are searched; then the answer is empty
+# Checks of a basic.get while the next document of an order is searched; after them the answer is empty.
+CHECKS_MAX = 10
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
 
@@ -58,7 +59,9 @@ class InboxQueue(ServiceQueue):
         self._consumers: deque[ServiceConsumer] = deque()
         self._undelivered: deque[Delivery] = deque()  #: documents from the engine that wait for a consumer with credit
         self._getters: deque[ServiceGetter] = deque()
-        self._backlog = Backlog(lambda at_most: count(user, at_most), self._delivered, lambda: engine().core.now())
+        self._backlog = Backlog(
+            lambda at_most: count(user, at_most), self._count_unacknowledged, lambda: engine().core.now()
+        )
         self._feeding = False
         self._is_checking = False  #: a notification after the commit of all posted work is pending
         self._checks = 0
@@ -73,7 +76,7 @@ class InboxQueue(ServiceQueue):
 
     # --- for the engine
     def free(self) -> int:
-        """Return the number of documents that consumers and each pending basic.get can take now."""
+        """Return the number of documents that the consumers and the pending basic.gets can take now."""
         credit = sum(consumer.credit for consumer in self._consumers)
         credit += sum(getter.is_waiting for getter in self._getters)
         return max(credit - len(self._undelivered) - self._joining, 0)
@@ -159,7 +162,8 @@ class InboxQueue(ServiceQueue):
         self._check()
 
     def _check(self) -> None:
-        """Answer each pending basic.get as empty; while a document may be found, check again after the next commit."""
+        """Check again after the next commit if a document may still be found; otherwise answer each pending basic.get
+        as empty."""
         if self._is_checking or not self._getters:
             return
         handover = self._engine().handover
@@ -192,7 +196,7 @@ class InboxQueue(ServiceQueue):
         self._backlog.subtract_delivered()
         self._backlog.report(lambda waiting: getter.answer(service_delivery, waiting + len(self._undelivered)))
 
-    def _delivered(self) -> int:
+    def _count_unacknowledged(self) -> int:
         return sum(user == self.user for user in self._engine().handover.out.values())
 
     def _next_undelivered(self) -> Delivery | None:
@@ -262,7 +266,7 @@ class Inboxes:
         return self.queue(user)
 
     def free(self, user: str) -> int:
-        """Return the number of documents that the consumers of this user can take now."""
+        """Return the number of documents that the consumers and the pending basic.gets of this user can take now."""
         queue = self.queues.get(user)
         return queue.free() if queue is not None else 0
 
