@@ -17,8 +17,8 @@ transaction commits::
         connection.execute(orders.insert().values(...))
         send(connection, "56001", body, app_key="trade/order/standard/S0001")
 
-``receive``, ``done`` and ``park`` do the same for received documents, and ``status`` returns the state of a submission.
-``Handlers`` registers functions for received documents; ``semq worker`` runs them.
+``receive``, ``done`` and ``park`` take, finish and park received documents in the caller's transaction, and ``status``
+returns the state of a submission. ``Handlers`` registers functions for received documents; ``semq worker`` runs them.
 
 | module                      | subject                                                                        |
 |-----------------------------|--------------------------------------------------------------------------------|

@@ -8,7 +8,7 @@ from pathlib import Path
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace, Value
 
 SENDER, RECEIVER = "10008", "56001"
-# only with several instances: both stores are then homes of institutions
+# More receivers if the hub has several instances, so that each of the two stores is the home of some institution.
 MORE_RECEIVERS = ("30021", "40032", "70003", "88001")
 EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, in the folder of the demo
 COLLECTOR = "reports"  # user of 56001 who receives extracts that are sent as documents

@@ -1,8 +1,8 @@
 """The rights of a partner in a direct session: it speaks for itself only, to this node only (PROTOCOL.md section 26).
 
-The session proves the partner's name. The partner may send only messages that it accepted itself and its own
-statements. Both need the same signatures as messages and statements that come by way of the hub; ``secrecy.testimony``
-and ``receiver.recording`` check them.
+The session proves the partner's name. The partner may send only its own statements, and messages that it has accepted
+itself. Both need the same signatures as messages and statements that come by way of the hub; ``secrecy.testimony`` and
+``receiver.recording`` check them.
 
 A node accepts certificates of a partner from the session if it has never known one. Otherwise the hub's directory
 decides; but while there is no session with the hub, the node accepts a renewed certificate that a known key has signed.
@@ -98,15 +98,15 @@ class DirectSessions:
             elif certificates := self._acceptable(node, (record.certificates or ())[:CERTIFICATES_MAX]):
                 self._learn(node, certificates)
 
-    def _acceptable(self, node: str, shown: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the certificates to learn.
+    def _acceptable(self, node: str, introduced: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the certificates to learn from an introduction.
 
-        A node without a hub, or a node that has never known a certificate of the partner, learns all that are shown.
+        A node without a hub, or a node that has never known a certificate of the partner, learns all of them.
         While there is no session with the hub, a node learns the successors of the known certificates, and keeps the
         known ones. In all other cases the result is empty.
         """
         known = self._secrecy.known(node)
         if not self._has_hub or known is None:
-            return shown
-        new = () if self._uplink.is_up else self._secrecy.successors(node, shown)
+            return introduced
+        new = () if self._uplink.is_up else self._secrecy.successors(node, introduced)
         return (*new, *known) if new else ()

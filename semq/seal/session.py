@@ -4,9 +4,9 @@
 process that seals with it has drawn it, and holds it in memory. A nonce consists of a counter of 32 bits and of 64
 random bits for this one message. The counter starts at 0 with the key, rises with each use, and is kept beside the key
 in memory. There is no state that a crash could lose or a backup could restore: after a crash, a restart, a restore, a
-clone of the machine's disk or a lost store, the process draws other keys. A decision that is taken twice (a unit that
-Postgres refused) takes two nonces. The stored copy of a key (wrapped for its own institution, ``wrapped_for_storage``)
-is used to wrap the key again and to prove digests; no caller makes a ``SessionKey`` from the copy, so nothing is sealed
+clone of the machine's disk or a lost store, the process draws other keys. If Postgres refuses a unit, its decision is
+repeated and uses a new nonce. The stored copy of a key (wrapped for its own institution, ``wrapped_for_storage``) is
+used to wrap the key again and to prove digests; no caller makes a ``SessionKey`` from the copy, so nothing is sealed
 under a key of an earlier process. Only a memory snapshot of a machine that is resumed twice restores key and counter
 together: then the random part distinguishes the nonces of the two copies (two messages with one count collide with a
 probability of 2**-64).
@@ -15,8 +15,8 @@ A session key is replaced after a number of messages or bytes, or after a time, 
 800-38D: 2**32 uses).
 
 Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and the
-public session id. The id commits to the key: no two keys have the same id, so nobody can make an AES-GCM ciphertext
-that opens under two keys.
+public session id. The id commits to the key: nobody can find two keys with the same id (about 2**64 attempts), so
+nobody can make an AES-GCM ciphertext that opens under two keys.
 """
 
 import hmac

@@ -12,14 +12,15 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import GivenUpNotice
 from semq.umx_t.status import Outcome
 
-FINAL = (Outcome.REJECTED, Outcome.CANCELLED)  # outcomes after which no copy can be recorded
+# Outcomes after which A sends a notice (PROTOCOL.md section 24, row "notice").
+NOTICE_OUTCOMES = (Outcome.REJECTED, Outcome.CANCELLED)
 REFUSALS = (KeyUnknown.code, SignerGone.code)  # after such a refusal a document is sent again with other keys
 
 
 def notice_due(row: Outbound) -> NoticeDue | None:
     """Return the notice to store with the end of a row; None unless it is the manifest of a document given up."""
     is_sent_again = row.reason is not None and row.reason[0] in REFUSALS
-    if not row.document or row.outcome not in FINAL or is_sent_again:
+    if not row.document or row.outcome not in NOTICE_OUTCOMES or is_sent_again:
         return None
     key = row.app_key
     notice = GivenUpNotice(row.document, str(row.target), key.domain, key.type, key.subtype)
