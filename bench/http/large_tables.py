@@ -1,7 +1,8 @@
 """Large tables made by SQL: a node's database with many waiting messages and many ledger lines.
 
-For measurements and tests of pages. The messages are documents to offline partners, in rows as the engine writes them.
-The ledger lines are about the first of these messages. Other nodes have no rows about these messages.
+For measurements and tests of pages. The messages are documents to offline partners, with rows in tb_0031 only:
+no bodies, no streams. Four ledger lines are about each message, from the first on, whatever the state of the message;
+some lines are about messages without a row. Other nodes have no rows about these messages.
 """
 
 from datetime import UTC, datetime, timedelta

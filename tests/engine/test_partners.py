@@ -40,7 +40,7 @@ def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.Monke
     with pytest.raises(DirectoryTooLarge):
         directory.learn([Presence(node=f"1.{n}") for n in range(1000)])
     directory.learn([Presence(node=f"1.{n}") for n in range(1000)])  # the error is raised once in a session
-    directory.learn([Presence(node="1.9", allowed=False), END])  # records of directory partners are still processed
+    directory.learn([Presence(node="1.9", allowed=False), END])  # records about known partners are still processed
     assert len(directory.allowed) == len(directory.online) == 10
     directory.check("1.999")  # the hub decides about targets beyond the bound
     with pytest.raises(TargetNotAllowed):

@@ -1,4 +1,4 @@
-"""Turns of sources and priorities of waiting rows, with cursors that never pass a waiting row."""
+"""Tracks: sources of waiting rows take turns, the highest priority goes first, and no cursor passes a waiting row."""
 
 from semq.engine.tracks import SOURCES_AT_ONCE, Pick, Tracks, level, shares
 
@@ -8,7 +8,7 @@ def first_picks(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
     return [(pick.track.source, pick.track.priority, pick.limit) for pick, *_ in picks]
 
 
-def test_the_priorities_of_amqp_are_ten() -> None:
+def test_priorities_are_limited_to_ten_levels() -> None:
     assert [level(priority) for priority in (-1, 0, 1, 9, 10, 255)] == [0, 0, 1, 9, 9, 9]
 
 

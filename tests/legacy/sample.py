@@ -50,11 +50,11 @@ def outbound(object_id: int, status: int = INIT, **changes: Any) -> dict[str, An
     } | changes  # fmt: skip
 
 
-def pending(object_id: int, of: int, platform: int = 0, sender: int = 0) -> dict[str, Any]:
-    """Return a row of tb_0030: the message with record number ``of`` of 10008 has arrived."""
+def pending(object_id: int, record: int, platform_ack: int = 0, sender_ack: int = 0) -> dict[str, Any]:
+    """Return a row of tb_0030: the message with record number ``record`` of 10008 has arrived."""
     return {
-        "object_id": object_id, "p_ack_status": platform, "s_ack_status": sender, "lk0_node_id": "10008",
-        "lk0_semq_id": 1, "lk0_semq_db_id": 1, "lk0_object_id": of,
+        "object_id": object_id, "p_ack_status": platform_ack, "s_ack_status": sender_ack, "lk0_node_id": "10008",
+        "lk0_semq_id": 1, "lk0_semq_db_id": 1, "lk0_object_id": record,
     }  # fmt: skip
 
 

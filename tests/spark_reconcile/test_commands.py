@@ -191,5 +191,5 @@ def test_invented_ledgers_are_written_with_their_truth(office: Office, capsys: O
     assert json.loads((tmp_path / "truth" / "truth.json").read_text())["rows"] == output["rows"]
 
 
-def test_every_error_has_an_exit_code() -> None:
+def test_the_kind_of_an_error_decides_the_exit_code() -> None:
     assert [commands.exit_code_of(error) for error in (SemqError(), Unavailable(), Misconfigured())] == [1, 69, 78]

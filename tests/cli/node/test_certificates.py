@@ -1,4 +1,6 @@
-"""Certificates on the command line, with a hub and a node with TLS: enrol, show, renew, revoke."""
+"""Certificates on the command line: enrol, show, renew and revoke, with a hub and a node with TLS; request and install,
+with files alone.
+"""
 
 import re
 from pathlib import Path
@@ -61,15 +63,15 @@ async def test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked(inproc
     assert (await run("hub", "nodes", "rebind", "10008", *at_hub)).status == 0
 
 
-async def test_enrolment_with_a_wrong_fingerprint_sends_no_token(inprocess: InProcess, hub: HubNode) -> None:
+async def test_enrolment_with_a_wrong_fingerprint_is_refused(inprocess: InProcess, hub: HubNode) -> None:
     inprocess.secure_settings("10008", hub)
     own = str(inprocess.folder / "10008.toml")
     result = await run("node", "enroll", "--config", own, "--fingerprint", "ab" * 32, "--token", "x" * 32)
     result.fails(1, "SEMQ-2401")
 
 
-def test_a_certificate_of_another_authority_is_requested_and_installed(tmp_path: Path) -> None:
-    """Request and install work on files alone; a certificate of an untrusted authority is refused."""
+def test_a_certificate_is_requested_and_installed_with_files_alone(tmp_path: Path) -> None:
+    """A certificate of an untrusted authority, or for another node, is refused."""
     trusted, untrusted = create_authority("ours", NOW), create_authority("theirs", NOW)
     (tmp_path / "ca.pem").write_bytes(trusted.pem)
     config = tmp_path / "node.toml"

@@ -144,7 +144,7 @@ async def test_a_check_of_the_chain_detects_a_changed_ledger(database: str, tamp
         check(database, head)
 
 
-async def test_a_writer_notices_that_its_link_was_replaced(database: str) -> None:
+async def test_a_writer_notices_that_its_link_was_changed(database: str) -> None:
     async with opened(database) as store:
         await write(store, [line("a")])
         with psycopg.connect(database) as connection:
