@@ -1,8 +1,9 @@
 """Acks, answers and inquiries about copies in the hub's store (PROTOCOL.md section 5.2, H6-H12, H17).
 
 ``Copies`` receives packets about copies. Acks and senders' inquiries that name a copy in another store go to
-``stores``; other records about other stores are ignored. A record must name the copy by LK1 and the message by its
-identity; both must fit the row. The grid decides what follows (``custody``).
+``stores``; other records about other stores are ignored. Inquiries of H7 and H8 name the message only. All other
+records name the copy by LK1 and the message by its identity, and both must fit the row. The grid decides what follows
+(``custody``).
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ class Copies:
         self._stores = custody.stores
 
     def receive_acks(self, source: Address, records: Sequence[Receipt]) -> None:
-        """H6: Ack about copies."""
+        """H6: Acks of receivers about copies."""
         self._receive_acks([Ack(source, _copy(r), r.ident, r.dest_ref_id) for r in records])
 
     def receive_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
@@ -108,7 +109,7 @@ class Copies:
             else:
                 self._custody.apply_event(unit, row, HubEvent.ack_other, after, ack)
                 self._core.count("ack_other")
-                self._violation(unit, ack.source, ack.lk1, ack.ident, "An Ack")
+                self._violation(unit, ack.source, ack.lk1, ack.ident, f"An Ack {_fault(row, ack.ident)}")
         yield COMMITTED
         self._custody.apply(after)
 
@@ -134,7 +135,7 @@ class Copies:
         for lk1, record in named:
             row, answer = unit.outbound.get(lk1.object_id), record.graded
             if row is not None and not may_state(row, record.ident, row.target.node, source):
-                self._violation(unit, source, lk1, record.ident, "An answer")
+                self._violation(unit, source, lk1, record.ident, f"An answer {_fault(row, record.ident)}")
             elif answer in ARRIVAL_BY_ANSWER:
                 self._custody.apply_event(unit, row, HubEvent.held, after, detail=answer.name)
             elif row is None or (answer is Answer.NOT and record.nonce == row.att):
@@ -169,8 +170,8 @@ class Copies:
         if after.to_pass_on:
             self.pass_on(source, target, after.to_pass_on)
 
-    def _violation(self, unit: Unit, source: Address, lk1: LK1, ident: str, what: str) -> None:
-        error = NotYours(f"{what} names another message than the row.", lk1=str(lk1), peer=str(source))
+    def _violation(self, unit: Unit, source: Address, lk1: LK1, ident: str, text: str) -> None:
+        error = NotYours(text, lk1=str(lk1), peer=str(source))
         self._core.violation(unit, Side.HUB, error, ident, str(source))
 
 
@@ -183,6 +184,12 @@ def may_state(row: Outbound, ident: str, entitled: Address, source: Address) -> 
     """Whether ``source`` may make a statement about a row: it must be the node ``entitled`` to do so, and the record
     must name the row's message by ``ident``."""
     return is_about(row, ident) and entitled == source
+
+
+def _fault(row: Outbound, ident: str) -> str:
+    if is_about(row, ident):
+        return "does not come from the node to which the message is addressed."
+    return "names another message than the row."
 
 
 def _copy(record: Receipt) -> LK1:

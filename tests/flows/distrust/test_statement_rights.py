@@ -309,6 +309,24 @@ def test_a_statement_without_the_right_to_it_changes_no_copy_of_a_hub(
     assert [str(kept) for kept in trio.hub_store.tables.outbound.values()] == [before]
 
 
+@pytest.mark.parametrize(
+    ("source", "ident", "fault"),
+    [
+        pytest.param(A, "", "does not come from the node to which the message is addressed.", id="another node"),
+        pytest.param(B, "7", "names another message than the row.", id="another message"),
+    ],
+)
+def test_a_violation_at_the_hub_states_its_fault(source: Address, ident: str, fault: str) -> None:
+    trio, row = held()
+    link = trio.a.down if source == A else trio.b.down
+    assert link is not None
+    packets = [ack(row, ident=f"{row.lk0}{ident}"), answer_packet(row, Answer.RECV, ident=f"{row.lk0}{ident}")]
+    trio.hub.receive(link, [with_source(packet, source) for packet in packets])
+    trio.hub_store.run()
+    texts = [line.detail for line in trio.hub_store.tables.ledger if line.event is Event.VIOLATION]
+    assert [fault in text for text in texts] == [True, True]
+
+
 def with_source(packet: Packet, source: Address) -> Packet:
     return Packet(source, packet.target, packet.function, packet.primitive, packet.records)
 
