@@ -18,7 +18,7 @@ from pathlib import Path
 from pyarrow import ArrowInvalid, NativeFile, fs
 
 from spark_reconcile.errors import BadRunRequest, BeingRun
-from spark_reconcile.sources.footer import put_in_order
+from spark_reconcile.sources.footer import sort_encodings
 
 _BLOCK = 1 << 20
 
@@ -138,7 +138,7 @@ class Place:
                 if file.name.startswith(".part-"):
                     file.unlink()  # a checksum file with the old name
                 elif file.name.startswith("part-"):
-                    put_in_order(file)
+                    sort_encodings(file)
                     file.rename(file.with_name(f"{file.name[:10]}.parquet"))
 
     def make(self) -> None:

@@ -1,8 +1,8 @@
 """The footer of a foreign Parquet file: the descriptions of its column chunks.
 
-The footer is read in Python, because Arrow ends the whole process on a footer that contradicts itself. A footer is a
-struct of Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by ``parts``, which checks the
-descriptions, and by ``storage`` for the tables of a run.
+The descriptions are read in Python, because Arrow ends the whole process on descriptions that contradict each other. A
+footer is a struct of Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by ``parts``, which
+checks the descriptions, and by ``storage`` for the tables of a run.
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def chunks(stream: NativeFile) -> list[Chunk]:
         raise BadFooter("the description of a column chunk is incomplete") from error
 
 
-def put_in_order(path: Path) -> None:
+def sort_encodings(path: Path) -> None:
     """Sort the encodings of each column in the footer of a file that Spark wrote, so that equal runs give equal bytes.
 
     Spark lists the encodings in the order of Java's hashes, which differs between processes. Raises BadFooter.
@@ -143,7 +143,7 @@ class _Reader:
             return self._list(depth - 1)
         if kind == _DOUBLE:
             return self._read_bytes(8)
-        if kind in (_TRUE, _FALSE, _BYTE):  # elements of a list
+        if kind in (_TRUE, _FALSE, _BYTE):  # a byte, or a boolean element of a list
             return self._byte()
         raise BadFooter(f"a field has the unexpected kind {kind}")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_reconcile.extracts.manifest import ExtractPart, Manifest
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
-from spark_reconcile.sources.footer import MAGIC, BadFooter, Chunk, _read, _Reader, chunks, put_in_order
+from spark_reconcile.sources.footer import MAGIC, BadFooter, Chunk, _read, _Reader, chunks, sort_encodings
 from spark_reconcile.sources.parts import checked_contents
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.report.examples import source
@@ -75,7 +75,7 @@ def test_every_altered_footer_leads_to_a_state(tmp_path: Path) -> None:
 def test_the_encodings_of_a_column_are_sorted(tmp_path: Path) -> None:
     file = write(tmp_path, compression="zstd", row_group_size=20)
     path = Path(file.path)
-    put_in_order(path)
+    sort_encodings(path)
     first = path.read_bytes()
     footer = len(first) - 8 - int.from_bytes(first[-8:-4], "little")
     lists = [column[3][2] for group in _read(first[footer:-8])[4] for column in group[1]]
@@ -87,7 +87,7 @@ def test_the_encodings_of_a_column_are_sorted(tmp_path: Path) -> None:
         reversed_lists[begin:end] = reversed(reversed_lists[begin:end])
     path.write_bytes(reversed_lists)
     assert reversed_lists != first
-    put_in_order(path)
+    sort_encodings(path)
     assert path.read_bytes() == first
     assert pq.read_table(path).to_pylist() == pa.Table.from_pylist(ROWS, ARROW_SCHEMA).to_pylist()
 
