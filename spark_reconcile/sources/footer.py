@@ -125,14 +125,16 @@ class _Reader:
         while head := self._byte():
             kind, step = head & 15, head >> 4
             number = number + step if step else self._integer()
-            # The kind of a boolean field is its value.
-            value = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
-            yield number, value
+            if kind in (_TRUE, _FALSE):  # the kind of a boolean field is its value
+                self._count_values(1)
+                yield number, kind == _TRUE
+            else:
+                yield number, self._value(kind, depth)
 
     def _value(self, kind: int, depth: int) -> Any:
-        self._values_left -= 1
-        if not depth or self._values_left <= 0:
-            raise BadFooter("it is nested too deep, or has too many values")
+        self._count_values(1)
+        if not depth:
+            raise BadFooter("it is nested too deep")
         if kind in _INTEGERS:
             return self._integer()
         if kind == _BINARY:
@@ -154,12 +156,16 @@ class _Reader:
             raise BadFooter("a list is longer than the footer")
         if head & 15 not in _INTEGERS:
             return [self._value(head & 15, depth) for _ in range(count)]
-        begin, self._values_left = self._at, self._values_left - count
-        if self._values_left <= 0:
-            raise BadFooter("it has too many values")
+        self._count_values(count)
+        begin = self._at
         numbers = _Numbers(self._integer() for _ in range(count))
         numbers.span = begin, self._at
         return numbers
+
+    def _count_values(self, count: int) -> None:
+        self._values_left -= count
+        if self._values_left <= 0:
+            raise BadFooter("it has too many values")
 
     def _read_bytes(self, count: int) -> bytes:
         end = self._at + count

@@ -151,3 +151,8 @@ def test_a_footer_with_excessive_sizes_is_not_unpacked(tmp_path: Path) -> None:
     file = with_footer(write(tmp_path), lambda footer: footer[:-1] + b"\x09\x64" + empty_structs + b"\x00")
     with pytest.raises(BadFooter):
         chunks_of(file)
+
+
+def test_a_footer_with_very_many_boolean_fields_is_refused() -> None:
+    with pytest.raises(BadFooter, match="too many values"):
+        _read(b"\x11" * 1_000_001 + b"\x00")
