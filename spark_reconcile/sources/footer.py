@@ -50,6 +50,8 @@ def chunks(stream: NativeFile) -> list[Chunk]:
     metadata = _read(_footer(stream))
     try:
         return [_chunk(column) for group in metadata.get(4, []) for column in group[1]]
+    except BadFooter:
+        raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise BadFooter("the description of a column chunk is incomplete") from error
 

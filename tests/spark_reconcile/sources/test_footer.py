@@ -156,3 +156,10 @@ def test_a_footer_with_excessive_sizes_is_not_unpacked(tmp_path: Path) -> None:
 def test_a_footer_with_very_many_boolean_fields_is_refused() -> None:
     with pytest.raises(BadFooter, match="too many values"):
         _read(b"\x11" * 1_000_001 + b"\x00")
+
+
+def test_a_field_of_a_column_chunk_that_is_no_number_is_reported() -> None:
+    column = b"\x3c" + b"\x48\x00" + b"\x15\x02" + b"\x15\x02" + b"\x00\x00"  # field 4, the codec, is a text
+    footer = b"\x49\x1c" + b"\x19\x1c" + column + b"\x00\x00"  # a row group with one column
+    with pytest.raises(BadFooter, match="is not a number"):
+        chunks(pa.BufferReader(footer + len(footer).to_bytes(4, "little") + MAGIC))
