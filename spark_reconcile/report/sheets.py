@@ -1,9 +1,10 @@
 """Files for spreadsheets: CSV in UTF-8, with foreign texts protected from conversion.
 
-Texts come from other institutions, and spreadsheets convert texts that resemble a formula, a number or a date. Such a
-text begins with an apostrophe in the file, which marks it as text: ``1.10010`` is a node, not 1.1001, and ``1.1.5`` a
-locator, not a day in January. Numbers are written unchanged. The file begins with the byte order mark of UTF-8; if rows
-were left out, its last line states how many rows there are. Programs read the Parquet tables, which need none of this.
+Texts come from other institutions, and spreadsheets convert texts that resemble a formula, a number, a date (also with
+an English or Chinese month) or a truth value. Such a text begins with an apostrophe in the file, which marks it as
+text: ``1.10010`` is a node, not 1.1001, and ``1.1.5`` a locator, not a day in January. Numbers are written unchanged.
+The file begins with the byte order mark of UTF-8; if rows were left out, its last line states how many rows there are.
+Programs read the Parquet tables, which need none of this.
 """
 
 import csv
@@ -17,12 +18,20 @@ from spark_reconcile.storage import Place
 
 Row = TypeVar("Row")
 
-_MARK = "\ufeff"
+_BYTE_ORDER_MARK = "\ufeff"
 _BLOCK = 1 << 20
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")  # including full-width characters
-_NUMBER = r"\d+[.,]?\d*(e[+-]?\d+)?%?|\d{1,3}([.,' ]\d{3})+"
+_NUMBER = r"(\d+[.,]?\d*|[.,]\d+|\d{1,3}([.,' ]\d{3})+([.,]\d*)?)(e[+-]?\d+)?\s?%?"
 _DATE = r"\d{1,4}[-./:]\d{1,5}([-./:]\d{1,5})?"
-_CONVERTED = re.compile(rf"\s*({_NUMBER}|{_DATE})\s*", re.IGNORECASE)
+_MONTH = (
+    "(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?"
+    "|dec(ember)?)"
+)
+_DATE_WITH_MONTH = (
+    rf"\d{{1,4}}[-./ ]?{_MONTH}([-./, ]*\d{{1,4}})?|{_MONTH}[-./ ]?\d{{1,4}}([-./, ]+\d{{1,4}})?"
+    r"|(\d{2,4}年)?\d{1,2}月(\d{1,2}日)?"
+)
+_CONVERTED = re.compile(rf"\s*({_NUMBER}|{_DATE}|{_DATE_WITH_MONTH}|true|false)\s*", re.IGNORECASE)
 
 
 class SheetSize(NamedTuple):
@@ -44,7 +53,7 @@ def write_sheet(
     found = written = 0
     with target.writer() as stream:
         text = io.StringIO(newline="")
-        text.write(_MARK)
+        text.write(_BYTE_ORDER_MARK)
         sheet = csv.writer(text)
         sheet.writerow(headings)
         for row in rows:

@@ -18,7 +18,10 @@ from spark_reconcile.storage import Place
         # formulas
         "=cmd()", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "\r=1", "\n=1", "＝1+1", "－1", " \xa0=1", "\u3000+1",
         "1.10010", "10008", "1,5", "12e45", "1.e5", "1.2E-7", "1.100.001", "1,234,567", "5%", "0" * 32,  # numbers
+        "1,234.50", "1.234,50", "1'234.5", ".5", ",5", "1,234.5e3", "5 %",
         "1.1.5", "11-20", "2026-11-20", "20/11/26", "12:30", "12:30:59", " 1.1.5 ",  # dates and times
+        "1-May", "1 may 2026", "MAR1", "Sep-26", "2026/Dec/1", "June 3, 2026", "11月20日", "2026年11月20日",
+        "TRUE", "false",  # truth values
     ],
 )  # fmt: skip
 def test_values_that_a_spreadsheet_would_convert_are_marked_as_text(text: str) -> None:
@@ -30,6 +33,7 @@ def test_values_that_a_spreadsheet_would_convert_are_marked_as_text(text: str) -
     [
         "1.10008.1.1.627d4722441c28d5.1099511627777", "1.10008>1.56001", "2.hub", "1.a", "上海凌云贸易", "SEMQ-1101",
         "2026-11-20 08:00:00.000+08:00", "1 h 5 min", "0a" * 16, "semq msg trace 1.1", "", "a\nb", 'say "x"',
+        "may", "MARKET1", "1 maybe", "truth", "5 min",
     ],
 )  # fmt: skip
 def test_other_texts_stay_as_they_are(text: str) -> None:
