@@ -92,6 +92,7 @@ class Companion:
 
     async def _run(self) -> None:
         failures = 0
+        facts: dict[str, Any]
         while True:
             began = self._clock.monotonic()
             try:
@@ -100,17 +101,13 @@ class Companion:
                 if self._process.stdout is not None:
                     await self._read_states(self._process.stdout)
                 self.exit_status = await self._process.wait()
+                event, facts = "companion_ended", {"exit_status": self.exit_status}
             except OSError as error:  # no memory, too many processes
-                log.error("companion_not_started", module=self._program.module, error=str(error))
+                event, facts = "companion_not_started", {"error": str(error)}
             self.states = ReportedStates()
             failures = 1 if self._clock.monotonic() - began > RESTART_S_MAX else failures + 1
             pause_s = retry.backoff(failures, RESTART_S_MIN, RESTART_S_MAX, self._clock.random())
-            log.error(
-                "companion_ended",
-                module=self._program.module,
-                exit_status=self.exit_status,
-                again_in_s=round(pause_s, 1),
-            )
+            log.error(event, module=self._program.module, **facts, again_in_s=round(pause_s, 1))
             await asyncio.sleep(pause_s)
 
     async def _read_states(self, output: asyncio.StreamReader) -> None:

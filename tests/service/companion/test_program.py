@@ -51,7 +51,8 @@ async def test_a_program_that_cannot_be_started_is_started_later(monkeypatch: py
     with monkeypatch.context() as patch, capture_logs() as logged:
         patch.setattr(sys, "executable", "/no/such/program")
         serving.start()
-        await until(lambda: any(line["event"] == "companion_not_started" for line in logged))
+        await until(lambda: bool(logged))
+    assert [(line["event"], "exit_status" in line) for line in logged] == [("companion_not_started", False)]
     await until(lambda: serving.is_running)
     await serving.stop()
 
