@@ -1,6 +1,7 @@
 """The page of the hub's definitions: the document in force, its export; comparison and import of another document."""
 
 import difflib
+from itertools import islice
 from typing import Any
 
 from starlette.datastructures import UploadFile
@@ -31,7 +32,6 @@ async def export(visit: Visit) -> Response:
 
 async def compare(visit: Visit) -> Response:
     """Show the changes that the proposed document would make. Nothing is changed."""
-    _ = translator(visit)
     proposed = await _document(visit)
     answer = await visit.ask("definitions.export")
     problem, difference = "", None
@@ -84,7 +84,8 @@ def _difference(before: str, after: str) -> list[tuple[str, str]]:
     """Return the kind (added, removed, same) and text of each line of a comparison."""
     kinds = {"+": "added", "-": "removed"}
     compared = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
-    return [(kinds.get(line[:1], "same"), line) for line in compared if not line.startswith(("+++", "---", "@@"))]
+    lines = islice(compared, 2, None)  # without the two lines that name the files
+    return [(kinds.get(line[:1], "same"), line) for line in lines if not line.startswith("@@")]
 
 
 ROUTES: list[Any] = [
