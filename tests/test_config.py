@@ -152,6 +152,12 @@ def test_a_table_of_users_from_the_environment_removes_no_restriction(file: Path
     assert (erp.password.get_secret_value(), erp.is_admin) == ("secret-a", False)
 
 
+def test_empty_variables_count_as_not_set(file: Path) -> None:
+    settings = read(file, LOCAL, SEMQ_NONSENSE="", SEMQ_LOG__LEVEL="", SEMQ_HUB__PASSWORD="")
+    assert settings.hub is not None
+    assert settings.hub.password == read(file, LOCAL).hub.password  # type: ignore[union-attr]
+
+
 def test_no_file_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = load(None, {"SEMQ_NODE__KIND": "platform", "SEMQ_NODE__ID": "hub"})

@@ -51,7 +51,8 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     Raises ConfigUnreadable if the file cannot be read or is not TOML, ConfigInvalid with the list of faults.
     """
     tables = read_toml(path)
-    variables = all_variables = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
+    all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
+    variables: Mapping[str, str] = all_variables
     certificate, place = None, path  # faults name `place`: the file, with the table of the institution if there is one
     if institution is not None and path is not None:
         place = Path(f'{path} [institutions."{institution}"]')
@@ -101,7 +102,7 @@ class _GivenEnvironment(EnvSettingsSource):
         super().__init__(settings)
 
     def _load_env_vars(self) -> Mapping[str, str | None]:
-        return {_password_variable(name.lower()): value for name, value in self._given.items() if value}
+        return {_password_variable(name.lower()): value for name, value in self._given.items()}
 
     def __call__(self) -> dict[str, Any]:
         return _with_user_tables(super().__call__())
@@ -218,7 +219,7 @@ def _with_absolute_paths(
 def _variable(key: str, env: Mapping[str, str]) -> str | None:
     """Return the environment variable that sets a key, or a table that contains the key; None if there is none."""
     parts = key.upper().split(".")
-    by_upper = {name.upper(): name for name, value in env.items() if value}
+    by_upper = {name.upper(): name for name in env}
     lengths = list(range(len(parts), 0, -1))
     if parts[:2] == ["AMQP", "USERS"] and parts[3:4] != ["PASSWORD"]:
         lengths = [length for length in lengths if length != 3]  # SEMQ_AMQP__USERS__NAME sets the password only

@@ -129,7 +129,7 @@ class Settings(BaseSettings):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables with the prefix SEMQ_, for reading the settings again."""
+        """The environment variables with the prefix SEMQ_ that are not empty, for reading the settings again."""
         return self._environment
 
     @property
