@@ -50,10 +50,10 @@ def outbound(object_id: int, status: int = INIT, **changes: Any) -> dict[str, An
     } | changes  # fmt: skip
 
 
-def pending(object_id: int, record: int, platform_ack: int = 0, sender_ack: int = 0) -> dict[str, Any]:
+def pending(object_id: int, record: int, p_ack: int = 0, s_ack: int = 0) -> dict[str, Any]:
     """Return a row of tb_0030: the message with record number ``record`` of 10008 has arrived."""
     return {
-        "object_id": object_id, "p_ack_status": platform_ack, "s_ack_status": sender_ack, "lk0_node_id": "10008",
+        "object_id": object_id, "p_ack_status": p_ack, "s_ack_status": s_ack, "lk0_node_id": "10008",
         "lk0_semq_id": 1, "lk0_semq_db_id": 1, "lk0_object_id": record,
     }  # fmt: skip
 

@@ -86,8 +86,8 @@ def test_a_row_that_cannot_be_imported_is_refused_with_a_reason(kind: str, row: 
 
 def test_a_received_row_is_noted_unless_both_of_its_statuses_are_as_ack() -> None:
     assert read(PENDING, sample.pending(1, 7)).task is RowTask.NOTE
-    assert read(PENDING, sample.pending(1, 7, platform_ack=1)).task is RowTask.NOTE
-    assert read(PENDING, sample.pending(1, 7, platform_ack=1, sender_ack=1)).task is RowTask.FINISHED
+    assert read(PENDING, sample.pending(1, 7, p_ack=1)).task is RowTask.NOTE
+    assert read(PENDING, sample.pending(1, 7, p_ack=1, s_ack=1)).task is RowTask.FINISHED
     assert read(PENDING, sample.pending(1, 7)).lk0 == "1.10008.1.1.0.7"
 
 

@@ -68,7 +68,7 @@ async def test_each_status_has_its_result_and_nothing_is_sent_twice(
 ) -> None:
     sender, receiver = nodes
     rows = [sample.outbound(number, status) for number, status in enumerate(STATUSES, 1)]
-    at_receiver = [sample.pending(1, record=2), sample.pending(2, record=3, platform_ack=1), sample.pending(3, 9, 1, 1)]
+    at_receiver = [sample.pending(1, record=2), sample.pending(2, record=3, p_ack=1), sample.pending(3, 9, 1, 1)]
     (tmp_path / "b").mkdir()
     source, source_of_receiver = tmp_path / "old.db", tmp_path / "b" / "old.db"
     options: dict[str, Any] = {}
