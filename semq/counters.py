@@ -28,7 +28,7 @@ COUNTERS: dict[str, str] = {
     "forwarded": "forwarded to targets that are online",
     "stored": "stored for targets that are offline or busy",
     "refused_by_operator": "stored copies that an operator refused",
-    "ack_other": "acknowledgements that name another message than the stored copy",
+    "ack_other": "acknowledgements from the wrong node, or for another message than the stored copy",
     "carried": "passed to the instance that serves the home of their target",
     "carrier_returned": "messages between instances that came back, because no instance serves that store",
     "carrier_repeated": "messages between instances that had arrived before",
