@@ -77,7 +77,7 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     faults += [_unknown_variable(name) for name in unknown]
     if faults or settings is None:
         raise ConfigInvalid(faults)
-    settings = _finish(settings, path, known, tables, all_variables)
+    settings = _finish(settings, path, place, known, tables, all_variables)
     settings.set_institution(institution, certificate)
     return settings
 
@@ -145,25 +145,27 @@ def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
 def _finish(
     settings: Settings,
     path: Path | None,
+    place: Path | None,
     env: Mapping[str, str],
     tables: dict[str, Any],
     variables: Mapping[str, str],
 ) -> Settings:
     """Return the settings with absolute paths, and with the origin of each value.
 
-    ``env``: the variables that set a key. ``variables``: all variables with the prefix. Raises ConfigInvalid.
+    ``place``: the file as faults name it. ``env``: the variables that set a key. ``variables``: all variables with the
+    prefix. Raises ConfigInvalid.
     """
-    data_dir = _resolved(settings.data_dir, "node.data_dir", path, env)
+    data_dir = _resolved(settings.data_dir, "node.data_dir", place, env)
     node = settings.node.model_copy(update={"data_dir": data_dir})
     sections = ((name, getattr(settings, name), keys) for name, keys in PATHS)
     absolute = {
-        name: _with_absolute_paths(section, name, keys, path, env)
+        name: _with_absolute_paths(section, name, keys, place, env)
         for name, section, keys in sections
         if section is not None
     }
-    folders = [_with_absolute_paths(folder, "folders", ("path",), path, env) for folder in settings.folders]
-    webhooks = [_with_absolute_paths(webhook, "webhooks", ("trust",), path, env) for webhook in settings.webhooks]
-    nested = [ConfigFault(_where(key, path, env), key, text) for key, text in _nested_folders(folders)]
+    folders = [_with_absolute_paths(folder, "folders", ("path",), place, env) for folder in settings.folders]
+    webhooks = [_with_absolute_paths(webhook, "webhooks", ("trust",), place, env) for webhook in settings.webhooks]
+    nested = [ConfigFault(_where(key, place, env), key, text) for key, text in _nested_folders(folders)]
     if nested:
         raise ConfigInvalid(nested)
     settings = settings.model_copy(update={"node": node, "folders": folders, "webhooks": webhooks, **absolute})
@@ -188,27 +190,27 @@ def _nested_folders(folders: Sequence[FolderSection]) -> Iterator[tuple[str, str
                 )
 
 
-def _resolved(given: Path | str, key: str, path: Path | None, env: Mapping[str, str]) -> Path:
+def _resolved(given: Path | str, key: str, place: Path | None, env: Mapping[str, str]) -> Path:
     """Return a path as absolute: relative to the file, or to the working directory if a variable has set it.
 
-    Raises ConfigInvalid for an impossible path.
+    ``place`` is in the folder of the file. Raises ConfigInvalid for an impossible path.
     """
-    base = path.parent if path is not None and _variable(key, env) is None else Path()
+    base = place.parent if place is not None and _variable(key, env) is None else Path()
     try:
         return (base / given).resolve()
     except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links
-        raise ConfigInvalid([ConfigFault(_where(key, path, env), key, f"not a valid path: {error}")]) from error
+        raise ConfigInvalid([ConfigFault(_where(key, place, env), key, f"not a valid path: {error}")]) from error
 
 
 def _with_absolute_paths(
-    section: SectionT, name: str, keys: tuple[str, ...], path: Path | None, env: Mapping[str, str]
+    section: SectionT, name: str, keys: tuple[str, ...], place: Path | None, env: Mapping[str, str]
 ) -> SectionT:
     """Return a section with absolute paths in ``keys``. An address such as s3://… is not a path."""
     update: dict[str, Any] = {}
     for key in keys:
         given: Path | str | None = getattr(section, key)
         if given and "://" not in str(given):
-            absolute = _resolved(given, f"{name}.{key}", path, env)
+            absolute = _resolved(given, f"{name}.{key}", place, env)
             update[key] = str(absolute) if isinstance(given, str) else absolute
     return section.model_copy(update=update)
 

@@ -92,6 +92,14 @@ def test_faults_in_the_table_of_an_institution_concern_no_other_institution(file
     load(file, {}, "10008")  # the other tables have no faults
 
 
+def test_a_fault_of_a_path_names_the_table_of_the_institution(file: Path) -> None:
+    file.write_text(FILE + 'tls.trust = "a\\u0000b"\n')
+    with pytest.raises(ConfigInvalid) as invalid:
+        load(file, {}, "56001")
+    [fault] = invalid.value.faults
+    assert str(fault).startswith(f'{file} [institutions."56001"]: tls.trust: not a valid path')
+
+
 def test_an_institution_must_be_named_and_have_a_table(file: Path) -> None:
     with pytest.raises(ConfigInvalid, match="--institution"):
         load(file, {})
