@@ -1,5 +1,6 @@
-"""Logs: one event per line on standard error, as JSON or, on a terminal, for people; lines of libraries included.
+"""Logs on standard error, those of libraries included: JSON with one event per line, or a form for people.
 
+On a terminal, the default is the form for people: a line, followed by the indented traceback if there is one.
 Foreign text can neither forge a line nor control a terminal: every text passes ``semq.foreign_text``.
 """
 

@@ -1,7 +1,7 @@
 """The server's side of a connection: protocol header, login, tune and open.
 
-Made by semq/transport for each accepted socket; ``connection`` does the rest. The owner checks credentials, permissions
-and virtual hosts. Source: AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
+Made by ``semq.broker`` (``server``, ``shared_port``) for each accepted socket; ``connection`` does the rest. The owner
+checks credentials, permissions and virtual hosts. Source: AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
 """
 
 from collections.abc import Sequence

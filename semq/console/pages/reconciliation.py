@@ -21,7 +21,7 @@ CHART_WIDTH, CHART_HEIGHT = 640, 120  # of the picture, in its units
 
 
 async def reconciliation(visit: Visit) -> Response:
-    """Show the dates with their current runs, and the trend."""
+    """Show the dates, each with its current or newest run, and the trend."""
     folder = runs.reports_folder(visit.web.settings)
     if folder is None:
         return show(visit, "reconciliation.html", rows=None, bars=[], folder="")
