@@ -21,7 +21,7 @@ from semq.web.pages.visit import Visit
 Row = Mapping[str, Any]
 # Seconds of a unit of time | text of a number of these units
 UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))
-# Statuses by the colour of their tag, which also shows them as text
+# Statuses by the colour of their tag. The tag also contains the status as text.
 GOOD = frozenset({"SS_ACK2", "DELIVERED", "DONE", "AS_ACK", "RECV"})
 WARN = frozenset({"SS_INIT", "WAITS", "SUBMITTED", "NEW", "UNKNOWN", "CANCELLED", "VOID", "DROPPED"})
 BAD = frozenset({"REJECTED", "PARKED", "LOST", "REFUSED", "REJ"})
@@ -43,7 +43,8 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
     _ = translator(visit)
     now = now_ms(visit)
     functions: dict[str, Any] = {
-        "at": at, "size": size, "state_of": state_of, "colour_of": colour_of, "document": document, "href": href,
+        "at": at, "size": size, "state_of": state_of, "colour_of": colour_of, "document_label": document_label,
+        "href": href,
         "node_name": node_name, "name_of": name_of, "percent": percent, "as_of": now,
         "ago": lambda value: ago(_, value, now),
         "span": lambda value: span(_, value),
@@ -127,7 +128,7 @@ def name_of(row: Row) -> str:
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
-def document(row: Row) -> str:
+def document_label(row: Row) -> str:
     """Return type and key of a document; without a key, its AppKey or else its short name."""
     parts = str(row.get("app_key") or "").split("/", 3)
     if len(parts) == 4 and parts[3]:
