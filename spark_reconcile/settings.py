@@ -1,7 +1,7 @@
 """The settings of the reconciliation: the ``[reconcile]`` table of the configuration, with all defaults.
 
-Unknown keys are errors, and durations have their unit in the name. The table is read here so that ``spark-submit``
-needs only this package and a TOML file; a node's configuration passes its table to ``from_table``.
+Unknown keys are errors, and durations have their unit in the name. ``load`` reads the table from the TOML file, so
+that ``spark-submit`` needs only this package and that file.
 """
 
 import tomllib
@@ -20,6 +20,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 SmallCount = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
 Share = Annotated[float, msgspec.Meta(ge=0)]
+Factor = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,11 +63,11 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     ] = ()  #: nodes that must deliver before a run is published; the hub always must, if there is one
     trust: str = ""  #: PEM file of authorities: every extract must then carry its node's signature
     carry_days: Days = 90  #: days for which an open message is judged again
-    thresholds: dict[str, Limit] = {}  #: by verdict; added to the defaults
+    thresholds: dict[str, Limit] = {}  #: by verdict; a table replaces the whole default of its verdict
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
     plausible_weeks: SmallCount = 4  #: number of earlier dates of the same weekday that define the usual volume
-    plausible_low: Share = 0.5  #: a volume below this fraction of the usual volume is implausible
-    plausible_high: Share = 2.0  #: a volume above this multiple of the usual volume is implausible
+    plausible_low: Factor = 0.5  #: a volume below this fraction of the usual volume is implausible
+    plausible_high: Factor = 2.0  #: a volume above this multiple of the usual volume is implausible
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
     csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576
     #: messages of each finding that the report shows with their history, in addition to examples of each pair

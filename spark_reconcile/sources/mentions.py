@@ -21,12 +21,12 @@ _BATCH = 1 << 16  # lines
 _LEDGER = r"^(?P<ledger>[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9})[.]"
 _STORE = r"^(?P<store>[0-9]{1,9}[.][0-9]{1,9})[.][0-9]{1,19}$"
 _TURNED_AWAY = [Event.REFUSED, Event.DROPPED]
-_PASSED_ON = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
+_HANDLED_BY_HUB = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
 def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
-    """Return the ledgers that occur in lines of a date and have not delivered it; instead of an unknown ledger, its
-    node.
+    """Return the ledgers that are expected or named in lines of a date, and whose extract of that date is absent or
+    unfinished. If only the node is known, return the node.
     """
     of_date = [source for source in sources if source.day == day]
     used = [source for source in of_date if source.is_used]
@@ -35,7 +35,7 @@ def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
     mentioned = _mentioned(used)
     absent = (expected | mentioned.ledgers | _absent_stores(used, mentioned.stores)) - ledgers
     absent |= mentioned.hub_targets - nodes
-    absent |= {node for node in mentioned.sender_targets - nodes - absent if _has_open_message(used, node)}
+    absent |= {node for node in mentioned.sender_targets - nodes - absent if _has_accepted_message(used, node)}
     nodes_with_ledger = {name.rsplit(".", 2)[0] for name in absent}
     return sorted(absent - nodes_with_ledger)
 
@@ -58,7 +58,7 @@ class _Mentioned:
 
     def __init__(self) -> None:
         self.ledgers: set[str] = set()  #: of senders, in the LK0 of lines of hub and receivers
-        self.hub_targets: set[str] = set()  #: nodes to which the hub has passed a message
+        self.hub_targets: set[str] = set()  #: targets of messages that the hub has forwarded, stored, sent or released
         self.sender_targets: set[str] = set()  #: nodes to which a sender has addressed a message
         self.stores: dict[str, set[str]] = {}  #: stores of copies, each with the nodes that name it
 
@@ -68,14 +68,14 @@ def _mentioned(used: Sequence[Source]) -> _Mentioned:
     for node, batch in _batches(used):
         by_sender = pc.equal(batch["side"], int(Side.SENDER))
         by_hub = pc.equal(batch["side"], int(Side.HUB))
-        passed_on = pc.and_(by_hub, _is_in(batch["event"], _PASSED_ON))
+        handled_by_hub = pc.and_(by_hub, _is_in(batch["event"], _HANDLED_BY_HUB))
         addressed = pc.and_(by_sender, pc.invert(_is_in(batch["event"], _TURNED_AWAY)))
         sources = pc.extract_regex(pc.filter(batch["lk0"], pc.invert(by_sender)), _LEDGER)
         copies = pc.extract_regex(pc.filter(batch["lk1"], pc.invert(by_hub)), _STORE)
         for store in _texts(pc.struct_field(copies, "store")):
             mentioned.stores.setdefault(store, set()).add(node)
         mentioned.ledgers |= _texts(pc.struct_field(sources, "ledger"))
-        mentioned.hub_targets |= _nodes(pc.filter(batch["target"], passed_on))
+        mentioned.hub_targets |= _nodes(pc.filter(batch["target"], handled_by_hub))
         mentioned.sender_targets |= _nodes(pc.filter(batch["target"], addressed))
     return mentioned
 
@@ -84,7 +84,7 @@ def _nodes(targets: pa.Array) -> set[str]:
     return {target.partition("/")[0] for target in _texts(targets)}
 
 
-def _has_open_message(used: Sequence[Source], node: str) -> bool:
+def _has_accepted_message(used: Sequence[Source], node: str) -> bool:
     """Whether a message to a node was accepted, and neither refused nor dropped."""
     accepted: set[bytes] = set()
     turned_away: set[bytes] = set()
