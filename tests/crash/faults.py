@@ -23,7 +23,7 @@ from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C,
 # Group of places | places; ``KINDS`` names the groups.
 PLACES = {
     "nodes": (HUB, *SIDES),
-    "member": (C,),  # of the group
+    "member": (C,),  # the third institution, which only receives documents to the group of institutions
     "sides": SIDES,
     "links": ("link-a", "link-b"),
     "apps": ("app-a", "app-b"),
@@ -34,7 +34,7 @@ CLUSTER_PLACES = PLACES | {
     "links": ("link-a", "link-b", "other-a", "other-b", "standby-a", "standby-b"),
     "hubs": (HUB, HUB_2),
     "shared store": (HUB_2,),
-    "ways": ("way-hub", "way-hub-2", "way-standby"),
+    "carrier links": ("way-hub", "way-hub-2", "way-standby"),
     "carrier": (CARRIER,),
     "carrier with a store": (CARRIER,),
     "brokers": (),
@@ -42,7 +42,7 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # time of the first change of ways, and duration for which each way is closed in it
+FIRST_CHANGE_S = 2.0  # the first change of ways begins at this time, and closes each way for as long
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
 # Kind | values of ``CycleFault.text``.
@@ -102,13 +102,13 @@ CLUSTER_KINDS = [
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
     (2, "freeze", "carrier"),
-    (3, "cut", "ways"),
-    (2, "cut in a frame", "ways"),
-    (1, "half open", "ways"),
-    (2, "silence", "ways"),
-    (1, "delay", "ways"),
-    (1, "throttle", "ways"),
-    (1, "refuse", "ways"),
+    (3, "cut", "carrier links"),
+    (2, "cut in a frame", "carrier links"),
+    (1, "half open", "carrier links"),
+    (2, "silence", "carrier links"),
+    (1, "delay", "carrier links"),
+    (1, "throttle", "carrier links"),
+    (1, "refuse", "carrier links"),
     (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
 ]
 # Steps of failpoints: only hubs reach the first set, only ``test_refusing`` uses the second, all nodes reach the third.
@@ -349,7 +349,7 @@ class FaultInjector:
     async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
         """Wait until an institution has ended its direct session with a revoked partner.
 
-        An institution that is revoked itself gets no reports of the hub.
+        The wait ends early if ``side`` is being revoked itself, because it then gets no reports from the hub.
         """
         try:
             await certificates.until_no_direct_link(
