@@ -53,14 +53,18 @@ class SealedWorld(Trio):
         name = {"10008": "A", "56001": "B"}[node.id]
         if name not in self.certified:
             return None
-        keys = NodeKeys(node, self.clock, TrustStore([self.authority.certificate]), self.own(node, f"{name}1"))
+        keys = NodeKeys(
+            node, self.clock, TrustStore([self.authority.certificate]), self.certified_keys(node, f"{name}1")
+        )
         return Sealing(node, keys, self.clock, self._draw, self.policy)
 
     def _draw(self, count: int) -> bytes:
         self.drawn += 1
         return sha256(f"{id(self)} {self.drawn}".encode()).digest()[:count]
 
-    def own(self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0) -> OwnKeys:
+    def certified_keys(
+        self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0
+    ) -> OwnKeys:
         """Return the keys with these names in ``KEYS``, each with a certificate of the node.
 
         The first key is active; the others can still open documents.
@@ -73,8 +77,8 @@ class SealedWorld(Trio):
         )
 
     def roll(self, node: Local, *names: str) -> None:
-        """Give a node other keys (see ``own``), and let it introduce itself with their certificates."""
-        keys_of(node).own_keys = self.own(node.address, *names)
+        """Give a node other keys (see ``certified_keys``), and let it introduce itself with their certificates."""
+        keys_of(node).own_keys = self.certified_keys(node.address, *names)
         node.engine.introduce()
 
     def _carry(self, wire: TrioWire, frame: Frame) -> bool:

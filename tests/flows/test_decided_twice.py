@@ -153,7 +153,7 @@ def sealed(trio: Trio) -> None:
     send(trio, b"first")
     send(trio, b"second", order_key="k")
     trio.settle()
-    keys_of(trio.b).own_keys = trio.own(trio.b.address, "B2")
+    keys_of(trio.b).own_keys = trio.certified_keys(trio.b.address, "B2")
     trio.connect(trio.b)
     trio.later(5)
     assert trio.b.app.payloads == [b"first", b"second"]

@@ -35,7 +35,7 @@ def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key
         return frame
 
     world.tamper = tamper
-    keys_of(world.a).own_keys = world.own(world.a.address, "X")  # without informing the directory
+    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # without informing the directory
     world.a.send(b"in clear")
     world.later(300)
     assert len(copies) > 4  # copies continue after B has stopped waiting for the certificate
@@ -153,7 +153,7 @@ def stored_under_an_unknown_key(world: SealedWorld) -> Packet:
     world.cut(world.b)
     world.settle()
     world.tamper = tamper
-    keys_of(world.a).own_keys = world.own(world.a.address, "X")  # without informing the directory
+    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # without informing the directory
     world.a.send(b"in clear")
     world.settle()
     world.tamper = honest

@@ -106,7 +106,7 @@ def test_signed_answers_end_a_message_whose_ack2_was_lost(world: SealedWorld) ->
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["the certificate arrives", "it never arrives"])
 def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(world: SealedWorld, arrives: bool) -> None:
-    keys_of(world.b).own_keys = world.own(world.b.address, "B2", "B1")
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2", "B1")
     send(world, SECRET)
     world.later(1)
     assert outcomes(world.a) == [None]
@@ -127,7 +127,7 @@ def test_a_document_sealed_for_an_old_key_opens_while_the_receiver_keeps_the_key
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
-    keys_of(world.b).own_keys = world.own(world.b.address, "B2", "B1")
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2", "B1")
     world.connect(world.b)
     world.later(3)
     assert world.b.app.payloads == [SECRET]
@@ -142,7 +142,7 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     send(world, SECRET, key="S1", user_headers={"n": 1}, token="T1")
     send(world, b"second")
     world.settle()
-    keys_of(world.b).own_keys = world.own(world.b.address, new)  # the old key is deleted
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, new)  # the old key is deleted
     world.connect(world.b)
     world.later(5)
     assert world.b.app.payloads == [SECRET, b"second"]
@@ -195,7 +195,7 @@ def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: Sealed
     tables = world.a.store.tables
     kept = [row for row in tables.rare_rows if isinstance(row, KeptKey)]
     tables.rare_rows[:] = [row for row in tables.rare_rows if row not in kept[:5]]
-    keys_of(world.b).own_keys = world.own(world.b.address, "B2")
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")
     world.connect(world.b)
     world.later(10)
     assert world.b.app.payloads == [b"5", b"6"]
@@ -204,7 +204,7 @@ def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: Sealed
 
 
 def test_a_receiver_with_an_unknown_new_certificate_is_accepted_later(world: SealedWorld) -> None:
-    keys_of(world.b).own_keys = world.own(world.b.address, "B2")  # without an entry in the directory
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")  # without an entry in the directory
     send(world, SECRET)
     world.settle()
     assert outcomes(world.a) == [None]  # refused, but signed with a key that A does not know
@@ -217,7 +217,7 @@ def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: Se
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
-    keys_of(world.b).own_keys = world.own(world.b.address, "B2")
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")
     seen: list[Data] = []
     world.tamper = watching(seen)
     world.connect(world.b)
@@ -257,7 +257,7 @@ def test_the_validity_of_a_certificate_is_checked_at_every_use(world: SealedWorl
 
 def revoke(world: SealedWorld) -> None:
     """Give A another key and certificate, as after a revocation; A's old key still opens stored session keys."""
-    own = world.own(world.a.address, "X")
+    own = world.certified_keys(world.a.address, "X")
     keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
     keys_of(world.a).own_keys = OwnKeys(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
     world.a.engine.introduce()

@@ -107,9 +107,9 @@ def test_documents_are_sealed_without_a_request_if_the_policy_demands_it() -> No
 def test_certificates_of_another_authority_expired_or_of_another_name_are_refused(world: SealedWorld) -> None:
     other = create_authority("impostor", world.clock.wall())
     for own in (
-        world.own(world.b.address, "X", authority=other),
-        world.own(world.b.address, "X", days=-1 / 1440),
-        world.own(Address(1, "99999"), "X"),
+        world.certified_keys(world.b.address, "X", authority=other),
+        world.certified_keys(world.b.address, "X", days=-1 / 1440),
+        world.certified_keys(Address(1, "99999"), "X"),
     ):
         keys_of(world.b).own_keys = own
         world.b.engine.introduce()
