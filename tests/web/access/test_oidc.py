@@ -54,7 +54,7 @@ class Provider:
         return JSONResponse(self.keys.as_dict(private=False))
 
     async def exchange(self, request: Request) -> Response:
-        """Check client, code and PKCE as a provider does."""
+        """Answer a token request: check client, code and PKCE, and return an ID token."""
         form = await request.form()
         query = self.requests.pop(str(form.get("code")), None)
         challenge = urlsafe_b64encode(sha256(str(form["code_verifier"]).encode()).digest()).rstrip(b"=").decode()
@@ -140,8 +140,8 @@ async def test_a_person_with_a_role_signs_in(inprocess: InProcess, provider: Pro
         ).status_code == 400  # a code is valid once
 
 
-# Change of the provider by which a sign-in is refused
-HOSTILE: dict[str, Callable[[Provider], None]] = {
+# Case | change to the provider after which a sign-in must be refused
+REFUSED: dict[str, Callable[[Provider], None]] = {
     "wrong issuer": lambda provider: provider.more_claims.update(iss="https://elsewhere.example"),
     "wrong audience": lambda provider: provider.more_claims.update(aud="another"),
     "several audiences": lambda provider: provider.more_claims.update(aud=[CLIENT, "another"]),
@@ -150,7 +150,7 @@ HOSTILE: dict[str, Callable[[Provider], None]] = {
     "no nonce": lambda provider: provider.more_claims.update(nonce=None),
     "expired": lambda provider: provider.more_claims.update(exp=int(SystemClock().wall().timestamp()) - 3600),
     "not valid yet": lambda provider: provider.more_claims.update(iat=int(SystemClock().wall().timestamp()) + 3600),
-    "no times": lambda provider: provider.more_claims.update(exp="never"),
+    "expiry is not a number": lambda provider: provider.more_claims.update(exp="never"),
     "no expiry": lambda provider: provider.more_claims.update(exp=None),
     "no subject": lambda provider: provider.more_claims.update(sub=""),
     "alg none": lambda provider: provider.header.update(alg="none"),
@@ -169,11 +169,13 @@ HOSTILE: dict[str, Callable[[Provider], None]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-async def test_an_invalid_token_is_refused(inprocess: InProcess, provider: Provider, name: str) -> None:
+@pytest.mark.parametrize("name", REFUSED)
+async def test_an_unacceptable_answer_of_the_provider_is_refused(
+    inprocess: InProcess, provider: Provider, name: str
+) -> None:
     if name == "a key of the attacker":
         provider.header["alg"] = "RS256"
-    HOSTILE[name](provider)
+    REFUSED[name](provider)
     async with site_of(inprocess, provider) as site:
         browser = await site.browser()
         answer = await browser.get("/sign-in/oidc/callback", params=await begin_sign_in(browser, provider))
