@@ -260,8 +260,8 @@ def test_the_rate_follows_the_loss_that_the_other_end_reports() -> None:
     rate_before = ends.node.rate.bytes_per_s
     assert rate_before > START_BYTES_PER_S
     ends.send_for(2, 100, lost_of_10=2)
-    halved = ends.node.status()
-    assert (halved["bytes_per_s"], halved["slowed"]) == (rate_before, 1)
+    after_loss = ends.node.status()
+    assert (after_loss["bytes_per_s"], after_loss["slowed"]) == (rate_before, 1)  # the rate had doubled before
     assert ends.hub.status()["bytes_per_s"] == START_BYTES_PER_S  # the other direction
     ends.send_for(30, 100, lost_of_10=2)
     assert ends.node.rate.bytes_per_s == FLOOR_BYTES_PER_S

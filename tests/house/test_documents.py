@@ -93,7 +93,7 @@ def test_named_modules_and_tests_exist(name: str) -> None:
     assert set(re.findall(r"`(test_\w+)`", text)) - EXAMPLES - tests == set()
 
 
-def test_the_picture_of_the_rooms_names_every_package() -> None:
+def test_the_picture_of_the_rooms_names_the_upper_packages() -> None:
     picture = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Rooms")[2].partition("## ")[0]
     named = set(re.findall(r"\w+", picture))
     packages = {file.parent.relative_to(ROOT) for file in committed() if file.name == "__init__.py"}

@@ -1,4 +1,4 @@
-"""py-amqp with kombu, and a Celery worker that runs tasks on a node."""
+"""py-amqp with kombu, and a Celery worker whose broker is a node."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""Homes: assigned by weight, the same at every instance, and assigned once."""
+"""Homes: assigned by weight, kept when another store is removed, and assigned once."""
 
 from collections import Counter
 

@@ -31,7 +31,7 @@ class IntakeDesk:
     async def turn(self) -> list[tuple[str, list[int]]]:
         """Return the frames of the next turn."""
         self.turns.append([])
-        for _ in range(3):  # the hook, its flush, and the callback that begins the next turn
+        for _ in range(3):  # callbacks: the one that schedules the intake again, then the end of a turn, which calls it
             await asyncio.sleep(0)
             if self.turns[-1]:
                 break

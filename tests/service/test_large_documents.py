@@ -1,4 +1,4 @@
-"""Documents in pieces in operations for people: documents with size and progress, and pieces on request."""
+"""Documents in pieces, as operations for people show them: documents with size and progress; pieces on request only."""
 
 import asyncio
 import sys

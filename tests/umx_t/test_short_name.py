@@ -11,9 +11,10 @@ LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 NUMBERS = st.integers(0, INT64_MAX)
 
 
-def test_a_locator_has_a_short_name_of_at_most_16_characters() -> None:
+def test_a_usual_locator_has_a_short_name_of_at_most_16_characters() -> None:
     assert short_name(LK0) == "1-1-4KN6M"
     assert len(short_name("1.10008.1.1.534a226699edc7f7.109951162777700")) <= 16
+    assert len(short_name(f"1.10008.1.1.534a226699edc7f7.{INT64_MAX}")) == 20
 
 
 @given(NUMBERS)
@@ -34,7 +35,7 @@ def test_case_and_similar_letters_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("place", range(CHECK_LENGTH))
-def test_a_misspelt_name_matches_no_message(place: int) -> None:
+def test_a_name_with_a_wrong_check_digit_does_not_fit_its_message(place: int) -> None:
     name = short_name(LK0)
     index = len(name) - CHECK_LENGTH + place
     for digit in ALPHABET.replace(name[index], ""):

@@ -52,7 +52,7 @@ async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def test_an_error_of_all_sections_ends_the_program() -> None:
+async def test_a_fatal_error_of_one_section_ends_all_sections() -> None:
     sections = [
         CompanionSection("bad", partial(fail_three_times, LoginRefused(), [0], asyncio.Event())),
         CompanionSection("good", run_without_end),

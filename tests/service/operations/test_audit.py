@@ -1,4 +1,6 @@
-"""The audit log at a node: one line for each act over AMQP or by the web process, and the contents of the lines."""
+"""The audit log at a node: one line for each act over AMQP, two for each act of the web process (asked, then its
+outcome), and the contents of the lines.
+"""
 
 import pytest
 
@@ -21,7 +23,9 @@ def test_arguments_are_recorded_without_secrets_and_in_bounded_length() -> None:
     assert result["deep"] == {"a": {"b": "…"}}
 
 
-async def test_acts_and_shown_payloads_over_amqp_are_in_the_log_of_the_web_process(inprocess: InProcess) -> None:
+async def test_acts_and_shown_payloads_over_amqp_are_in_the_same_log_as_acts_of_the_web_process(
+    inprocess: InProcess,
+) -> None:
     node = await inprocess.local("10008", 1)
     client = Client(url_of(node.settings, node.port))
     inprocess.stack.push_async_callback(client.close)
