@@ -90,7 +90,6 @@ semq.console.live                      console/test_pages_in_browser.py
 semq.console.pages.audit               console/test_roles_and_forms.py
 semq.console.pages.broker              console/test_pages_in_browser.py
 semq.console.pages.certificates        console/test_pages_in_browser.py
-semq.console.pages.definitions         console/test_roles_and_forms.py
 semq.console.pages.failed              console/test_roles_and_forms.py
 semq.console.pages.health              console/test_pages_in_browser.py
 semq.console.pages.held                console/test_roles_and_forms.py
