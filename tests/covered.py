@@ -156,6 +156,7 @@ semq.store.views.failed                cli/messages/test_worker.py
 semq.store.views.held                  platform_node/operations/test_held.py
 semq.store.views.messages              local_node/test_node.py
 semq.store.views.submissions           store/views/test_names.py
+spark_reconcile.extracts.events        spark_reconcile/extracts/test_schema.py
 spark_reconcile.run.diff               spark_reconcile/run/test_job.py
 spark_reconcile.extracts.ledger        spark_reconcile/extracts/test_extract.py
 spark_reconcile.node                   spark_reconcile/extracts/test_extraction.py

@@ -1,13 +1,18 @@
-"""Entry points import their program without garbage collections, which are enabled again afterwards."""
+"""Entry points import their program without garbage collections, which are enabled again afterwards, and without the
+packages of the reconciliation and of the tests.
+"""
 
 import gc
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
 
 from semq.imports import lasting_imports
 
+ROOT = Path(__file__).parents[1]
 ENTRIES = ["local_node", "platform_node", "semq.web", "semq.folders", "semq.webhooks"]
 
 
@@ -41,3 +46,30 @@ except SystemExit as end:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == "0 True True"
+
+
+def names_in(lock: str) -> set[str]:
+    """Return the packages of a lock, in the form in which importlib names them."""
+    lines = (ROOT / lock).read_text().splitlines()
+    return {canonical(line.partition("==")[0]) for line in lines if line[:1].isalnum()}
+
+
+def canonical(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+@pytest.mark.parametrize("entry", ["semq.cli", *ENTRIES])
+def test_a_program_starts_with_the_base_packages_alone(entry: str) -> None:
+    absent = names_in("requirements-test.lock") - names_in("requirements-base.lock")
+    modules = [module for module, names in packages_distributions().items() if {*map(canonical, names)} <= absent]
+    assert {"pyarrow", "pyspark"} <= {*modules}
+    program = f"""
+import runpy, sys
+sys.modules.update(dict.fromkeys({modules}))
+if "{entry}" == "semq.web":
+    import semq.console.routes
+sys.argv = ["{entry}", "--help"]
+runpy.run_module("{entry}", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Window
-from spark_reconcile.extracts.schema import EVENTS_OF, mask
+from spark_reconcile.extracts.events import EVENTS_OF, mask
 from spark_reconcile.judgement.facts import BEST_EFFORT, HAS_LK1, NO_ACK2, PROMISED
 from spark_reconcile.judgement.situation import (
     ENDINGS,

@@ -3,6 +3,7 @@
 | module     | subject                                       |
 |------------|-----------------------------------------------|
 | schema     | the rows of an extract                        |
+| events     | the events in these rows                      |
 | ledger     | a node's ledger in Postgres, as Arrow batches |
 | extract    | an extract, written atomically                |
 | manifest   | its period, files and signature               |

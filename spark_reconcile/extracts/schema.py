@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from semq.store.rows import Event, Side
-
 SCHEMA_VERSION = 1
 
 
@@ -50,24 +48,6 @@ COLUMNS = (
 
 ARROW_SCHEMA = pa.schema([pa.field(column.name, column.arrow, not column.required) for column in COLUMNS])
 SPARK_SCHEMA = ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
-
-# Notes: events that do not change a message's status. A message is never derived from them alone, because a hostile
-# peer can cause many.
-NOTE_EVENTS = frozenset({Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR})
-# The events that each side may write in schema version 1. Other lines are unreadable; a new event needs a new version.
-EVENTS_OF: dict[Side, frozenset[Event]] = {
-    Side.SENDER: frozenset(set(Event) - {Event.RELEASED, Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
-    Side.HUB: frozenset(set(Event) - {Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
-    Side.RECEIVER: frozenset(set(Event) - {Event.ACCEPTED, Event.RELEASED}),
-}
-
-
-def mask(*events: Event) -> int:
-    """Return events as bits of one number: bit n is the event of number n."""
-    return sum(1 << event for event in events)
-
-
-NOTES = mask(*NOTE_EVENTS)
 
 
 def schema_difference(schema: pa.Schema) -> str:

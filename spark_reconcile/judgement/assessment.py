@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from semq.store.rows import Event
 from spark_reconcile.days import DAY_MS, Window
-from spark_reconcile.extracts.schema import NOTES, mask
+from spark_reconcile.extracts.events import NOTES, mask
 from spark_reconcile.judgement.facts import (
     BEST_EFFORT,
     BY_DIRECT_LINK,

@@ -18,7 +18,8 @@ from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import PIECES_USER
 from spark_reconcile.days import Window
-from spark_reconcile.extracts.schema import ARROW_SCHEMA, EVENTS_OF, NOTES, SPARK_SCHEMA, mask
+from spark_reconcile.extracts.events import EVENTS_OF, NOTES, mask
+from spark_reconcile.extracts.schema import ARROW_SCHEMA, SPARK_SCHEMA
 from spark_reconcile.judgement.situation import ENDINGS, RECORDS
 
 # Bits of ``bad`` and of ``traits``.

@@ -9,7 +9,7 @@ tests the situation as one number, its "picture", with a bit for each word and e
 from typing import NamedTuple
 
 from semq.store.rows import Event
-from spark_reconcile.extracts.schema import NOTES, mask
+from spark_reconcile.extracts.events import NOTES, mask
 
 
 class SideStanding(NamedTuple):

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from semq.store.rows import Event, Side
-from spark_reconcile.extracts.schema import EVENTS_OF, NOTES, mask
+from spark_reconcile.extracts.events import EVENTS_OF, NOTES, mask
 from spark_reconcile.judgement.verdicts import FINDINGS, URGENCY, VERDICT
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.order import in_order

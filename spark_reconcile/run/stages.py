@@ -15,7 +15,7 @@ from pyspark.sql.window import Window as Over
 
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar, Window
-from spark_reconcile.extracts.schema import NOTES, mask
+from spark_reconcile.extracts.events import NOTES, mask
 from spark_reconcile.judgement import assessment
 from spark_reconcile.judgement import facts as lines_to_facts
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, FINDINGS, VERDICTS

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from semq.store.rows import Event, Side
-from spark_reconcile.extracts.schema import NOTE_EVENTS
+from spark_reconcile.extracts.events import NOTE_EVENTS
 from spark_reconcile.sources.inputs import Source
 
 _TEXTS = ["lk0", "target", "lk1"]

@@ -6,15 +6,8 @@ import pyarrow as pa
 
 from semq.store.rows import Event, Side
 from spark_reconcile.extracts import ledger
-from spark_reconcile.extracts.schema import (
-    ARROW_SCHEMA,
-    COLUMNS,
-    EVENTS_OF,
-    NOTES,
-    SPARK_SCHEMA,
-    mask,
-    schema_difference,
-)
+from spark_reconcile.extracts.events import EVENTS_OF, NOTES, mask
+from spark_reconcile.extracts.schema import ARROW_SCHEMA, COLUMNS, SPARK_SCHEMA, schema_difference
 
 DESIGN = Path(__file__).parents[3] / "spark_reconcile" / "DESIGN.md"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from semq.store.rows import Event, Side
-from spark_reconcile.extracts.schema import EVENTS_OF
+from spark_reconcile.extracts.events import EVENTS_OF
 from spark_reconcile.judgement.situation import HUBS, RECEIVERS, SENDERS
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.words import (
