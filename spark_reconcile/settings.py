@@ -19,15 +19,14 @@ from spark_reconcile.judgement.verdicts import VERDICT
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 SmallCount = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
-Share = Annotated[float, msgspec.Meta(ge=0)]
-Factor = Annotated[float, msgspec.Meta(ge=0)]
+Ratio = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Upper bounds for the messages with one verdict; None means no bound."""
 
     max_count: Count | None = None
-    max_rate: Share | None = None  #: highest share of the messages of the date or of the pair
+    max_rate: Ratio | None = None  #: highest share of the messages of the date or of the pair
     max_age_s: Count | None = None  #: highest age of a message with this verdict, when the evidence ends
 
 
@@ -66,8 +65,8 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     thresholds: dict[str, Limit] = {}  #: by verdict; a table replaces the whole default of its verdict
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
     plausible_weeks: SmallCount = 4  #: number of earlier dates of the same weekday that define the usual volume
-    plausible_low: Factor = 0.5  #: a volume below this fraction of the usual volume is implausible
-    plausible_high: Factor = 2.0  #: a volume above this multiple of the usual volume is implausible
+    plausible_low: Ratio = 0.5  #: a volume below this fraction of the usual volume is implausible
+    plausible_high: Ratio = 2.0  #: a volume above this multiple of the usual volume is implausible
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
     csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576
     #: messages of each finding that the report shows with their history, in addition to examples of each pair

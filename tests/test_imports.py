@@ -9,6 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from semq.imports import lasting_imports
 
@@ -49,19 +50,17 @@ except SystemExit as end:
 
 
 def names_in(lock: str) -> set[str]:
-    """Return the packages of a lock, in the form in which importlib names them."""
+    """Return the packages of a lock, by their canonical names."""
     lines = (ROOT / lock).read_text().splitlines()
-    return {canonical(line.partition("==")[0]) for line in lines if line[:1].isalnum()}
-
-
-def canonical(name: str) -> str:
-    return name.lower().replace("_", "-")
+    return {canonicalize_name(line.partition("==")[0]) for line in lines if line[:1].isalnum()}
 
 
 @pytest.mark.parametrize("entry", ["semq.cli", *ENTRIES])
 def test_a_program_starts_with_the_base_packages_alone(entry: str) -> None:
     absent = names_in("requirements-test.lock") - names_in("requirements-base.lock")
-    modules = [module for module, names in packages_distributions().items() if {*map(canonical, names)} <= absent]
+    modules = [
+        module for module, names in packages_distributions().items() if {*map(canonicalize_name, names)} <= absent
+    ]
     assert {"pyarrow", "pyspark"} <= {*modules}
     program = f"""
 import runpy, sys

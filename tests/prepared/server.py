@@ -3,7 +3,6 @@
 It ends when its standard input is closed. Modules are imported at the first request.
 """
 
-import gc
 import os
 import pickle
 import runpy
@@ -15,6 +14,8 @@ from importlib import import_module
 from select import POLLIN, poll, select
 from struct import Struct
 from typing import NamedTuple, NoReturn
+
+from semq.imports import lasting_imports
 
 MODULES = ("local_node.node", "platform_node.node", "semq.service.process")
 NUMBER = Struct("!i")
@@ -40,12 +41,9 @@ def serve(listening: socket.socket) -> tuple[Request, list[int]]:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
     while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
-        if "local_node.node" not in sys.modules:
-            gc.disable()
+        with lasting_imports():
             for module in MODULES:
                 import_module(module)
-            gc.freeze()
-            gc.enable()
         if os.fork() == 0:
             listening.close()
             return become_node(connection)

@@ -1,6 +1,7 @@
 """The right to write: one process at a time, and immediate takeovers."""
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import text
 
 from semq.store.embedded.errors import NotDurable
@@ -92,12 +93,16 @@ async def test_an_owner_in_the_form_of_older_versions_has_no_place(database: str
             await NotifiedStore(database, "two", "here").store.start()
 
 
+def change_default(database: str, setting: str) -> None:
+    """Change a setting for new connections to the database."""
+    run(database, f"ALTER DATABASE {conninfo_to_dict(database)['dbname']} SET {setting}")
+
+
 async def test_the_settings_of_the_server_are_checked_at_each_opening(database: str) -> None:
     """On a new connection, because the connections for reading keep the settings with which they began."""
     async with open_notified_store(database) as notified:
         await notified.store.execute(lambda connection: connection.execute(text("SELECT 1")).all())
-        name = database.rpartition("/")[2].partition("?")[0]
-        run(database, f"ALTER DATABASE {name} SET synchronous_commit = off")
+        change_default(database, "synchronous_commit = off")
         with pytest.raises(NotDurable):
             await notified.store.start()
 
@@ -105,6 +110,5 @@ async def test_the_settings_of_the_server_are_checked_at_each_opening(database: 
 async def test_a_store_that_cannot_give_the_lease_back_stops_anyway(database: str) -> None:
     async with open_notified_store(database) as notified:
         assert await notified.do(accepting(1)) == [None]
-        name = database.rpartition("/")[2].partition("?")[0]
-        run(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        change_default(database, "default_transaction_read_only = on")
     assert stored(database) == [1]
