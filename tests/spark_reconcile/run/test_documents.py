@@ -86,6 +86,8 @@ def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: 
         for document, count in ((1, 2), (2, 2), (3, 2), (4, 2), (5, 3), (6, 2))
         for place in range(count)
     }
+    with_unreadable_name = {OfficeMessage(number).lk0 for number in (1, 2, 3)}
+    assert [row["verdict"] for row in rows if row["lk0"] in with_unreadable_name] == ["MATCHED"] * 3
     page = (folder / "report.html").read_text()
     assert f"{messages - pieces} documents and {pieces} pieces of large ones" in page
     assert "2 MATCHED, 1 IN_FLIGHT, 1 REFUSED, 2 NOT_DELIVERED" in page
