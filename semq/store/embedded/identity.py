@@ -45,13 +45,13 @@ class SystemUser:
 
 # Ways for root to run a program as another user, best first. In a user namespace the files remain root's, so ownership
 # does not change. Where namespaces are forbidden (most containers), uid nobody keeps one capability of root: to enter
-# folders such as /root.
+# folders such as /root. Without no_setuid_fixup, access(2) ignores it, with which Postgres checks its own program.
 AS_ROOT = (
     SystemUser("namespace", ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--"), 0),
     SystemUser(
         "nobody",
         ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=+dac_override",
-         "--ambient-caps=+dac_override", "--"),
+         "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup", "--"),
         NOBODY,
     ),
     SystemUser("plain nobody", ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"), NOBODY),

@@ -254,6 +254,17 @@ def test_the_data_get_the_owner_of_the_new_identity(tmp_path: Path, monkeypatch:
             assert server.data.stat().st_uid == identity.owner
 
 
+def test_an_identity_of_root_may_access_a_program_in_a_closed_folder(tmp_path: Path) -> None:
+    """By access(2), with which Postgres searches its own program."""
+    program = tmp_path / "program"
+    program.touch(0o755)
+    tmp_path.chmod(0o700)
+    check = "import os, sys; sys.exit(not os.access(sys.argv[1], os.X_OK))"
+    for identity in available_identities():
+        command = identity.command(os.path.realpath(sys.executable), "-I", "-c", check, str(program))
+        assert subprocess.run(command, cwd="/", check=False).returncode == 0, identity.name
+
+
 def test_root_without_another_identity_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(RootRefused):
