@@ -215,7 +215,7 @@ class HubEngine:
                 self.user_reports.note(peer, record.present)
             if record.certificates is None:
                 continue
-            if not session.may_introduce(self.core.now()):
+            if not session.admit_introduction(self.core.now()):
                 self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
                 continue
             try:

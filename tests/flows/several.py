@@ -105,6 +105,11 @@ class Instance:
         assert self.hub.instances is not None
         return self.hub.instances
 
+    def is_elsewhere(self, node: Address) -> bool:
+        """Whether a node has a session at another instance, as far as this instance knows."""
+        session = self.hub.sessions.get(str(node))
+        return session is not None and not session.is_here
+
     def end_second(self, node: Address) -> None:
         """End the session of a node here, because the node has a session at another instance."""
         self.ended_sessions.append(node)

@@ -99,10 +99,10 @@ def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
     killed = several.instances[1]
     several.places.pop(several.b)  # no instance is informed that B's session has ended
     killed.kill()
-    assert several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    assert several.instances[0].is_elsewhere(several.b.address)
     several.a.send(b"x")
     several.settle()
-    assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    assert not several.instances[0].is_elsewhere(several.b.address)
     assert several.held == 1  # the carrier has reported the end of the instance, and the document is stored
 
 
@@ -112,7 +112,7 @@ def test_a_silent_instance_counts_as_gone() -> None:
     several.places.pop(several.b)
     several.instances[1].kill()
     several.later(SILENT_S + ALIVE_S)
-    assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    assert not several.instances[0].is_elsewhere(several.b.address)
 
 
 def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> None:
@@ -146,7 +146,7 @@ def test_a_copy_in_a_store_that_was_taken_over_is_delivered_and_deleted() -> Non
     assert several.is_clean()
 
 
-def test_a_custodian_without_a_serving_instance_is_reported_as_not_reachable() -> None:
+def test_a_document_does_not_end_while_no_instance_serves_the_store_that_holds_it() -> None:
     several = pair(1, 1, 1, 2)
     several.cut(several.b)
     several.settle()
@@ -183,16 +183,29 @@ def test_an_instance_requests_missed_reports() -> None:
     several.carrier.lose = lambda message: isinstance(message, Came)
     several.at(several.b, 2, home=3)
     several.carrier.lose = lambda message: False
-    assert not several.instances[2].others.fronts.is_elsewhere(several.b.address)
+    assert not several.instances[2].is_elsewhere(several.b.address)
     several.later(ALIVE_S * 2)
-    assert several.instances[2].others.fronts.is_elsewhere(several.b.address)
+    assert several.instances[2].is_elsewhere(several.b.address)
     several.carrier.lose = lambda message: True
     several.cut(several.b)
     several.settle()
     several.carrier.lose = lambda message: False
-    assert several.instances[2].others.fronts.is_elsewhere(several.b.address)
+    assert several.instances[2].is_elsewhere(several.b.address)
     several.later(ALIVE_S * 2)
-    assert not several.instances[2].others.fronts.is_elsewhere(several.b.address)
+    assert not several.instances[2].is_elsewhere(several.b.address)
+
+
+def test_a_delayed_report_of_an_ended_session_does_not_replace_the_present_one() -> None:
+    several = pair(1, 2, 1, 1)
+    fronts = several.instances[0].others.fronts
+    life = several.instances[1].life
+    (earlier,) = (came for came in several.carrier.passed if isinstance(came, Came) and came.node == "1.56001")
+    several.cut(several.b)
+    several.at(several.b, 2)
+    assert fronts.link(life, "1.56001", earlier.session + 1) is not None
+    fronts.receive_came(life, earlier)
+    assert fronts.link(life, "1.56001", earlier.session) is None
+    assert fronts.link(life, "1.56001", earlier.session + 1) is not None
 
 
 def test_a_session_elsewhere_takes_no_more_documents_than_its_front_reported() -> None:
@@ -218,7 +231,7 @@ def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
     several = pair(1, 2, 1, 1)
     assert several.b.down is not None
     several.b.down.room = 0
-    several.a.send(b"first")  # sent, because the store still counts on the room of the beginning
+    several.a.send(b"first")  # sent, because the store still counts on the room reported when the session began
     several.settle()
     several.a.send(*(b"%d" % n for n in range(3)))
     several.settle()
@@ -255,14 +268,14 @@ def test_frames_for_a_node_without_a_session_are_reported_by_its_instance() -> N
     several.cut(several.b)
     several.settle()
     several.carrier.lose = lambda message: False
-    assert several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    assert several.instances[0].is_elsewhere(several.b.address)
     several.a.send(b"x")
     several.settle()
-    assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    assert not several.instances[0].is_elsewhere(several.b.address)
     assert [instance.held for instance in several.instances] == [1, 0]
 
 
-def test_certificates_of_a_node_are_known_at_every_instance() -> None:
+def test_changed_certificates_are_reported_and_a_new_instance_asks_for_the_sessions() -> None:
     several = pair(1, 2, 1, 1)
     second = several.instances[1]
     second.hub.keep_certificates(several.b.address, ("pem",))
@@ -273,7 +286,7 @@ def test_certificates_of_a_node_are_known_at_every_instance() -> None:
     third = Instance(several, 3)
     several.instances.append(third)
     several.settle()
-    assert third.others.fronts.is_elsewhere(several.b.address)
+    assert third.is_elsewhere(several.b.address)
     assert any(isinstance(message, Asking) for message in several.carrier.passed)
 
 

@@ -33,10 +33,10 @@ class CarriedHub(Protocol):
     user_reports: UserReports
 
     def link_up(self, link: Link) -> None:
-        """Begin the session of a node at another front."""
+        """Begin the session of a node at another instance of the hub (its *front*)."""
 
     def link_down(self, link: Link) -> None:
-        """End a session at another front."""
+        """End the session of a node at another instance."""
 
     def send_waiting(self, link: Link) -> None:
         """Send waiting messages, because the session has room again."""
@@ -96,11 +96,6 @@ class Fronts:
             self._carrier.to_all(Went(node, own.session))
             self._fall_back(node)
 
-    def is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as is known here."""
-        session = self._hub.sessions.get(str(node))
-        return session is not None and not session.is_here
-
     def link(self, life: int, node: str, number: int) -> CarriedLink | None:
         """Return the link to a session at another instance; None if this engine does not use that session."""
         session = self._hub.sessions.get(node)
@@ -110,7 +105,7 @@ class Fronts:
 
     def probe(self, node: Address) -> bool:
         """Whether a node has a session at another instance, as far as is known here. Sends that instance a sign of
-        life: if the instance has ended, the carrier cannot deliver it, and calls ``gone``.
+        life: if the instance has ended, the carrier cannot deliver it, and calls ``note_ended``.
         """
         session = self._hub.sessions.get(str(node))
         link = session.link if session is not None else None
@@ -126,21 +121,21 @@ class Fronts:
 
     def receive_came(self, life: int, came: Came) -> None:
         """Note a session that has begun or changed at another instance. Reports may arrive in another order: one that
-        is older than the known one is ignored."""
+        is older than the known one, in its session or its changes, is ignored."""
         reported = self._reported.setdefault(life, {})
         known = reported.get(came.node)
-        if known is None or known.session != came.session or known.changes <= came.changes:
+        if known is None or (known.session, known.changes) <= (came.session, came.changes):
             reported[came.node] = came
-            self._has_come(life, came)
+            self._apply_came(life, came)
 
     def receive_went(self, life: int, went: Went) -> None:
         """Note a session that has ended at another instance."""
-        self._has_gone(life, [went.node], lambda came: came.session == went.session)
+        self._end_sessions(life, [went.node], lambda came: came.session == went.session)
 
-    def receive_present_sessions(self, life: int, roll: PresentSessions) -> None:
+    def receive_present_sessions(self, life: int, present: PresentSessions) -> None:
         """Note the end of those sessions of an instance that are missing from its list."""
-        named = set(roll.sessions)
-        self._has_gone(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
+        named = set(present.sessions)
+        self._end_sessions(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
 
     def receive_asking(self, life: int, asking: Asking) -> None:
         """Send the sessions here to another instance."""
@@ -154,7 +149,7 @@ class Fronts:
     def note_ended(self, life: int) -> None:
         """Note that an instance and its sessions have ended."""
         self._alive_at.pop(life, None)
-        self._has_gone(life, list(self._reported.get(life, ())), lambda came: True)
+        self._end_sessions(life, list(self._reported.get(life, ())), lambda came: True)
         self._reported.pop(life, None)
 
     def note_joined(self) -> None:
@@ -180,7 +175,8 @@ class Fronts:
             self.note_ended(life)
 
     def _wake_waiting(self) -> None:
-        """Send copies on links whose room has returned without a report: lost documents do not count for ever."""
+        """Send copies on links that have room again. No report announces this room: a lost document stops counting as
+        under way after an interval (``carried_link``)."""
         for node in list(self._hub.waiting()):
             session = self._hub.sessions.get(node)
             if session is not None and isinstance(session.link, CarriedLink) and session.link.room > 0:
@@ -195,7 +191,7 @@ class Fronts:
     def _sign_of_life(self) -> Alive:
         return Alive(self._store, *_sums(self.own.values()))
 
-    def _has_come(self, life: int, came: Came) -> None:
+    def _apply_came(self, life: int, came: Came) -> None:
         peer = parse_address(came.node)
         if came.certificates is not None and not self._introduce(peer, came.certificates):
             return
@@ -228,7 +224,7 @@ class Fronts:
             return False
         return True
 
-    def _has_gone(self, life: int, nodes: Iterable[str], is_over: Callable[[Came], bool]) -> None:
+    def _end_sessions(self, life: int, nodes: Iterable[str], is_over: Callable[[Came], bool]) -> None:
         reported = self._reported.get(life, {})
         for node in nodes:
             came = reported.get(node)
@@ -245,7 +241,7 @@ class Fronts:
         known = [(reported[node].since_ms, life) for life, reported in self._reported.items() if node in reported]
         if known:
             _, life = max(known)
-            self._has_come(life, self._reported[life][node])
+            self._apply_came(life, self._reported[life][node])
 
     def _send_sessions(self, life: int) -> None:
         for came in self.own.values():

@@ -27,9 +27,9 @@ class PresentNode:
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 
-    def may_introduce(self, now: float) -> bool:
-        """Whether the node may send its certificates now; if so, count the introduction. For each introduction the hub
-        checks signatures and sends a record to every partner."""
+    def admit_introduction(self, now: float) -> bool:
+        """Count an introduction if the node may send its certificates now; return whether it may. For each
+        introduction the hub checks signatures and sends a record to every partner."""
         if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
             return False
         self.introductions.append(now)
@@ -43,8 +43,8 @@ class PresentNode:
     def forget_before(self, since: float) -> None:
         """Remove messages sent before a moment; their senders have inquired about them.
 
-        A target does not answer every message, for instance a message addressed to another node; unanswered messages
-        must not use up its credit.
+        A target sends no Ack2 for some messages, for instance one that is addressed to another node. Such messages must
+        not use up the credit of the session.
         """
         while self.forwarded:
             ident = next(iter(self.forwarded))
