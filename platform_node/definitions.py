@@ -204,7 +204,9 @@ def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
     ]
     lines += [f"- {_line(agreement)}" for agreement in before.agreements if agreement not in after.agreements]
     lines += [f"+ {_line(agreement)}" for agreement in after.agreements if agreement not in before.agreements]
-    if not lines and before.agreements != after.agreements:
+    kept_before = [agreement for agreement in before.agreements if agreement in after.agreements]
+    kept_after = [agreement for agreement in after.agreements if agreement in before.agreements]
+    if kept_before != kept_after:
         lines.append("~ agreements in another order: the first one that fits a document applies")
     if bool(before.agreements) != bool(after.agreements):
         rule = (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_node.definitions import HubDefinitions, changes, first_document, read_definitions
+from platform_node.definitions import Agreement, HubDefinitions, Institution, changes, first_document, read_definitions
 from platform_node.errors import DefinitionsRefused
 from platform_node.pairs import PartnerIndex
 from semq.umx_t.address import Address
@@ -99,7 +99,14 @@ def test_changes_are_listed_before_an_import() -> None:
     assert changes(definitions, staffed) == ["~ users of 77001: desk, sales"]
     assert changes(staffed, definitions) == ["~ users of 77001: none"]
     turned = HubDefinitions(definitions.nodes, definitions.agreements[::-1])
-    assert changes(definitions, turned) == ["~ agreements in another order: the first one that fits a document applies"]
+    reordered = "~ agreements in another order: the first one that fits a document applies"
+    assert changes(definitions, turned) == [reordered]
+    added = Agreement(from_=("56001",), to=("10008",), types=("order",))
+    of_another_name = {"77001": Institution("Süd", definitions.nodes["77001"].users)}
+    assert changes(definitions, HubDefinitions(of_another_name, (added, *turned.agreements))) == [
+        "~ node 77001: 'Nord' -> 'Süd'", "+ 56001 -> 10008: order", reordered,
+    ]  # fmt: skip
+    assert reordered not in changes(definitions, HubDefinitions(definitions.nodes, (added, *definitions.agreements)))
 
 
 def test_definitions_in_force_stay_when_an_institution_leaves() -> None:
