@@ -158,6 +158,19 @@ def test_empty_variables_count_as_not_set(file: Path) -> None:
     assert settings.hub.password == read(file, LOCAL).hub.password  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("key", "table"),
+    [("tls.passphrase_variable", '[tls]\npassphrase_variable = "SEMQ_TLS_PASS"\n'),
+     ("secrecy.bodies_key_variable", '[secrecy]\nbodies_key_variable = "SEMQ_TLS_PASS"\n')],
+)  # fmt: skip
+def test_a_variable_that_the_configuration_names_for_a_secret_is_known(file: Path, key: str, table: str) -> None:
+    assert read(file, LOCAL + table, SEMQ_TLS_PASS="secret").values()[key] == "SEMQ_TLS_PASS"
+    variable = f"SEMQ_{key.replace('.', '__').upper()}"
+    assert read(file, LOCAL, **{variable: "SEMQ_TLS_PASS"}, SEMQ_TLS_PASS="secret").values()[key] == "SEMQ_TLS_PASS"
+    [fault] = faults(file, LOCAL.replace("17670", "70000") + table, SEMQ_TLS_PASS="secret")
+    assert "Port out of range" in fault
+
+
 def test_no_file_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = load(None, {"SEMQ_NODE__KIND": "platform", "SEMQ_NODE__ID": "hub"})

@@ -28,9 +28,10 @@ from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 
 SectionT = TypeVar("SectionT", bound=Section)
-# Variables with the prefix that are not settings: variables of the command line, and the usual names for
-# tls.passphrase_variable and secrecy.bodies_key_variable. Callers leave out SEMQ_NODE, which looks like a key.
+# Variables with the prefix that are not settings: variables of the command line, and the usual names of variables with
+# secrets. Callers leave out SEMQ_NODE, which looks like a key.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
+SECRET_VARIABLES = (("tls", "passphrase_variable"), ("secrecy", "bodies_key_variable"))  # keys that name such variables
 # Section | its keys whose values are paths relative to the file; `_finish` adds node.data_dir, folders and webhooks
 PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),
@@ -45,17 +46,20 @@ PATHS = (
 def load(path: Path | None, env: Mapping[str, str], institution: str | None = None) -> Settings:
     """Load the settings of a node from a TOML file (None: no file) and an environment.
 
-    ``institution``: the institution to load, if the file has several. Paths become absolute: relative to the file, or
-    to the working directory if the environment sets them.
+    ``institution``: the institution to load, if the file has several. Relative paths are resolved against the folder of
+    the file, or against the working directory if a variable sets them.
 
     Raises ConfigUnreadable if the file cannot be read or is not TOML, ConfigInvalid with the list of faults.
     """
     tables = read_toml(path)
     all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
     variables: Mapping[str, str] = all_variables
-    certificate, place = None, path  # faults name `place`: the file, with the table of the institution if there is one
+    certificate, origin = (
+        None,
+        path,
+    )  # faults name `origin`: the file, with the table of the institution if there is one
     if institution is not None and path is not None:
-        place = Path(f'{path} [institutions."{institution}"]')
+        origin = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)
         certificate = server.server.certificate
         tables = institution_tables(tables, institution, path, server)
@@ -63,21 +67,22 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     elif is_virtual(tables):
         raise ConfigInvalid([ConfigFault(str(path), "", "has several institutions: choose one with --institution ID")])
     known = {name: value for name, value in variables.items() if is_known(_parts(name))}
-    unknown = sorted(name for name in variables.keys() - known.keys() if name.upper() not in NOT_SETTINGS)
     tables = _with_user_tables(tables)
     settings = None
     try:
         settings = _merge(tables, known)
     except ValidationError as error:
-        faults = [_fault(line, place, known) for line in error.errors()]
+        faults = [_fault(line, origin, known) for line in error.errors()]
     except SettingsError as error:  # a list or table in the environment that is not JSON
         faults = [ConfigFault("environment", "", str(error))]
     else:
-        faults = [ConfigFault(_where(key, place, known), key, text) for key, text in cross_faults(settings)]
+        faults = [ConfigFault(_where(key, origin, known), key, text) for key, text in cross_faults(settings)]
+    not_settings = NOT_SETTINGS | _secret_variables(settings, tables)
+    unknown = sorted(name for name in variables.keys() - known.keys() if name.upper() not in not_settings)
     faults += [_unknown_variable(name) for name in unknown]
     if faults or settings is None:
         raise ConfigInvalid(faults)
-    settings = _finish(settings, path, place, known, tables, all_variables)
+    settings = _finish(settings, path, origin, known, tables, all_variables)
     settings.set_institution(institution, certificate)
     return settings
 
@@ -92,6 +97,15 @@ def read_toml(path: Path | None) -> dict[str, Any]:
         raise ConfigUnreadable(f"{path}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigUnreadable(f"{path}: not TOML: {error}.") from error
+
+
+def _secret_variables(settings: Settings | None, tables: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the variables with secrets, in upper case: as set, or as in the file if it is not valid."""
+    names = set()
+    for section, key in SECRET_VARIABLES:
+        table = tables.get(section) if settings is None else getattr(settings, section).model_dump()
+        names.add(str(table.get(key)).upper() if isinstance(table, dict) else "")
+    return frozenset(names)
 
 
 class _GivenEnvironment(EnvSettingsSource):
@@ -145,32 +159,34 @@ def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
 def _finish(
     settings: Settings,
     path: Path | None,
-    place: Path | None,
-    env: Mapping[str, str],
+    origin: Path | None,
+    known: Mapping[str, str],
     tables: dict[str, Any],
     variables: Mapping[str, str],
 ) -> Settings:
     """Return the settings with absolute paths, and with the origin of each value.
 
-    ``place``: the file as faults name it. ``env``: the variables that set a key. ``variables``: all variables with the
-    prefix. Raises ConfigInvalid.
+    ``origin``: the file as faults name it. ``known``: the variables that set a key. ``variables``: all variables with
+    the prefix. Raises ConfigInvalid.
     """
-    data_dir = _resolved(settings.data_dir, "node.data_dir", place, env)
+    data_dir = _resolved(settings.data_dir, "node.data_dir", origin, known)
     node = settings.node.model_copy(update={"data_dir": data_dir})
     sections = ((name, getattr(settings, name), keys) for name, keys in PATHS)
     absolute = {
-        name: _with_absolute_paths(section, name, keys, place, env)
+        name: _with_absolute_paths(section, name, keys, origin, known)
         for name, section, keys in sections
         if section is not None
     }
-    folders = [_with_absolute_paths(folder, "folders", ("path",), place, env) for folder in settings.folders]
-    webhooks = [_with_absolute_paths(webhook, "webhooks", ("trust",), place, env) for webhook in settings.webhooks]
-    nested = [ConfigFault(_where(key, place, env), key, text) for key, text in _nested_folders(folders)]
+    folders = [_with_absolute_paths(folder, "folders", ("path",), origin, known) for folder in settings.folders]
+    webhooks = [_with_absolute_paths(webhook, "webhooks", ("trust",), origin, known) for webhook in settings.webhooks]
+    nested = [ConfigFault(_where(key, origin, known), key, text) for key, text in _nested_folders(folders)]
     if nested:
         raise ConfigInvalid(nested)
     settings = settings.model_copy(update={"node": node, "folders": folders, "webhooks": webhooks, **absolute})
-    set_keys = [key for key in settings.values() if _variable(key, env) or _is_set_in(tables, key)]
-    settings.set_origins({key: _where(key, path, env) for key in set_keys}, path.resolve() if path else None, variables)
+    set_keys = [key for key in settings.values() if _variable(key, known) or _is_set_in(tables, key)]
+    settings.set_origins(
+        {key: _where(key, path, known) for key in set_keys}, path.resolve() if path else None, variables
+    )
     return settings
 
 
@@ -190,27 +206,27 @@ def _nested_folders(folders: Sequence[FolderSection]) -> Iterator[tuple[str, str
                 )
 
 
-def _resolved(given: Path | str, key: str, place: Path | None, env: Mapping[str, str]) -> Path:
+def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str, str]) -> Path:
     """Return a path as absolute: relative to the file, or to the working directory if a variable has set it.
 
-    ``place`` is in the folder of the file. Raises ConfigInvalid for an impossible path.
+    ``origin``: the file as faults name it; only its folder counts here. Raises ConfigInvalid for an impossible path.
     """
-    base = place.parent if place is not None and _variable(key, env) is None else Path()
+    base = origin.parent if origin is not None and _variable(key, env) is None else Path()
     try:
         return (base / given).resolve()
     except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links
-        raise ConfigInvalid([ConfigFault(_where(key, place, env), key, f"not a valid path: {error}")]) from error
+        raise ConfigInvalid([ConfigFault(_where(key, origin, env), key, f"not a valid path: {error}")]) from error
 
 
 def _with_absolute_paths(
-    section: SectionT, name: str, keys: tuple[str, ...], place: Path | None, env: Mapping[str, str]
+    section: SectionT, name: str, keys: tuple[str, ...], origin: Path | None, env: Mapping[str, str]
 ) -> SectionT:
     """Return a section with absolute paths in ``keys``. An address such as s3://… is not a path."""
     update: dict[str, Any] = {}
     for key in keys:
         given: Path | str | None = getattr(section, key)
         if given and "://" not in str(given):
-            absolute = _resolved(given, f"{name}.{key}", place, env)
+            absolute = _resolved(given, f"{name}.{key}", origin, env)
             update[key] = str(absolute) if isinstance(given, str) else absolute
     return section.model_copy(update=update)
 
@@ -259,7 +275,7 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
 
 
 def _suggestion(parts: list[str]) -> str:
-    """Return the end of a fault, which suggests a similar key of the same section, or else of any section.
+    """Return the last words of a fault's text, which suggest a similar key of the same section, or else of any section.
 
     Empty if no key is similar.
     """
