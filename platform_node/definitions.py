@@ -38,8 +38,8 @@ from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import GROUP_MAX
 
 DOCUMENT_MAX = 4 * 1024 * 1024  # characters
-GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members in all groups together
-NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members in all groups together, and users of all institutions together
+IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a node, a user or a group
 
 
 class Institution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +114,7 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
         raise DefinitionsRefused(fault=shortened(_located(content, str(error)), 300)) from error
     institutions = {*definitions.nodes, *(configured or ())}
     for node in definitions.nodes:
-        if not NODE_ID.fullmatch(node):
+        if not IDENTIFIER.fullmatch(node):
             raise DefinitionsRefused(
                 f"{node[:80]!r} is no name of a node: letters, digits, '-' and '_' only, 64 at most."
             )
@@ -134,7 +134,7 @@ def _check_users(nodes: Mapping[str, Institution]) -> None:
         raise DefinitionsRefused(f"More than {MEMBERS_MAX} users of all institutions.")
     for node, institution in nodes.items():
         users = institution.users
-        invalid = [name for name in users if not NODE_ID.fullmatch(name) or name == PIECES_USER]
+        invalid = [name for name in users if not IDENTIFIER.fullmatch(name) or name == PIECES_USER]
         if invalid:
             raise DefinitionsRefused(
                 f"{invalid[0][:80]!r} is no name of a user: letters, digits, '-' and '_' only, 64 at most, and not"
@@ -149,7 +149,7 @@ def _check_groups(groups: dict[str, Group], institutions: Collection[str] | None
     if len(groups) > GROUPS_MAX or sum(len(group.members) for group in groups.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {GROUPS_MAX} groups, or more than {MEMBERS_MAX} members in all of them.")
     for name, group in groups.items():
-        if not NODE_ID.fullmatch(name):
+        if not IDENTIFIER.fullmatch(name):
             raise DefinitionsRefused(
                 f"{name[:80]!r} is no name of a group: letters, digits, '-' and '_' only, 64 at most."
             )
