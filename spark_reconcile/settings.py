@@ -1,7 +1,7 @@
 """The settings of the reconciliation: the ``[reconcile]`` table of the configuration, with all defaults.
 
-Unknown keys are errors, and durations have their unit in the name. ``load`` reads the table from the TOML file, so
-that ``spark-submit`` needs only this package and that file.
+Unknown keys are errors, and durations have their unit in the name. ``load`` reads the table from the TOML file without
+``semq.config``, so that ``spark-submit`` needs no other settings of a node.
 """
 
 import tomllib
@@ -48,11 +48,13 @@ DEFAULT_LIMITS = {
 class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The ``[reconcile]`` table."""
 
-    extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
+    #: folder or address of the extracts of all nodes. Folders are relative to the file; without a file, to the working
+    #: directory.
+    extracts: str = "var/extracts"
     reports: str = "var/reconcile"  #: folder or address of the runs
-    #: time zone of business dates; default of zone and cut-off: the value in [extract] of the same file
-    zone: str = "UTC"
-    cutoff: str = "00:00"  #: local time at which a business date ends, see ``days``
+    zone: str = "UTC"  #: time zone of business dates; default: the value in [extract] of the same file
+    #: local time at which a business date ends, see ``days``; default: the value in [extract] of the same file
+    cutoff: str = "00:00"
     in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger than this
     days_before: SmallCount = 1  #: number of earlier dates whose extracts a run reads, too
     days_after: SmallCount = 1  #: number of later dates whose extracts a run reads, too
@@ -112,7 +114,8 @@ def load(path: Path | None) -> ReconcileSettings:
         raise BadSettings("[reconcile] or [extract] is not a table.", file=str(path))
     calendar = {name: extract_table[name] for name in ("zone", "cutoff") if name in extract_table}
     settings = from_table(calendar | table)
-    resolved = {name: _resolved(path, table[name]) for name in ("extracts", "reports", "trust") if table.get(name)}
+    given = {name: getattr(settings, name) for name in ("extracts", "reports", "trust")}
+    resolved = {name: _resolved(path, place) for name, place in given.items() if place}
     return msgspec.structs.replace(settings, **resolved)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spark_reconcile.errors import BadSettings
 from spark_reconcile.settings import DEFAULT_LIMITS, Limit, ReconcileSettings, from_table, load
@@ -35,8 +36,19 @@ def test_business_dates_are_those_of_the_extracts_unless_stated(tmp_path: Path) 
 
 
 def test_without_a_file_or_table_the_defaults_hold(tmp_path: Path) -> None:
+    assert load(None) == ReconcileSettings()
     (tmp_path / "empty.toml").write_text("")
-    assert load(None) == load(tmp_path / "empty.toml") == ReconcileSettings()
+    folders = {"extracts": str(tmp_path / "var/extracts"), "reports": str(tmp_path / "var/reconcile")}
+    assert load(tmp_path / "empty.toml") == replace(ReconcileSettings(), **folders)
+
+
+def test_folders_are_relative_to_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "semq.toml"
+    file.write_text('[reconcile]\nextracts = "s3://bucket/extracts"\ntrust = "authorities.pem"\n')
+    settings = load(file)
+    assert settings.extracts == "s3://bucket/extracts"
+    assert settings.reports == str(tmp_path / "var" / "reconcile")
+    assert settings.trust == str(tmp_path / "authorities.pem")
 
 
 @pytest.mark.parametrize(
