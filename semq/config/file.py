@@ -54,10 +54,8 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     tables = read_toml(path)
     all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
     variables: Mapping[str, str] = all_variables
-    certificate, origin = (
-        None,
-        path,
-    )  # faults name `origin`: the file, with the table of the institution if there is one
+    certificate = None
+    origin = path  # the file as faults name it, with the table of the institution if there is one
     if institution is not None and path is not None:
         origin = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)
