@@ -2,9 +2,9 @@
 
 The program gets one JSON object on standard input: ``node``, ``check``, ``verdict`` (ok, warning, failing), ``before``,
 ``detail``, ``since`` and ``at`` (RFC 3339). A change is reported after ``alerts.after_s``, so that a short loss of the
-link causes no alert; the recovery is reported, too. A program that fails, or is killed after ``PROGRAM_S_MAX``, is
-started again later, until it ends with status 0 or the verdict changes back. Reported alerts are not stored: after its
-start, a node reports every check that is not ok.
+link causes no alert; a further change in that time begins the wait anew. The recovery is reported, too. A program that
+fails, or is killed after ``PROGRAM_S_MAX``, is started again later, until it ends with status 0 or the verdict changes.
+Reported alerts are not stored: after its start, a node reports every check that is not ok.
 """
 
 import asyncio
@@ -137,6 +137,8 @@ class Alerts:
                 *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=variables
             )
             try:
+                if self._is_stopping:  # `stop` has ended nothing: the program was being started
+                    await self._end()
                 async with asyncio.timeout(PROGRAM_S_MAX):
                     await _write(process, alert)
                     await process.wait()

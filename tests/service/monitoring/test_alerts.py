@@ -1,7 +1,10 @@
 """Alerts: each change of health is passed to the operator's program, and again if the program fails."""
 
+import asyncio
 import json
 import os
+import signal
+from asyncio.subprocess import Process
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +137,25 @@ async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
     await desk.at(0, DOWN)
     await desk.alerts.stop()
     assert await desk.at(60, DOWN) == []
+
+
+async def test_a_program_is_killed_if_the_node_stops_while_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = AlertDesk(tmp_path, "exec sleep 100")
+    start = asyncio.create_subprocess_exec
+    started: list[Process] = []
+
+    async def start_and_stop(*arguments: Any, **options: Any) -> Process:
+        started.append(await start(*arguments, **options))
+        await desk.alerts.stop()
+        return started[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_stop)
+    await desk.at(0, DOWN)
+    async with asyncio.timeout(10):
+        await desk.at(60, DOWN)
+    assert started[0].returncode == -signal.SIGKILL
 
 
 async def test_passwords_in_the_environment_are_not_passed_to_the_program(
