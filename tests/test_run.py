@@ -88,3 +88,10 @@ def test_an_interpreter_that_can_create_environments_is_preferred_to_an_optimize
     result = set_up(checkout, tmp_path / "first", tmp_path / "second")
     assert f"selected: {able}" in result
     assert NOTE in result
+
+
+def test_an_unknown_group_is_refused_before_anything_is_installed(checkout: Path) -> None:
+    done = subprocess.run([checkout / "run", "setup", "nonsense"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "run: no group 'nonsense'; usage: ./run setup [base|test|spark]\n"
+    assert not (checkout / ".venv").exists()
