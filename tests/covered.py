@@ -52,7 +52,6 @@ semq.app.document_tasks                webhooks/test_deliveries.py
 semq.service.companion.process         folders/test_process.py
 semq.app.requests                      app/test_client.py
 semq.app.watch                         app/test_client.py
-semq.app.worker                        cli/messages/test_worker.py
 semq.broker.channel.arrival            broker/test_session.py
 semq.broker.channel.ports              broker/test_session.py
 semq.broker.channel.reply_targets      broker/channel/test_publication.py

@@ -107,9 +107,9 @@ class Worker:
             handler: Handler | None = None
             try:
                 handler = self._handlers.find(document.app_key)
-                async with self._free:
-                    await self._call(handler, document, self._handlers.read(document))
-                return True
+                if await self._call(handler, document):
+                    return True
+                break
             except Exception as error:  # noqa: BLE001 - a handler may raise anything
                 log.warning("%s: try %d failed: %s", document.lk0, attempt, describe(error))
                 if handler is None or isinstance(error, FINAL_ERRORS) or attempt > handler.retries:
@@ -121,22 +121,35 @@ class Worker:
                     await self._stop.wait()
             except TimeoutError:
                 continue
-            await document.requeue()  # stopping: another worker processes the document
-            return False
+            break
+        await document.requeue()  # stopping: another worker processes the document
+        return False
 
-    async def _call(self, handler: Handler, document: Document, body: Any) -> None:
-        if inspect.iscoroutinefunction(handler.function):
+    async def _call(self, handler: Handler, document: Document) -> bool:
+        """Wait until fewer than ``concurrency`` functions run, and call one; return False if the worker is stopping."""
+        await self._free.acquire()
+        thread: asyncio.Future[Any] | None = None
+        try:
+            if self._stop.is_set():
+                return False
+            body = self._handlers.read(document)
             async with asyncio.timeout(handler.time_limit_s):
-                await handler.function(document, body)
-            return
-        # A thread cannot be stopped from outside: after the limit the attempt counts as failed, and the thread runs on
-        # until it returns.
-        running = asyncio.get_running_loop().run_in_executor(self._threads, handler.function, document, body)
-        async with asyncio.timeout(handler.time_limit_s):
-            answer = await asyncio.shield(running)
-        if inspect.isawaitable(answer):
-            async with asyncio.timeout(handler.time_limit_s):
-                await answer
+                if inspect.iscoroutinefunction(handler.function):
+                    await handler.function(document, body)
+                    return True
+                thread = asyncio.get_running_loop().run_in_executor(self._threads, handler.function, document, body)
+                answer = await asyncio.shield(thread)
+            if inspect.isawaitable(answer):
+                async with asyncio.timeout(handler.time_limit_s):
+                    await answer
+            return True
+        finally:
+            # A thread cannot be stopped from outside: after the limit the attempt counts as failed, and the thread
+            # counts as running until its function returns.
+            if thread is None or thread.done():
+                self._free.release()
+            else:
+                thread.add_done_callback(lambda _: self._free.release())
 
     async def _park(self, document: Document, attempts: int, error: Exception) -> None:
         self.failed += 1
