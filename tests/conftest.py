@@ -2,14 +2,16 @@
 
 Marks and groups of tests come from the rows in ``kinds``.
 
-| fixture          | scope   | what the test gets                                                              |
-|------------------|---------|---------------------------------------------------------------------------------|
-| `postgres`       | session | the running embedded server of this worker (an EmbeddedPostgres)                |
-| `empty_database` | test    | the URL of a new database without tables                                        |
-| `database`       | test    | the URL of a new database at the newest schema, copied from an empty one        |
-| `new_database`   | test    | a function that makes a database like `database` at each call                   |
-| `inprocess`      | test    | an object that starts nodes in the event loop of the test (tests/service)       |
-| `network`        | session | a hub and two institutions as processes (tests/app/network.py)                  |
+| fixture            | scope   | what the test gets                                                        |
+|--------------------|---------|---------------------------------------------------------------------------|
+| `postgres`         | session | the running embedded server of this worker (an EmbeddedPostgres)          |
+| `empty_database`   | test    | the URL of a new database without tables                                  |
+| `database`         | test    | the URL of a new database at the newest schema, copied from an empty one  |
+| `new_database`     | test    | a function that makes a database like `database` at each call             |
+| `inprocess`        | test    | an object that starts nodes in the event loop of the test (tests/service) |
+| `shared_inprocess` | module  | such an object for all tests of a file, in the event loop of the file     |
+| `own_inprocess`    | test    | such an object for a test of such a file                                  |
+| `network`          | session | a hub and two institutions as processes (tests/app/network.py)            |
 """
 
 import os
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
@@ -139,12 +142,33 @@ def database(postgres: EmbeddedPostgres) -> Iterator[str]:
 @pytest.fixture
 def new_database(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
     """Return a function that makes migrated databases."""
-    with ExitStack() as stack:
-        yield lambda: stack.enter_context(new_database_of(postgres, template=DATABASE))
+    with _new_databases_of(postgres) as make:
+        yield make
 
 
 @pytest.fixture
 async def inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator["InProcess"]:
+    from tests.service.inprocess import in_process
+
+    async with in_process(tmp_path, new_database) as nodes:
+        yield nodes
+
+
+# Files that use the next two fixtures have ``pytestmark = pytest.mark.asyncio(loop_scope="module")``: nodes answer only
+# while their event loop runs.
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared_inprocess(
+    tmp_path_factory: pytest.TempPathFactory, postgres: EmbeddedPostgres
+) -> AsyncIterator["InProcess"]:
+    from tests.service.inprocess import in_process
+
+    with _new_databases_of(postgres) as make:
+        async with in_process(tmp_path_factory.mktemp("shared"), make) as nodes:
+            yield nodes
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator["InProcess"]:
     from tests.service.inprocess import in_process
 
     async with in_process(tmp_path, new_database) as nodes:
@@ -157,6 +181,13 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Network"]:
 
     with running(tmp_path_factory.mktemp("nodes")) as started:
         yield started
+
+
+@contextmanager
+def _new_databases_of(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
+    """Yield a function that makes databases like `database`; drop them at the end."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(new_database_of(postgres, template=DATABASE))
 
 
 @contextmanager

@@ -25,7 +25,10 @@ from xdist.workermanage import WorkerController
 MARKS = ("slow", "processes", "spark", "browser")
 DEEP = "deep"
 # A fixture and the mark of every test that uses it.
-FIXTURES = {"spark": "spark", "report": "spark", "network": "processes", "inprocess": "slow"}
+FIXTURES = {
+    "spark": "spark", "report": "spark", "network": "processes", "inprocess": "slow", "shared_inprocess": "slow",
+    "own_inprocess": "slow",
+}  # fmt: skip
 
 
 class KindOfTests(NamedTuple):
