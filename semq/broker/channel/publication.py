@@ -181,8 +181,8 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
             _offer(exchange, event, CommitSettlement(channel, event, pending))
             continue
         # If the exchange was deleted meanwhile, its messages have no queue.
-        if exchange is not None and message is not None:
-            deliver(channel, exchange, event, message)
+        if exchange is not None and message is not None and deliver(channel, exchange, event, message).is_refused:
+            pending.note_refused()
         release(event.body)
     for settlement in transaction.take_settlements():
         channel.apply([delivery for _, delivery in settlement.deliveries], settlement.disposition)

@@ -1,9 +1,10 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-Publishes are checked immediately and routed at the commit, where only a service can refuse them. All changes are
-passed to the store in one list. commit-ok is sent when the store has saved them and every service has settled its
-messages. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding
-again. Used by ``channel``, ``consumption`` and ``publication``.
+Publishes are checked immediately and routed at the commit, where only a service or a full queue can refuse them. All
+changes are passed to the store in one list. commit-ok is sent when the store has saved them and every service has
+settled its messages. If one message is refused, the others are committed all the same, and the channel is closed.
+Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding again. Used by
+``channel``, ``consumption`` and ``publication``.
 """
 
 from collections.abc import Callable
@@ -99,6 +100,10 @@ class Commit:
     def expect(self) -> None:
         """Wait for one more answer."""
         self._waiting += 1
+
+    def note_refused(self) -> None:
+        """Note that a full queue has refused a message; the answers are awaited nevertheless."""
+        self._failure = self._failure or refusals.bad_request("a full queue refused a message of the transaction")
 
     def note_saved(self, error: BaseException | None) -> None:
         """Note the store's answer."""

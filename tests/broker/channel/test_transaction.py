@@ -79,6 +79,18 @@ def test_an_unroutable_mandatory_message_is_returned_before_the_answer_to_the_co
     assert returned == [b"1"]
 
 
+def test_a_commit_fails_if_a_full_queue_refuses_a_message(channel: BlockingChannel) -> None:
+    full = str(channel.queue_declare("", arguments={"x-max-length": 1, "x-overflow": "reject-publish"}).method.queue)
+    other = str(channel.queue_declare("").method.queue)
+    tx = channel.connection.channel()
+    tx.tx_select()
+    for queue in (full, full, other):
+        tx.basic_publish("", queue, b"x")
+    with pytest.raises(ChannelClosedByBroker, match=r"406.*refused a message"):
+        tx.tx_commit()
+    assert (count(channel, full), count(channel, other)) == (1, 1)
+
+
 def test_a_repeated_settlement_in_a_transaction_is_refused(channel: BlockingChannel, queue: str) -> None:
     channel.basic_publish("", queue, b"1")
     channel.tx_select()
