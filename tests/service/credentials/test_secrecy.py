@@ -4,6 +4,7 @@ logs, tables or arguments.
 
 import asyncio
 import json
+import logging
 from base64 import b64encode
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +51,7 @@ async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any
 
 
 def everything_in(database: str) -> bytes:
-    """Return all rows of all tables, as text and bytes."""
+    """Return all rows of all tables as encoded text; bytea columns are in hexadecimal."""
     rows_as_bytes = b""
     with psycopg.connect(database) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
@@ -70,8 +71,9 @@ def command_lines() -> str:
 
 
 async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_receiver_only(
-    inprocess: InProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    inprocess: InProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     hub, a, b = await pair(inprocess)
     result = await sent(inprocess, a)
 
@@ -93,8 +95,8 @@ async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_
         return run(["verify", str(file), *arguments])
 
     assert verify("--document", str(document), "--trust", str(trust), "--json") == 0
-    logged = capfd.readouterr().out
-    shown = json.loads(logged[logged.index('{"proved"') :])
+    printed = capfd.readouterr().out
+    shown = json.loads(printed[printed.index('{"proved"') :])
     assert shown["proved"]
     assert shown["sealed"]
     assert shown["lk0"] == result["lk0"]
@@ -117,7 +119,8 @@ async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_
     assert (await ask(await inprocess.client(hub), "ledger.verify"))["ok"]
 
     captured = capfd.readouterr()
-    for text in (logged, captured.out, captured.err, command_lines(), json.dumps(changed)):
+    assert "uplink_up" in caplog.text
+    for text in (printed, captured.out, captured.err, caplog.text, command_lines(), json.dumps(changed)):
         assert SECRET not in text
         assert "PRIVATE KEY" not in text
 
