@@ -22,7 +22,8 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
 PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes at most
-UNCOMMITTED_MAX = 512 * 1024  # bytes of one body; while more are not committed, nothing is read from the client
+# Bytes of one body. If more are not committed, nothing is read from the client until at most half of it remain.
+UNCOMMITTED_MAX = 512 * 1024
 
 
 class Upload(ArrivingDocument):
@@ -56,7 +57,7 @@ class Upload(ArrivingDocument):
         self._uncommitted = 0
 
     @property
-    def document(self) -> int:
+    def document_number(self) -> int:
         """The number under which the pieces are stored."""
         return self.name.object_id
 
@@ -117,14 +118,14 @@ class Upload(ArrivingDocument):
     def abandon(self) -> None:
         self._ended(self, False)
         if self._count:
-            self._core.post(drop_pieces(self._core, self.document, self._count))
+            self._core.post(drop_pieces(self._core, self.document_number, self._count))
         self._count = 0
         self._fault = self._fault or Unavailable("The body is incomplete.")
         self._parts.clear()
         self._pause(False)
 
     def _store_piece(self, payload: bytes) -> None:
-        piece = NewPiece(self.document, self._count, payload)
+        piece = NewPiece(self.document_number, self._count, payload)
         self._count += 1
         self._digests.append(sha256(payload).digest())
         self._uncommitted += len(payload)
@@ -160,11 +161,11 @@ class Uploads:
     def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:
         """Return the upload of a new body of this size."""
         upload = Upload(self._engine, size, self._has_ended, pause, fault)
-        self._arriving[upload.document] = upload
+        self._arriving[upload.document_number] = upload
         return upload
 
     def _has_ended(self, upload: Upload, is_accepted: bool) -> None:
-        self._arriving.pop(upload.document, None)
+        self._arriving.pop(upload.document_number, None)
         if is_accepted:
             self._accepted()
 

@@ -121,7 +121,7 @@ def queue_declare(channel: BrokerChannel, request: m.QueueDeclare) -> None:
         reply = m.QueueDeclareOk(queue.name, len(queue.ready), len(queue.consumers))
         channel.reply_when_saved(reply, request.no_wait, must_wait)
     elif not request.no_wait:
-        _count_service(channel, queue)
+        _reply_with_service_counts(channel, queue)
 
 
 def _require_dead_letter_rights(channel: BrokerChannel, name: str, request: m.QueueDeclare) -> None:
@@ -140,7 +140,7 @@ def _declare_reply_queue(channel: BrokerChannel, request: m.QueueDeclare) -> Non
     channel.reply(m.QueueDeclareOk(request.queue, 0, 1), request.no_wait)
 
 
-def _count_service(channel: BrokerChannel, queue: ServiceQueue) -> None:
+def _reply_with_service_counts(channel: BrokerChannel, queue: ServiceQueue) -> None:
     """Reply when the service has counted its messages; until then the channel waits."""
 
     def answer(messages: int, consumers: int) -> None:

@@ -80,7 +80,10 @@ class Transaction:
         return published
 
     def roll_back(self) -> TaggedDeliveries:
-        """Discard everything; return the settled deliveries, which are outstanding again."""
+        """Discard everything; return the settled deliveries, which are outstanding again.
+
+        A sweep of the node removes the pieces of a large document that are stored already.
+        """
         for held in self.take_published():
             release(held.event.body)
         return [tagged for settlement in self.take_settlements() for tagged in settlement.deliveries]
