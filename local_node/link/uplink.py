@@ -330,8 +330,8 @@ class Uplink:
         link = self.link
         for delivered in batch:
             source, size = _source_of(delivered), len(delivered.header.raw) + len(delivered.body)
-            if self.intake.waiting(source) > PARTNER_BYTES_MAX and link is not None and source != str(link.peer):
-                waiting = self.intake.waiting(source)
+            waiting = self.intake.waiting_bytes_of(source)
+            if waiting > PARTNER_BYTES_MAX and link is not None and source != str(link.peer):
                 self._note(source, IntakeOverflow(source=source, waiting=waiting, allowed=PARTNER_BYTES_MAX))
                 continue
             self.intake.put(source, delivered, size)
@@ -398,7 +398,7 @@ class Uplink:
         if self._presence:
             self._turn.in_next(self._process_presence)
         else:
-            self.intake.release()
+            self.intake.release_all()
         self._engine().receive(self.link, [part])
 
     def _read_frame(self, delivered: Delivered) -> Frame | None:

@@ -1,11 +1,11 @@
 """The intake: a queue for each speaker, where received frames wait until they are passed to the engine.
 
-A speaker is a session at the listening end of links, a partner at a local node with a hub, and another instance between
-instances of a hub. The intake keeps one speaker from delaying the others and from filling the memory. In each turn of
-the event loop, the speakers pass on a bounded number of frames one after the other, and none while too many earlier
-frames are not committed. The callers limit the waiting frames of one speaker: the listening end stops reading from a
-session by leaving its publishes unsettled; a local node drops the frames of a partner beyond a number of bytes, because
-the session with the hub carries the frames of all partners.
+A speaker is a session (at the listening end of links), a partner (at a local node with a hub), or another instance (on
+the carrier of a hub). The intake keeps one speaker from delaying the others. In each turn of the event loop it passes
+on a bounded number of frames and bytes, speaker by speaker, and none while too many earlier frames are not committed.
+The callers keep a speaker from filling the memory: the listening end stops reading from a session by leaving its
+publishes unsettled; a local node drops the frames of a partner beyond a number of bytes, because the session with the
+hub carries the frames of all partners.
 """
 
 from collections import deque
@@ -48,8 +48,8 @@ class Intake(Generic[Speaker, Frame]):
         self.frames_under_way = 0
         self.bytes_under_way = 0
 
-    def waiting(self, speaker: Speaker) -> int:
-        """Return the waiting bytes of a speaker."""
+    def waiting_bytes_of(self, speaker: Speaker) -> int:
+        """Return the size of the waiting frames of a speaker."""
         return self._bytes.get(speaker, 0)
 
     def put(self, speaker: Speaker, frame: Frame, size: int) -> None:
@@ -61,7 +61,8 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def finish(self, speaker: Speaker) -> list[Frame]:
-        """Pass at most ``FRAMES_PER_TURN`` frames of a departed speaker to the engine, and return its other frames."""
+        """Pass the first frames of a departed speaker to the engine, at most as many as in one turn, and return its
+        other frames."""
         if speaker in self._waiting:
             self._pass_on(speaker, FRAMES_PER_TURN, BYTES_PER_TURN)
         frames = self._waiting.pop(speaker, deque())
@@ -78,10 +79,10 @@ class Intake(Generic[Speaker, Frame]):
         return frames
 
     def hold(self, speaker: Speaker) -> None:
-        """Pass on no more frames of a speaker until ``release``."""
+        """Pass on no more frames of a speaker until ``release_all``."""
         self._paused.add(speaker)
 
-    def release(self) -> None:
+    def release_all(self) -> None:
         """Pass on the frames of all speakers again."""
         self._paused.clear()
         self._schedule()

@@ -92,7 +92,7 @@ async def test_the_frames_of_a_held_speaker_wait_and_delay_no_other_speaker() ->
     desk.intake.put("other", 1, 10)
     assert await desk.turn() == [("other", [1])]
     assert await desk.turn() == []
-    desk.intake.release()
+    desk.intake.release_all()
     assert await desk.turn() == [("held", [0])]
 
 

@@ -303,7 +303,7 @@ class Links:
 
     def _put_datagram(self, session: SessionInfo, document: CarriedDocument) -> bool:
         """Put a document that arrived as a datagram behind the frames of its session; False: too many bytes wait."""
-        if self.intake.waiting(session) > DATAGRAM_BYTES_MAX:
+        if self.intake.waiting_bytes_of(session) > DATAGRAM_BYTES_MAX:
             return False
         routing_key, header, body = document
         message = OfferedMessage(session, routing_key, header, body, False, not_acknowledged)
