@@ -27,7 +27,7 @@ BODY = "tb_0030_body"
 
 
 class PiecedBody(LargeBody):
-    """The body of a document in pieces, in tb_0030."""
+    """The body of a document in pieces, whose payloads are in tb_0030_body."""
 
     __slots__ = ("_brefs", "_store", "_tasks")
 
@@ -68,7 +68,8 @@ class Assembly:
     def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
         self._engine = engine
         self._store = store
-        self._pieces: dict[int, list[int]] = {}  #: row of a document that an application has: rows of its pieces
+        #: rows of the pieces, by the row of their document; only documents that an application has
+        self._pieces: dict[int, list[int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @staticmethod

@@ -87,8 +87,9 @@ class Login:
         self._session.close(error)
 
     def accept_secret_offer(self, _event: e.SecretOffered) -> None:
-        """Accept connection.update-secret without checking the secret, as RabbitMQ does if no secret expires. The
-        connection is authenticated already, and its rights change only with the user's permissions.
+        """Accept connection.update-secret without checking it. RabbitMQ does the same with authentication backends whose
+        secrets do not expire. The connection is authenticated already, and its rights change only with the user's
+        permissions.
         """
         self._session.machine.accept_secret()
         self._session.touch()

@@ -21,7 +21,8 @@ ReadFrame = tuple[int, int, bytes]
 
 
 def read(reader: FrameReader, data: bytes) -> list[ReadFrame]:
-    """Return type, channel and payload of the frames. For an invalid frame, the payload is its start as text."""
+    """Return type, channel and payload of the frames. For an invalid frame, the third value is the ``start`` that the
+    reader yields, as text."""
     seen = []
     for kind, channel, start, stop in reader.frames(data):
         seen.append((kind, channel, reader.buffer[start:stop] if kind > 0 else b"%d" % start))
