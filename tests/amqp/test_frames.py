@@ -53,7 +53,7 @@ def test_frames_are_read_from_any_division_of_the_input(sent: list[ReadFrame], p
     assert read_all(cut(data, places)) == sent
 
 
-def test_every_division_of_the_input_gives_the_same_frames() -> None:
+def test_input_cut_in_two_at_any_byte_or_into_single_bytes_gives_the_same_frames() -> None:
     sent = [(1, 1, b"method"), (2, 1, b""), (3, 1, b"body of some octets"), (8, 0, b"")]
     data = b"".join(frame(*values) for values in sent)
     for at in range(len(data) + 1):

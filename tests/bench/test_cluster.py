@@ -1,4 +1,4 @@
-"""``./run bench cluster``: documents through every kind of hub, and the figures of the rounds."""
+"""``./run bench cluster`` without RabbitMQ: documents through one and two instances, and the figures of the rounds."""
 
 import json
 from pathlib import Path

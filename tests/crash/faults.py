@@ -1,6 +1,6 @@
 """Faults: their kinds as a table, and the plan that a seed draws for each cycle.
 
-A plan is data and can be printed; ``FaultInjector`` carries it out on a ``CrashWorld``. Named durable steps are used in
+A plan is data and can be printed; ``FaultInjector`` carries it out on a ``CrashWorld``. Failpoints are used in turn, in
 an order that the seed shuffles, so that a long campaign includes each of them.
 """
 
@@ -111,7 +111,8 @@ CLUSTER_KINDS = [
     (1, "refuse", "carrier links"),
     (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
 ]
-# Steps of failpoints: only hubs reach the first set, only ``test_refusing`` uses the second, all nodes reach the third.
+# Steps of failpoints: in a campaign only hubs reach the first set and all nodes reach the third; only ``test_refusing``
+# uses the second.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
 BY_HAND = frozenset({"H16", "Refusal"})  # acts of operators
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})

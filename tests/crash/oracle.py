@@ -19,7 +19,7 @@ from semq.umx_t.pieces import PIECES_USER
 from tests.crash.book import Book, BookEntry
 from tests.crash.documents import MUST, CrashDocument, DocumentStream, source_of
 from tests.crash.excuses import ExcusedLine
-from tests.crash.world import ADDRESS, SIDES, CrashWorld, without
+from tests.crash.world import ADDRESS, SIDES, CrashWorld, other_members
 
 # Tables that are empty when all documents are settled. Other tables keep rows: ledger lines, streams, tokens, and the
 # window of classes 1 and 2.
@@ -63,7 +63,7 @@ class OracleFindings:
 def has_all(world: CrashWorld) -> bool:
     """Whether the applications have received all accepted documents of class 3."""
     for side in SIDES:
-        for member in without(side):
+        for member in other_members(side):
             tokens = [document.token for document in world.streams[side].must_arrive(member)]
             if world.books[member].count_received(tokens) != len(tokens):
                 return False
@@ -76,7 +76,7 @@ def judge(world: CrashWorld) -> OracleFindings:
     for side in SIDES:
         codes = world.changes.codes_of_resealing(side)
         resealed = _judge_own_ledger(side, world.streams[side], _url(world, side), codes, findings)
-        for member in without(side):
+        for member in other_members(side):
             _judge_book(world.streams[side], member, world.books[member], resealed, findings)
     for member, book in world.books.items():
         foreign = [token for token in book.tokens() if source_of(token) not in SIDES or source_of(token) == member]
@@ -132,7 +132,7 @@ def messages_by_way(world: CrashWorld) -> dict[str, int]:
             ):
                 received[is_direct].add(lk0)
     at_hub: set[str] = set()
-    for node in (HUB, *world.shared):
+    for node in (HUB, *world.second_urls):
         with psycopg.connect(_url(world, node)) as connection:
             at_hub |= {lk0 for (lk0,) in connection.execute(
                 "SELECT lk0 FROM semq_ledger WHERE side = %s AND event IN (%s, %s)",

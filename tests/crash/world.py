@@ -19,7 +19,8 @@ With a direct link, a dials b through the proxy ``direct``.
 With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to a different one of these nodes;
 each instance also has the addresses of the other nodes.
 
-Started and ended by ``campaign``; ``faults`` damages it, ``oracle`` reads its databases.
+Started and ended by ``campaign``, ``test_refusing`` and ``test_rabbitmq``; ``faults`` damages it, ``oracle`` reads its
+databases.
 """
 
 import asyncio
@@ -86,8 +87,8 @@ PLAN = InstallationPlan(
 )
 
 
-def without(side: str) -> tuple[str, ...]:
-    """Return the other members of the group, which get the documents of a side to the group."""
+def other_members(side: str) -> tuple[str, ...]:
+    """Return the members of the group except ``side``: the receivers of the documents that ``side`` sends to the group."""
     return tuple(member for member in MEMBERS if member != side)
 
 
@@ -114,7 +115,7 @@ class CrashWorld:
         self.cluster = cluster
         self.rabbitmq = rabbitmq
         #: URLs of the databases of the second instance, by name of the store, also of retired stores.
-        self.shared: dict[str, str] = {}
+        self.second_urls: dict[str, str] = {}
         self.store_number = 2  #: semq_id and semq_db_id of the second instance
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
@@ -127,7 +128,7 @@ class CrashWorld:
         #: Postgres server of the second instance and its standby; None without a cluster.
         self.server = SharedServer(folder / "store-2") if cluster else None
         self.streams = {
-            side: DocumentStream(seed, side, OTHER[side], sealed=secure, members=without(side)) for side in SIDES
+            side: DocumentStream(seed, side, OTHER[side], sealed=secure, members=other_members(side)) for side in SIDES
         }
         self.books = {member: Book(folder / f"{member}.book") for member in MEMBERS}
         self.submitters: dict[str, Submitter] = {}
@@ -143,13 +144,13 @@ class CrashWorld:
     @property
     def ledgers(self) -> tuple[str, ...]:
         """The names of all stores that hold ledger lines, retired ones included."""
-        return HUB, *self.shared, *MEMBERS
+        return HUB, *self.second_urls, *MEMBERS
 
     def database(self, ledger: str) -> str | None:
         """Return the URL of a store, or None while its server does not run."""
-        if self.server is None or ledger not in self.shared:
+        if self.server is None or ledger not in self.second_urls:
             return self.nodes[ledger].postgres.running_url()
-        return self.shared[ledger] if self.server.postgres.pid is not None else None
+        return self.second_urls[ledger] if self.server.postgres.pid is not None else None
 
     def store(self, hub: str) -> str:
         """Return the present store of an instance of the hub."""
@@ -210,7 +211,7 @@ class CrashWorld:
         carrier_url = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
         shared = ""
         if self.server is not None:
-            shared = self.shared[HUB_2] = await self.server.start()
+            shared = self.second_urls[HUB_2] = await self.server.start()
         installation = replace(
             PLAN, secure=self.secure, direct=SIDES if self.direct else None, instances=2 if self.cluster else 1,
             carrier=carrier_url, shared=shared,
@@ -240,7 +241,7 @@ class CrashWorld:
     async def renumber(self) -> None:
         """Give the stopped second instance and its stopped standby another store, with a new database."""
         assert self.server is not None
-        former, number = self.shared[HUB_2], self.store_number + 1
+        former, number = self.second_urls[HUB_2], self.store_number + 1
         database = await certificates.repeat_until_done(lambda: self._create_database(f"store_{number}"))
         for name in (HUB_2, STANDBY):
             file = self.nodes[name].place.config
@@ -248,7 +249,7 @@ class CrashWorld:
             for key in ("semq_id", "semq_db_id"):
                 text = text.replace(f"{key} = {self.store_number}\n", f"{key} = {number}\n")
             file.write_text(text, "utf-8")
-        self.shared |= {f"{HUB_2} with {self.store(HUB_2)}": former, HUB_2: database}
+        self.second_urls |= {f"{HUB_2} with {self.store(HUB_2)}": former, HUB_2: database}
         self.store_number = number
 
     async def stop(self) -> None:

@@ -44,7 +44,7 @@ def test_the_result_not_received_sends_the_message_again_without_a_duplicate() -
 
 
 @pytest.mark.parametrize("result", [None, 7])
-def test_an_empty_answer_changes_nothing(result: int | None) -> None:
+def test_an_answer_without_a_known_result_changes_nothing(result: int | None) -> None:
     trio = forwarded()
     before = [str(row) for row in trio.a.store.tables.outbound.values()]
     receive_answer(trio, result=result)

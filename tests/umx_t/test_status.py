@@ -1,4 +1,4 @@
-"""Status numbers as stored in the database: disjoint between enums, and fixed, since they are never reused."""
+"""Status numbers as stored in the database: disjoint between enums, and fixed, because stored rows contain them."""
 
 from itertools import combinations
 
@@ -31,7 +31,7 @@ def test_send_statuses_are_numbered_in_their_order() -> None:
     assert list(SendStatus) == sorted(SendStatus)
 
 
-def test_every_answer_of_the_ledger_except_not_ends_a_message() -> None:
+def test_every_arrival_except_not_has_an_outcome() -> None:
     assert set(OUTCOME_OF) == set(Arrival) - {Arrival.NOT}
     assert OUTCOME_OF[Arrival.RECV] is Outcome.DELIVERED
     assert OUTCOME_OF[Arrival.SETTLED] is Outcome.UNKNOWN

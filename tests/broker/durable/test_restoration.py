@@ -13,9 +13,9 @@ from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.pure import DelayedCalls, Model, RecordingConsumer, bodies
 
 
-async def after_restart(first: Model, ended: bool = True, window: int = 1 << 30) -> Model:
-    """Return a new broker on the store of ``first``; ``ended``: whether ``first`` stopped in an orderly way."""
-    if ended:
+async def after_restart(first: Model, is_orderly: bool = True, window: int = 1 << 30) -> Model:
+    """Return a new broker on the store of ``first``; ``is_orderly``: whether ``first`` stopped in an orderly way."""
+    if is_orderly:
         first.journal.add(OrderlyEnd())
     first.flush()
     model = Model(first.store, first.later, window)
@@ -92,7 +92,7 @@ async def test_after_a_crash_all_messages_are_marked_redelivered() -> None:
     first.queue("q", durable=True)
     for number in range(3):
         first.publish("q", b"%d" % number, delivery_mode=2)
-    model = await after_restart(first, ended=False)  # the last deliveries may not have been recorded
+    model = await after_restart(first, is_orderly=False)  # the last deliveries may not have been recorded
     model.publish("q", b"new", delivery_mode=2)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     assert waiting == [(b"0", 1), (b"1", 1), (b"2", 1), (b"new", 0)]
@@ -168,7 +168,7 @@ async def test_deliveries_out_of_order_keep_the_highest_mark(is_flushed: bool) -
             first.flush()
     model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
-    # A queue has only a mark for its highest delivered position, so the third message counts as delivered, too.
+    # A queue has only a mark for its highest delivered position, so the last message counts as delivered, too.
     assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]
 
 

@@ -20,7 +20,7 @@ def texts(chart: str) -> list[str]:
 
 
 def bars_of(chart: str) -> dict[str, tuple[str, list[float]]]:
-    """Return the bars for narrow screens: by name, the number and the width of each part in percent."""
+    """Return the bars for narrow screens: by name, the text of the number, and the widths of the parts in percent."""
     rows = ET.fromstring(f"<figure>{chart}</figure>").iter("li")
     return {
         name.text or "": (text.text or "", [float(one.attrib["style"][6:].split("%")[0]) for one in parts])
@@ -64,7 +64,7 @@ def test_narrow_screens_have_the_same_numbers_in_bars_of_relative_width() -> Non
     assert bars_of(charts.columns([{"day": "1", "n": 0}], "day", "n", "c")) == {"1": ("0", [])}
 
 
-def test_the_style_of_the_page_has_a_rule_for_every_class_of_a_chart() -> None:
+def test_the_style_of_the_page_has_a_rule_for_every_class_of_a_chart_for_narrow_screens() -> None:
     style = (resources.files("spark_reconcile.report") / "style.html").read_text()
     ruled = set(re.findall(r"[.]([a-z][a-z-]*)", style))
     parts = [{"verdict": "A", "called": "A", "from": part, "messages": 1} for part in charts.PARTS]

@@ -1,4 +1,6 @@
-"""An open store on Postgres that notes what it reports, and work that tests post. Used by the tests of the store."""
+"""A store on Postgres that keeps its notifications and faults, and work that tests post to it. Used by the tests of the
+store.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -40,7 +42,7 @@ class NotifiedStore:
             self.store.post(job)
         for job in jobs:
             await job.over.wait()
-        assert all(len(job.results) == 1 for job in jobs)  # each piece is notified exactly once
+        assert all(len(job.results) == 1 for job in jobs)  # each work got exactly one result
         return [job.results[0] for job in jobs]
 
     async def reopen(self) -> Recovered:
@@ -52,7 +54,8 @@ class NotifiedStore:
                 await asyncio.sleep(0.03)
 
     @property
-    def pid(self) -> int:
+    def backend_pid(self) -> int:
+        """The process id of the server's process for this store."""
         wire = self.store._wire
         assert wire is not None
         return wire.pid
@@ -69,7 +72,7 @@ async def open_notified_store(url: str, owner: str = "one", place: str = NOWHERE
 
 
 def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
-    """Return work that accepts a document; ``then`` runs as the work decides, while the transaction is open."""
+    """Return work that accepts a document. ``then`` runs at the end of its decision, while the transaction is open."""
 
     def decide(unit: Unit) -> None:
         accept(unit, number, 1)

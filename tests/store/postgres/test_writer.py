@@ -246,7 +246,10 @@ async def test_positions_never_go_back(database: str) -> None:
 async def test_work_whose_backend_is_killed_before_the_commit_fails(database: str) -> None:
     async with open_notified_store(database) as notified:
         await notified.do(accepting(1))
-        jobs = [accepting(2), accepting(3, lambda: run(database, f"SELECT pg_terminate_backend({notified.pid})"))]
+        jobs = [
+            accepting(2),
+            accepting(3, lambda: run(database, f"SELECT pg_terminate_backend({notified.backend_pid})")),
+        ]
         result = await notified.do(*jobs)
         assert [type(error) for error in result] == [StoreUnavailable] * 2
         await notified.lost.wait()
@@ -268,7 +271,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_by_the_recovery(postgres: 
             job, before = await stuck_commit(notified)
             queued = accepting(100)
             notified.store.post(queued)
-            configure(postgres, f"SELECT pg_terminate_backend({notified.pid})")
+            configure(postgres, f"SELECT pg_terminate_backend({notified.backend_pid})")
             await notified.lost.wait()
         finally:
             configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
@@ -299,7 +302,7 @@ async def test_a_new_process_waits_for_the_last_commit_of_the_previous_one(postg
 
 async def test_an_idle_connection_that_breaks_is_noticed(database: str) -> None:
     async with open_notified_store(database) as notified:
-        run(database, f"SELECT pg_terminate_backend({notified.pid})")
+        run(database, f"SELECT pg_terminate_backend({notified.backend_pid})")
         await notified.lost.wait()
         assert [type(fault) for fault in notified.faults] == [StoreUnavailable]
 
@@ -310,7 +313,9 @@ async def test_the_store_starts_again_when_the_database_is_available(
     name = database.split("/")[3].split("?")[0]
     async with open_notified_store(database) as notified:
         configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
-        configure_database(database, sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(notified.pid)))
+        configure_database(
+            database, sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(notified.backend_pid))
+        )
         await notified.lost.wait()
         with pytest.raises(StoreUnavailable):
             await notified.store.start()
@@ -461,7 +466,7 @@ async def stuck_commit(notified: NotifiedStore) -> tuple[Job, int]:
 
     Postgres applies a new setting with a delay, so the first few commits may succeed.
     """
-    is_waiting = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {notified.pid}"
+    is_waiting = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {notified.backend_pid}"
     for number in range(1, 100):
         job = accepting(number)
         notified.store.post(job)
