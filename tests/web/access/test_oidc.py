@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import pytest
+import pytest_asyncio
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from starlette.applications import Starlette
@@ -17,11 +18,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from platform_node.node import HubNode
 from semq.clock import SystemClock
 from semq.config.web import HttpSection, OidcSection
 from semq.web.transport.server import Server
-from tests.service.inprocess import InProcess
 from tests.web.running import Browser, Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CLIENT, SECRET = "semq node", "s3cret & more of it: 0123456789"
 PERSON = {"sub": "7", "preferred_username": "anna", "groups": ["operators", "choir"]}
@@ -89,7 +92,7 @@ class Provider:
         return {"code": "a code", "state": query["state"][0], "iss": self.url}
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def provider() -> AsyncIterator[Provider]:
     provider = Provider()
     routes = [
@@ -105,11 +108,9 @@ async def provider() -> AsyncIterator[Provider]:
 
 
 @asynccontextmanager
-async def site_of(inprocess: InProcess, provider: Provider, **changes: Any) -> AsyncIterator[Site]:
+async def site_of(hub: HubNode, provider: Provider, **changes: Any) -> AsyncIterator[Site]:
     section = {"issuer": provider.url, "client_id": CLIENT, "client_secret": SECRET, "roles": ROLES}
-    async with serving(
-        await inprocess.hub(), oidc=OidcSection(**(section | changes)), attempts_per_minute=1000
-    ) as site:
+    async with serving(hub, oidc=OidcSection(**(section | changes)), attempts_per_minute=1000) as site:
         yield site
 
 
@@ -124,8 +125,8 @@ async def begin_sign_in(browser: Browser, provider: Provider) -> dict[str, str]:
     return provider.agree(redirect.headers["location"])
 
 
-async def test_a_person_with_a_role_signs_in(inprocess: InProcess, provider: Provider) -> None:
-    async with site_of(inprocess, provider) as site:
+async def test_a_person_with_a_role_signs_in(hub: HubNode, provider: Provider) -> None:
+    async with site_of(hub, provider) as site:
         browser = await site.browser()
         assert "/sign-in/oidc?next=" in (await browser.get("/sign-in")).text
         callback_query = await begin_sign_in(browser, provider)
@@ -170,13 +171,11 @@ REFUSED: dict[str, Callable[[Provider], None]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_an_unacceptable_answer_of_the_provider_is_refused(
-    inprocess: InProcess, provider: Provider, name: str
-) -> None:
+async def test_an_unacceptable_answer_of_the_provider_is_refused(hub: HubNode, provider: Provider, name: str) -> None:
     if name == "a key of the attacker":
         provider.header["alg"] = "RS256"
     REFUSED[name](provider)
-    async with site_of(inprocess, provider) as site:
+    async with site_of(hub, provider) as site:
         browser = await site.browser()
         answer = await browser.get("/sign-in/oidc/callback", params=await begin_sign_in(browser, provider))
         assert (answer.status_code, "SEMQ-1407" in answer.text) == (400, True), answer.text
@@ -184,8 +183,8 @@ async def test_an_unacceptable_answer_of_the_provider_is_refused(
         assert [outcome for _, act, outcome in await site.audit() if act == "sign-in"] == ["refused"]
 
 
-async def test_an_unrequested_answer_is_refused(inprocess: InProcess, provider: Provider) -> None:
-    async with site_of(inprocess, provider) as site:
+async def test_an_unrequested_answer_is_refused(hub: HubNode, provider: Provider) -> None:
+    async with site_of(hub, provider) as site:
         browser, other_browser = await site.browser(), await site.browser()
         for change in ({"state": "x"}, {"iss": "https://elsewhere.example"}, {"code": "another"}):
             callback_query = await begin_sign_in(browser, provider)
@@ -200,8 +199,8 @@ async def test_an_unrequested_answer_is_refused(inprocess: InProcess, provider: 
         assert (await browser.get("/account")).status_code == 303
 
 
-async def test_an_email_address_must_be_verified_by_the_provider(inprocess: InProcess, provider: Provider) -> None:
-    async with site_of(inprocess, provider, name_claim="email") as site:
+async def test_an_email_address_must_be_verified_by_the_provider(hub: HubNode, provider: Provider) -> None:
+    async with site_of(hub, provider, name_claim="email") as site:
         for verified, status in ((False, 400), ("true", 400), (True, 200)):
             provider.more_claims = {"email": "anna@bank.example", "email_verified": verified}
             browser = await site.browser()
@@ -210,10 +209,10 @@ async def test_an_email_address_must_be_verified_by_the_provider(inprocess: InPr
 
 
 async def test_new_keys_of_the_provider_are_found(
-    inprocess: InProcess, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    hub: HubNode, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.web.access.oidc.KEYS_S_MIN", 0.0)
-    async with site_of(inprocess, provider) as site:
+    async with site_of(hub, provider) as site:
         for number in ("1", "2"):
             provider.signs_with = ECKey.generate_key("P-256", {"kid": number, "use": "sig"})
             provider.keys, provider.header = KeySet([provider.signs_with]), {"alg": "ES256", "kid": number}
@@ -227,10 +226,10 @@ async def test_new_keys_of_the_provider_are_found(
     [{"issuer": "https://elsewhere.example"}, {"jwks_uri": None, "token_endpoint": 3}, {"more": "x" * (2 << 20)}],
 )
 async def test_a_provider_with_a_wrong_answer_counts_as_unavailable(
-    inprocess: InProcess, provider: Provider, metadata: dict[str, Any]
+    hub: HubNode, provider: Provider, metadata: dict[str, Any]
 ) -> None:
     provider.more_metadata = metadata
-    async with site_of(inprocess, provider) as site:
+    async with site_of(hub, provider) as site:
         browser = await site.browser()
         answer = await browser.get("/sign-in/oidc")
         if answer.status_code == 303:
@@ -239,10 +238,10 @@ async def test_a_provider_with_a_wrong_answer_counts_as_unavailable(
 
 
 async def test_the_number_of_sign_ins_in_progress_is_bounded(
-    inprocess: InProcess, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    hub: HubNode, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.web.access.oidc.PENDING_MAX", 3)
-    async with site_of(inprocess, provider) as site:
+    async with site_of(hub, provider) as site:
         browser = await site.browser()
         await asyncio.gather(*[browser.get("/sign-in/oidc") for _ in range(9)])
         assert site.web.oidc is not None

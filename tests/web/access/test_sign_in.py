@@ -6,11 +6,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from platform_node.node import HubNode
 from semq.store.accounts import Account, add_account
 from semq.web.access import passwords
 from semq.web.access.sign_in import own_path
 from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.web.running import PASSWORD, Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WITH_USERS = HUB_CONFIG.replace(
     "[amqp]\nport = 0",
@@ -34,8 +37,8 @@ async def sign_in(site: Site, name: str, password: str, **more: str) -> tuple[in
     return answer.status_code, answer.headers.get("set-cookie", "")
 
 
-async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_the_first_sign_in_is_by_a_link_that_works_once(hub: HubNode) -> None:
+    async with serving(hub) as site:
         browser, other_browser = await site.browser(), await site.browser()
         assert (await browser.head(site.link)).status_code == 400  # a preview does not consume the link
         answer = await browser.get(site.link)
@@ -55,31 +58,30 @@ async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProce
         ]
 
 
-async def test_parallel_sign_ins_count_like_consecutive_ones(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), attempts_per_minute=2) as site:
+async def test_parallel_sign_ins_count_like_consecutive_ones(hub: HubNode) -> None:
+    async with serving(hub, attempts_per_minute=2) as site:
         await add_user(site)
         answers = await asyncio.gather(*(sign_in(site, "ann", "wrong wrong wrong") for _ in range(8)))
         assert 2 <= [status for status, _ in answers].count(401) <= 3
 
 
-async def test_no_link_is_offered_when_somebody_can_sign_in(inprocess: InProcess) -> None:
-    node = await inprocess.hub()
-    async with serving(node) as site:
+async def test_no_link_is_offered_when_somebody_can_sign_in(hub: HubNode) -> None:
+    async with serving(hub) as site:
         await add_user(site)
-    async with serving(node) as site:
+    async with serving(hub) as site:
         assert urlsplit(site.link).path == "/"
 
 
-async def test_without_a_session_the_sign_in_is_shown(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_without_a_session_the_sign_in_is_shown(hub: HubNode) -> None:
+    async with serving(hub) as site:
         browser = await site.browser()
         answer = await browser.get("/users", params={"q": "a b"})
         assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=%2Fusers%3Fq%3Da%2Bb")
         assert (await browser.post("/users/add")).status_code == 403
 
 
-async def test_a_password_signs_in_and_each_failure_looks_the_same(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), attempts_per_minute=100) as site:
+async def test_a_password_signs_in_and_each_failure_looks_the_same(hub: HubNode) -> None:
+    async with serving(hub, attempts_per_minute=100) as site:
         await add_user(site)
         status, cookie = await sign_in(site, "ann", PASSWORD)
         assert status == 303
@@ -103,8 +105,8 @@ SURROGATES = "".join(
 
 
 @pytest.mark.parametrize("form", ["NUL", "surrogates"])
-async def test_a_name_that_the_database_cannot_store_is_refused(inprocess: InProcess, form: str) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_name_that_the_database_cannot_store_is_refused(hub: HubNode, form: str) -> None:
+    async with serving(hub) as site:
         browser = await site.browser()
         await browser.look("/sign-in")
         page = await browser.get("/sign-in")
@@ -117,8 +119,8 @@ async def test_a_name_that_the_database_cannot_store_is_refused(inprocess: InPro
         assert (answer.status_code, "SEMQ-1404" in answer.text) == (400, True)
 
 
-async def test_after_too_many_failures_no_password_is_checked(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
+async def test_after_too_many_failures_no_password_is_checked(hub: HubNode) -> None:
+    async with serving(hub, attempts_per_minute=3) as site:
         await add_user(site)
         assert [(await sign_in(site, "ann", "wrong"))[0] for _ in range(4)] == [401, 401, 401, 429]
         assert (await sign_in(site, "ann", PASSWORD))[0] == 429
@@ -133,15 +135,15 @@ async def test_after_too_many_failures_no_password_is_checked(inprocess: InProce
     ],
 )
 async def test_administrators_of_the_node_sign_in_with_their_password_of_the_node(
-    inprocess: InProcess, name: str, password: str, status: int
+    own_inprocess: InProcess, name: str, password: str, status: int
 ) -> None:
-    async with serving(await inprocess.hub(WITH_USERS)) as site:
+    async with serving(await own_inprocess.hub(WITH_USERS)) as site:
         assert (await sign_in(site, name, password))[0] == status
         assert await site.users() == ({"ops": ("admin", "payload")} if status == 303 else {})
 
 
-async def test_a_session_from_before_the_sign_in_is_not_valid(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_session_from_before_the_sign_in_is_not_valid(hub: HubNode) -> None:
+    async with serving(hub) as site:
         await add_user(site)
         browser = await site.browser()
         browser.cookies.set(site.web.sessions.cookie, "chosen-by-somebody-else")
@@ -155,8 +157,8 @@ async def test_a_session_from_before_the_sign_in_is_not_valid(inprocess: InProce
         assert await site.web.sessions.visitor(secret, "") is not None
 
 
-async def test_signing_out_ends_the_session_at_the_server(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_signing_out_ends_the_session_at_the_server(hub: HubNode) -> None:
+    async with serving(hub) as site:
         browser = await site.signed_in("viewer")
         secret = browser.cookies[site.web.sessions.cookie]
         assert (await browser.post_form("/sign-out")).status_code == 303
@@ -175,5 +177,5 @@ async def test_signing_out_ends_the_session_at_the_server(inprocess: InProcess) 
         ("", "/"),
     ],
 )
-def test_the_sign_in_does_not_redirect_to_another_site(path: str, own: str) -> None:
+async def test_the_sign_in_does_not_redirect_to_another_site(path: str, own: str) -> None:
     assert own_path(path) == own

@@ -7,12 +7,16 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from local_node.node import LocalNode
+from platform_node.node import HubNode
 from semq.access_rights import AccessRole
 from semq.service.operations.operation import Kind
 from tests.clocks import ShiftedClock
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import until
 from tests.web.running import serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 USERS = """
 [amqp.users]
@@ -31,8 +35,8 @@ INCLUDED = {
 }
 
 
-async def test_without_a_valid_token_every_request_is_refused(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), attempts_per_minute=100) as site:
+async def test_without_a_valid_token_every_request_is_refused(hub: HubNode) -> None:
+    async with serving(hub, attempts_per_minute=100) as site:
         browser = await site.browser()
         invalid = ["", "Bearer x", "Bearer semq_a_b", "Basic x", "Basic Z3Vlc3Q6Z3Vlc3Q=", "Digest a", "x" * 9000]
         for authorization in invalid:
@@ -42,16 +46,16 @@ async def test_without_a_valid_token_every_request_is_refused(inprocess: InProce
         assert (await browser.get("/api/v1/node/status")).status_code == 401
 
 
-async def test_repeated_failed_sign_ins_are_refused(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
+async def test_repeated_failed_sign_ins_are_refused(hub: HubNode) -> None:
+    async with serving(hub, attempts_per_minute=3) as site:
         browser = await site.browser()
         headers = {"authorization": "Bearer semq_0_0"}
         statuses = [(await browser.get("/api/v1/node/status", headers=headers)).status_code for _ in range(4)]
         assert statuses == [401, 401, 401, 429]
 
 
-async def test_failed_sign_ins_of_others_do_not_block_a_token_in_use(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), attempts_per_minute=1) as site:
+async def test_failed_sign_ins_of_others_do_not_block_a_token_in_use(hub: HubNode) -> None:
+    async with serving(hub, attempts_per_minute=1) as site:
         program, browser = await site.program("viewer"), await site.browser()
         assert (await program.get("/who")).status_code == 200
         headers = {"authorization": "Bearer semq_0_0"}
@@ -61,8 +65,8 @@ async def test_failed_sign_ins_of_others_do_not_block_a_token_in_use(inprocess: 
         assert (await program.get("/who")).status_code == 200
 
 
-async def test_parallel_guesses_of_a_password_count_like_consecutive_ones(inprocess: InProcess) -> None:
-    hub = await inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
+async def test_parallel_guesses_of_a_password_count_like_consecutive_ones(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
     async with serving(hub, attempts_per_minute=2) as site:
         browser = await site.browser()
         requests = [browser.get("/api/v1/who", auth=("ops", f"wrong {number}")) for number in range(8)]
@@ -71,9 +75,9 @@ async def test_parallel_guesses_of_a_password_count_like_consecutive_ones(inproc
         assert 2 <= refused <= 3 + (time.monotonic() - began_at) * 2 / 60  # one more is allowed every thirty seconds
 
 
-async def test_revoked_and_expired_tokens_are_refused(inprocess: InProcess) -> None:
+async def test_revoked_and_expired_tokens_are_refused(hub: HubNode) -> None:
     clock = ShiftedClock()
-    async with serving(await inprocess.hub(), clock) as site:
+    async with serving(hub, clock) as site:
         revoked, expired = await site.program("viewer"), await site.program("viewer", days=1)
         assert (await revoked.get("/who")).json()["rights"] == ["viewer"]
         admin = await site.program("admin")
@@ -90,9 +94,8 @@ async def _is_refused(program: httpx.AsyncClient) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["hub", "local"])
-async def test_no_operation_is_reached_beyond_its_role(inprocess: InProcess, kind: str) -> None:
-    hub = await inprocess.hub()
-    async with serving(hub if kind == "hub" else await inprocess.local("10008", hub.port), burst=100_000) as site:
+async def test_no_operation_is_reached_beyond_its_role(hub: HubNode, node: LocalNode, kind: str) -> None:
+    async with serving(hub if kind == "hub" else node, burst=100_000) as site:
         programs = {role: await site.program(role.value) for role in AccessRole}
         program_with_scopes = await site.program("submit", "receive", "events")
         for row in site.web.operations.table.values():
@@ -106,10 +109,10 @@ async def test_no_operation_is_reached_beyond_its_role(inprocess: InProcess, kin
             assert (await program_with_scopes.post(path, json={})).status_code == 403
 
 
-async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
+async def test_users_of_the_node_have_their_own_permissions(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port)
-    node = await inprocess.started(inprocess.settings("10008", text + USERS))
+    node = await own_inprocess.started(own_inprocess.settings("10008", text + USERS))
     await linked(node)
     async with serving(node) as site:
         admin, erp = [
@@ -128,8 +131,8 @@ async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess
             assert (await erp.get("/events")).status_code == 403
 
 
-async def test_a_session_needs_the_csrf_token_for_acts(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_session_needs_the_csrf_token_for_acts(hub: HubNode) -> None:
+    async with serving(hub) as site:
         browser = await site.signed_in("admin")
         assert (await browser.get("/api/v1/node/status")).status_code == 200
         assert (await browser.post("/api/v1/node/reload", json={})).status_code == 403
@@ -140,8 +143,8 @@ async def test_a_session_needs_the_csrf_token_for_acts(inprocess: InProcess) -> 
         assert answer.status_code == 200, answer.text
 
 
-async def test_other_origins_get_no_permission_to_read(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(HUB_CONFIG)) as site:
+async def test_other_origins_get_no_permission_to_read(hub: HubNode) -> None:
+    async with serving(hub) as site:
         program = await site.program("viewer")
         answer = await program.get("/who", headers={"origin": "https://evil.example"})
         assert [name for name in answer.headers if name.startswith("access-control")] == []
@@ -149,8 +152,8 @@ async def test_other_origins_get_no_permission_to_read(inprocess: InProcess) -> 
         assert preflight.status_code == 405
 
 
-async def test_a_program_above_its_rate_gets_a_time_to_retry(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), burst=3, requests_per_s=0.5) as site:
+async def test_a_program_above_its_rate_gets_a_time_to_retry(hub: HubNode) -> None:
+    async with serving(hub, burst=3, requests_per_s=0.5) as site:
         program, other_program = await site.program("viewer"), await site.program("viewer")
         answers = [await program.get("/who") for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]

@@ -7,22 +7,24 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
+from platform_node.node import HubNode
 from semq.web.api import routes
 from semq.web.api.description import description
 from semq.web.api.endpoint import Endpoint
 from semq.web.node.operations import table
-from tests.service.inprocess import InProcess
 from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_the_committed_document_is_current(kind: str) -> None:
+async def test_the_committed_document_is_current(kind: str) -> None:
     assert PAGES[kind].read_text("utf-8") == page(kind), "run: ./run python -m tests.web.api.openapi_pages"
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
+async def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
     content = json.loads(page(kind))
     rights = {
         method["operationId"]: method["x-semq-rights"] for path in content["paths"].values() for method in path.values()
@@ -32,7 +34,7 @@ def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_all_references_exist_and_all_schemas_are_valid(kind: str) -> None:
+async def test_all_references_exist_and_all_schemas_are_valid(kind: str) -> None:
     content = json.loads(page(kind))
     for schema in content["components"]["schemas"].values():
         Draft202012Validator({**schema, "components": content["components"]})
@@ -43,9 +45,7 @@ def test_all_references_exist_and_all_schemas_are_valid(kind: str) -> None:
             node = node[step]
 
 
-async def test_the_document_is_made_once_for_all_requests(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_document_is_made_once_for_all_requests(hub: HubNode, monkeypatch: pytest.MonkeyPatch) -> None:
     made_kinds: list[str] = []
 
     def noted_description(kind: str, rows: Iterable[Endpoint]) -> dict[str, Any]:
@@ -53,19 +53,19 @@ async def test_the_document_is_made_once_for_all_requests(
         return description(kind, rows)
 
     monkeypatch.setattr(routes, "description", noted_description)
-    async with serving(await inprocess.hub()) as site:
+    async with serving(hub) as site:
         browser = await site.browser()
         answers = [await browser.get("/api/v1/openapi.json") for _ in range(3)]
         assert len({answer.text for answer in answers}) == len(made_kinds) == 1
 
 
-async def test_an_address_with_an_additional_slash_has_no_route(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_an_address_with_an_additional_slash_has_no_route(hub: HubNode) -> None:
+    async with serving(hub) as site:
         answer = await (await site.browser()).get("/api/v1/openapi.json/", headers={"host": "localhost:1"})
         assert (answer.status_code, answer.headers.get("location")) == (404, None)
 
 
-async def test_everybody_may_read_the_document(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_everybody_may_read_the_document(hub: HubNode) -> None:
+    async with serving(hub) as site:
         answer = await (await site.browser()).get("/api/v1/openapi.json")
         assert answer.json() == json.loads(page("platform"))

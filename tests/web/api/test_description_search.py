@@ -10,10 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from schemathesis.generation import GenerationMode
 
 from semq.access_rights import AccessRole, AccessScope
 from semq.web.access.visitor import RIGHTS, rights_of
@@ -59,6 +57,8 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
 
 
 def search(kind: str, left_out: set[str], ask: Ask, examples: int) -> None:
+    import schemathesis  # here, because every worker imports this file, and one runs it
+
     schema = schemathesis.openapi.from_dict(json.loads(page(kind)))
     for result in schema.get_all_operations():
         operation: Any = result.ok()  # type: ignore[union-attr] # the document is valid: test_description
@@ -97,6 +97,8 @@ def is_short_enough(request: dict[str, Any]) -> bool:
 
 def try_out(operation: Any, ask: Ask, examples: int) -> None:
     """Make the first request with each combination of rights, then every request with all rights."""
+    from schemathesis.generation import GenerationMode
+
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     strategy: st.SearchStrategy[Any] = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
     combinations = combinations_for(operation.definition.raw)

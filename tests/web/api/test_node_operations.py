@@ -2,12 +2,16 @@
 
 import pytest
 
-from tests.service.inprocess import InProcess, linked
+from local_node.node import LocalNode
+from platform_node.node import HubNode
+from tests.service.inprocess import InProcess
 from tests.web.running import serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-async def test_a_reading_operation_takes_arguments_from_the_query_or_from_json(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+
+async def test_a_reading_operation_takes_arguments_from_the_query_or_from_json(hub: HubNode) -> None:
+    async with serving(hub) as site:
         program = await site.program("viewer")
         assert (await program.get("/nodes/list")).json() == (await program.post("/nodes/list", json={})).json()
         listed = await program.get("/broker/queues", params={"limit": 2})
@@ -32,25 +36,22 @@ async def test_a_reading_operation_takes_arguments_from_the_query_or_from_json(i
     ],
 )
 async def test_wrong_requests_get_an_error_that_names_the_fault(
-    inprocess: InProcess, path: str, body: bytes, status: int, code: str
+    hub: HubNode, path: str, body: bytes, status: int, code: str
 ) -> None:
-    async with serving(await inprocess.hub()) as site:
+    async with serving(hub) as site:
         program = await site.program("viewer")
         answer = await program.post(path, content=body, headers={"content-type": "application/json"})
         assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_parameter_that_is_given_twice_is_refused(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_parameter_that_is_given_twice_is_refused(hub: HubNode) -> None:
+    async with serving(hub) as site:
         program = await site.program("viewer")
         assert (await program.get("/msg/list?limit=1&limit=2")).status_code == 400
 
 
-async def test_an_act_has_two_lines_in_the_audit_log_and_a_refused_act_one(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+async def test_an_act_has_two_lines_in_the_audit_log_and_a_refused_act_one(node: LocalNode) -> None:
     async with serving(node) as site:
         sent = await site.web.client.send("56001", b"x")
         operator, viewer = await site.program("operator"), await site.program("viewer")
@@ -63,9 +64,9 @@ async def test_an_act_has_two_lines_in_the_audit_log_and_a_refused_act_one(inpro
         assert outcomes == [("msg.cancel", outcome) for outcome in ("asked", "done", "asked", "refused", "refused")]
 
 
-async def test_an_unreachable_node_is_reported(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+async def test_an_unreachable_node_is_reported(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    node = await own_inprocess.local("10008", hub.port)
     async with serving(node) as site:
         program = await site.program("viewer", "submit")
         assert (await program.get("/node/status")).status_code == 200

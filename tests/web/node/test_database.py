@@ -3,19 +3,22 @@
 import asyncio
 import threading
 
+import pytest
 from sqlalchemy import Connection, text
 
-from tests.service.inprocess import InProcess
+from platform_node.node import HubNode
 from tests.web.running import serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-async def test_slow_pages_do_not_keep_the_audit_log_waiting(inprocess: InProcess) -> None:
+
+async def test_slow_pages_do_not_keep_the_audit_log_waiting(hub: HubNode) -> None:
     released = threading.Event()
 
     def slow_query(connection: Connection) -> bool:
         return released.wait(60)
 
-    async with serving(await inprocess.hub()) as site:
+    async with serving(hub) as site:
         slow_reads = [asyncio.create_task(site.web.database.read(slow_query)) for _ in range(8)]
         await asyncio.sleep(0)  # let all of them begin
         assert await site.web.database.write(lambda connection: connection.execute(text("SELECT 1")).scalar()) == 1

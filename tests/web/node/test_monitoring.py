@@ -6,10 +6,14 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from local_node.node import LocalNode
+from platform_node.node import HubNode
 from tests.service.inprocess import InProcess, linked
 from tests.service.monitoring.test_metrics import read_openmetrics
 from tests.waiting import until
 from tests.web.running import Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def get(site: Site, path: str, token: str = "", **headers: str) -> httpx.Response:
@@ -21,10 +25,7 @@ async def get(site: Site, path: str, token: str = "", **headers: str) -> httpx.R
         return await client.get(path, headers=headers)
 
 
-async def test_probes_need_no_login_and_their_details_do(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+async def test_probes_need_no_login_and_their_details_do(node: LocalNode) -> None:
     async with serving(node) as site:
         for path, text in (("/livez", "ok\n"), ("/readyz", "ok\n"), ("/healthz", "ok\n")):
             answer = await get(site, path)
@@ -37,8 +38,8 @@ async def test_probes_need_no_login_and_their_details_do(inprocess: InProcess) -
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/detailed"])
-async def test_figures_are_for_viewers_in_both_formats(inprocess: InProcess, path: str) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_figures_are_for_viewers_in_both_formats(hub: HubNode, path: str) -> None:
+    async with serving(hub) as site:
         assert (await get(site, path)).status_code == 401
         assert (await get(site, path, "receive")).status_code == 403
         text = await get(site, path, "viewer")
@@ -50,9 +51,9 @@ async def test_figures_are_for_viewers_in_both_formats(inprocess: InProcess, pat
         assert "semq_node" in {family.name for family in read_openmetrics(opened.text)}
 
 
-async def test_a_failing_node_fails_the_health_check_but_not_the_process(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+async def test_a_failing_node_fails_the_health_check_but_not_the_process(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    node = await own_inprocess.local("10008", hub.port)
     await linked(node)
     async with serving(node) as site:
         await hub.stop()
@@ -79,8 +80,7 @@ async def test_a_failing_node_fails_the_health_check_but_not_the_process(inproce
         assert (await get(site, "/healthz")).text == "failing\n"
 
 
-async def test_simultaneous_requests_share_answers_of_the_node(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
+async def test_simultaneous_requests_share_answers_of_the_node(hub: HubNode) -> None:
     async with serving(hub) as site:
         text = await site.token("viewer")
         async with httpx.AsyncClient(

@@ -2,9 +2,11 @@
 
 import pytest
 
-from tests.service.inprocess import InProcess
+from platform_node.node import HubNode
 from tests.web.access.test_sign_in import add_user, sign_in
 from tests.web.running import PASSWORD, Browser, Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def browser_of_ann(site: Site) -> Browser:
@@ -17,8 +19,8 @@ async def browser_of_ann(site: Site) -> Browser:
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "payload"])
-async def test_only_administrators_see_and_change_users(inprocess: InProcess, role: str) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_only_administrators_see_and_change_users(hub: HubNode, role: str) -> None:
+    async with serving(hub) as site:
         browser = await site.signed_in("viewer", role)
         for path in ("/users", "/tokens"):
             assert (await browser.get(path)).status_code == 403
@@ -28,8 +30,8 @@ async def test_only_administrators_see_and_change_users(inprocess: InProcess, ro
         assert await site.users() == {}
 
 
-async def test_a_change_of_roles_takes_effect_at_once(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_change_of_roles_takes_effect_at_once(hub: HubNode) -> None:
+    async with serving(hub) as site:
         await add_user(site)
         browser, admin = await browser_of_ann(site), await site.signed_in("admin")
         assert (await browser.get("/users")).status_code == 200
@@ -38,8 +40,8 @@ async def test_a_change_of_roles_takes_effect_at_once(inprocess: InProcess) -> N
         assert (await browser.get("/users")).status_code == 403
 
 
-async def test_a_disabled_user_is_signed_out_and_cannot_sign_in(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_disabled_user_is_signed_out_and_cannot_sign_in(hub: HubNode) -> None:
+    async with serving(hub) as site:
         await add_user(site)
         browser, admin = await browser_of_ann(site), await site.signed_in("admin")
         assert (await admin.post_form("/users/change", name="ann", act="disable")).status_code == 303
@@ -49,8 +51,8 @@ async def test_a_disabled_user_is_signed_out_and_cannot_sign_in(inprocess: InPro
         assert (await sign_in(site, "ann", PASSWORD))[0] == 303
 
 
-async def test_a_user_changes_a_password_with_the_present_one(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_user_changes_a_password_with_the_present_one(hub: HubNode) -> None:
+    async with serving(hub) as site:
         await add_user(site, "viewer")
         browser, other_browser = await browser_of_ann(site), await browser_of_ann(site)
         wrong = await browser.post_form("/account/password", old="wrong", new="another password")
@@ -76,16 +78,16 @@ async def test_a_user_changes_a_password_with_the_present_one(inprocess: InProce
         {"name": "ann", "password": PASSWORD, "roles": ["viewer"]},
     ],
 )
-async def test_a_user_needs_a_name_a_password_and_a_role(inprocess: InProcess, fields: dict[str, str]) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_user_needs_a_name_a_password_and_a_role(hub: HubNode, fields: dict[str, str]) -> None:
+    async with serving(hub) as site:
         await add_user(site)
         admin = await site.signed_in("admin")
         assert (await admin.post_form("/users/add", **fields)).status_code == 400
         assert await site.users() == {"ann": ("admin",)}
 
 
-async def test_an_administrator_cannot_remove_its_own_rights(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_an_administrator_cannot_remove_its_own_rights(hub: HubNode) -> None:
+    async with serving(hub) as site:
         await add_user(site)
         browser = await browser_of_ann(site)
         for act in ("roles", "disable"):
@@ -93,8 +95,8 @@ async def test_an_administrator_cannot_remove_its_own_rights(inprocess: InProces
         assert await site.users() == {"ann": ("admin",)}
 
 
-async def test_acts_are_recorded_without_passwords(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_acts_are_recorded_without_passwords(hub: HubNode) -> None:
+    async with serving(hub) as site:
         admin = await site.signed_in("admin")
         await admin.post_form("/users/add", name="bob", password=PASSWORD, roles=["viewer"])
         await admin.post_form("/users/change", name="bob", act="password", password="another password")

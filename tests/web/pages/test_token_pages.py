@@ -2,14 +2,18 @@
 
 import re
 
+import pytest
+
+from platform_node.node import HubNode
 from semq.service.operations.tokens import token_hash
 from semq.store.accounts import tokens
-from tests.service.inprocess import InProcess
 from tests.web.running import PASSWORD, serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-async def test_a_token_is_shown_once_and_can_be_revoked(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+
+async def test_a_token_is_shown_once_and_can_be_revoked(hub: HubNode) -> None:
+    async with serving(hub) as site:
         admin = await site.signed_in("admin")
         page = await admin.post_form("/tokens/create", name="<erp>", scopes=["submit", "viewer"], days="1")
         text = re.search(r'class="secret">(semq_[^<]+)<', page.text)
@@ -27,8 +31,8 @@ async def test_a_token_is_shown_once_and_can_be_revoked(inprocess: InProcess) ->
         assert [act for _, act, _ in await site.audit("token")] == ["token.create"] * 2 + ["token.revoke"] * 2
 
 
-async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_token_needs_a_name_and_scopes(hub: HubNode) -> None:
+    async with serving(hub) as site:
         admin = await site.signed_in("admin")
         good = {"name": "erp", "scopes": ["submit"], "days": "1"}
         faults: list[dict[str, object]] = [{"name": ""}, {"name": "a\nb"}, {"scopes": []}, {"scopes": ["root"]}]
@@ -38,11 +42,11 @@ async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
         assert await site.web.database.read(tokens, 10) == []
 
 
-async def test_only_users_with_the_payload_right_grant_it(inprocess: InProcess) -> None:
+async def test_only_users_with_the_payload_right_grant_it(hub: HubNode) -> None:
     """An administrator without the right cannot create a token or user with the right, give the role to a user, or set
     the password of a user who has it.
     """
-    async with serving(await inprocess.hub()) as site:
+    async with serving(hub) as site:
         payload_admin, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")
         program = await site.program("admin")
         for scope in ("payload", "receive"):

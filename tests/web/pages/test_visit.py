@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from platform_node.node import HubNode
 from semq.web.pages import visit
-from tests.service.inprocess import InProcess
 from tests.web.running import Browser, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 URLENCODED = {"content-type": "application/x-www-form-urlencoded"}
 MULTIPART = {"content-type": "multipart/form-data; boundary=b"}
@@ -28,9 +30,9 @@ async def statuses(browser: Browser, size: int) -> list[int]:
     return [answer.status_code for answer in answers]
 
 
-async def test_forms_are_read_in_bounded_memory(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_forms_are_read_in_bounded_memory(hub: HubNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visit, "FORM_MAX", 256 << 10)
-    async with serving(await inprocess.hub()) as site:
+    async with serving(hub) as site:
         stranger, person = await site.browser(), await site.signed_in("viewer")
         assert await statuses(stranger, visit.STRANGER_FORM_MAX) == [413] * 3
         assert await statuses(person, visit.FORM_MAX) == [413] * 3
@@ -38,8 +40,8 @@ async def test_forms_are_read_in_bounded_memory(inprocess: InProcess, monkeypatc
         assert site.web.memory._free == site.web.http.memory_bytes
 
 
-async def test_a_refused_form_is_in_the_audit_log(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_refused_form_is_in_the_audit_log(hub: HubNode) -> None:
+    async with serving(hub) as site:
         person = await site.signed_in("viewer")
         assert (await person.post_form("/users/add", name="eve")).status_code == 403
         assert await site.audit() == [("user1", "/users/add", "refused")]

@@ -7,11 +7,14 @@ import json
 import httpx
 import pytest
 
+from local_node.node import LocalNode
+from platform_node.node import HubNode
 from semq.web.errors import BadRequest
 from semq.web.transport.connection import HEAD_MAX
-from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATIENCE_S = 60
 
@@ -35,14 +38,14 @@ async def answer_to(site: Site, *pieces: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("head", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
-async def test_a_client_with_an_incomplete_head_is_disconnected(inprocess: InProcess, head: bytes) -> None:
-    async with serving(await inprocess.hub(), head_s=0.2) as site:
+async def test_a_client_with_an_incomplete_head_is_disconnected(hub: HubNode, head: bytes) -> None:
+    async with serving(hub, head_s=0.2) as site:
         assert await answer_to(site, head) == b""
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
 
 
-async def test_line_ends_between_requests_do_not_keep_a_connection_open(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), head_s=0.2) as site:
+async def test_line_ends_between_requests_do_not_keep_a_connection_open(hub: HubNode) -> None:
+    async with serving(hub, head_s=0.2) as site:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
         writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert await reader.readuntil(b"ok\n")
@@ -57,8 +60,8 @@ async def test_line_ends_between_requests_do_not_keep_a_connection_open(inproces
         writer.close()
 
 
-async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_head_without_end_is_refused(hub: HubNode) -> None:
+    async with serving(hub) as site:
         pieces = [b"GET / HTTP/1.1\r\nX: ", *[b"a" * 16_384] * (HEAD_MAX // 16_384 + 2)]
         answer = await answer_to(site, *pieces)
         assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
@@ -72,10 +75,8 @@ async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
         b"Host: localhost\r\nHost: b\r\n",
     ],
 )
-async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
-    inprocess: InProcess, headers: bytes
-) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(hub: HubNode, headers: bytes) -> None:
+    async with serving(hub) as site:
         answer = await answer_to(site, b"GET /livez HTTP/1.1\r\nConnection: close\r\n" + headers + b"\r\n")
         assert answer.startswith(b"HTTP/1.1 400")
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -87,10 +88,7 @@ async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
         assert b" 200 " in probe.split(b"\r\n")[0]
 
 
-async def test_a_client_that_pauses_in_a_body_is_disconnected_and_its_memory_freed(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+async def test_a_client_that_pauses_in_a_body_is_disconnected_and_its_memory_freed(node: LocalNode) -> None:
     async with serving(node, body_s=0.3) as site:
         program = await site.program("submit")
         token = program.headers["authorization"]
@@ -102,8 +100,8 @@ async def test_a_client_that_pauses_in_a_body_is_disconnected_and_its_memory_fre
         assert site.web.memory._free == site.web.http.memory_bytes
 
 
-async def test_a_client_that_does_not_read_is_disconnected(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), body_s=0.3) as site:
+async def test_a_client_that_does_not_read_is_disconnected(hub: HubNode) -> None:
+    async with serving(hub, body_s=0.3) as site:
         request = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         host, port = site.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port), limit=1024)
@@ -114,8 +112,8 @@ async def test_a_client_that_does_not_read_is_disconnected(inprocess: InProcess)
         writer.transport.abort()
 
 
-async def test_requests_on_connections_beyond_the_limit_get_status_503(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), max_connections=2) as site:
+async def test_requests_on_connections_beyond_the_limit_get_status_503(hub: HubNode) -> None:
+    async with serving(hub, max_connections=2) as site:
         async with contextlib.AsyncExitStack() as stack:
             clients = [
                 await stack.enter_async_context(httpx.AsyncClient(base_url=site.url, verify=False)) for _ in range(3)
@@ -129,15 +127,15 @@ async def test_requests_on_connections_beyond_the_limit_get_status_503(inprocess
 @pytest.mark.parametrize(
     "request_", [b"\0\1\2\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /\xff HTTP/1.1\r\nA: b\r\n\r\n"]
 )
-async def test_input_that_is_not_http_is_refused(inprocess: InProcess, request_: bytes) -> None:
-    async with serving(await inprocess.hub(), head_s=1.0) as site:
+async def test_input_that_is_not_http_is_refused(hub: HubNode, request_: bytes) -> None:
+    async with serving(hub, head_s=1.0) as site:
         answer = await answer_to(site, request_)
         assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 303"))
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
 
 
-async def test_the_number_of_connections_from_an_address_is_limited(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub(), max_connections_per_address=2) as site:
+async def test_the_number_of_connections_from_an_address_is_limited(hub: HubNode) -> None:
+    async with serving(hub, max_connections_per_address=2) as site:
         port = site.server.port
         first, second = [await asyncio.open_connection("127.0.0.1", port) for _ in "12"]
         await until(lambda: len(site.server._state.connections) == 2)

@@ -4,18 +4,20 @@ import socket
 
 import pytest
 
+from platform_node.node import HubNode
 from semq.config.web import HttpSection
 from semq.web.transport.hosts import is_address, name_of, names_of
-from tests.service.inprocess import InProcess
 from tests.web.running import serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FOREIGN = ("rebound.example", "rebound.example:7480", "127.0.0.1.example", "localhost.example", "semq.example.", "*")
 OWN = ("localhost", "LOCALHOST:1", "localhost.:7480", "127.0.0.1:80", "127.0.0.1", "[::1]:80", "192.0.2.7", "")
 
 
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/livez", "/metrics", "/api/v1/openapi.json", "/api/v1/nothing"])
-async def test_a_foreign_name_is_refused_everywhere(inprocess: InProcess, path: str) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_foreign_name_is_refused_everywhere(hub: HubNode, path: str) -> None:
+    async with serving(hub) as site:
         browser = await site.browser()
         for host in FOREIGN:
             answer = await browser.get(path, headers={"host": host, "accept": "text/html"})
@@ -26,8 +28,7 @@ async def test_a_foreign_name_is_refused_everywhere(inprocess: InProcess, path: 
             assert answer.status_code != 421, host
 
 
-async def test_names_may_be_configured(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
+async def test_names_may_be_configured(hub: HubNode) -> None:
     for http in ({"hosts": ["semq.example"]}, {"url": "https://Semq.example/"}, {"hosts": ["*"]}):
         async with serving(hub, **http) as site:
             browser, path = await site.browser(), f"http://127.0.0.1:{site.server.port}/livez"
@@ -37,7 +38,7 @@ async def test_names_may_be_configured(inprocess: InProcess) -> None:
             assert answer.status_code == (200 if http == {"hosts": ["*"]} else 421)
 
 
-def test_a_host_is_a_name_or_an_address() -> None:
+async def test_a_host_is_a_name_or_an_address() -> None:
     names = names_of(HttpSection())
     for host in OWN:
         assert not host or is_address(host.encode()) or name_of(host.encode()) in names, host

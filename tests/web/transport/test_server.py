@@ -9,11 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from platform_node.node import HubNode
 from semq.errors import UnusablePath
 from semq.web.errors import WebPortTaken
 from semq.web.transport.server import Server
-from tests.service.inprocess import InProcess
 from tests.web.running import serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture
@@ -40,11 +42,9 @@ def context(files: dict[str, Any], *, presents: bool = False) -> ssl.SSLContext:
     return tls
 
 
-async def test_a_client_certificate_has_the_rights_of_its_fingerprint(
-    inprocess: InProcess, files: dict[str, Any]
-) -> None:
+async def test_a_client_certificate_has_the_rights_of_its_fingerprint(hub: HubNode, files: dict[str, Any]) -> None:
     rights: dict[str, Any] = {"certificates": {fingerprint(files["certificate"]): ["viewer"]}}
-    async with serving(await inprocess.hub(), **files, client_authorities=files["certificate"], **rights) as site:
+    async with serving(hub, **files, client_authorities=files["certificate"], **rights) as site:
         async with httpx.AsyncClient(base_url=site.url, verify=context(files, presents=True)) as known:
             content = (await known.get("/api/v1/who")).json()
             assert (content["via"], content["rights"]) == ("certificate", ["viewer"])
@@ -53,8 +53,8 @@ async def test_a_client_certificate_has_the_rights_of_its_fingerprint(
             assert (await unknown.get("/api/v1/who")).status_code == 401
 
 
-async def test_cookies_of_https_are_not_sent_over_http(inprocess: InProcess, files: dict[str, Any]) -> None:
-    async with serving(await inprocess.hub(), **files) as site:
+async def test_cookies_of_https_are_not_sent_over_http(hub: HubNode, files: dict[str, Any]) -> None:
+    async with serving(hub, **files) as site:
         assert site.link.startswith("https://127.0.0.1:")
         async with httpx.AsyncClient(verify=context(files)) as browser:
             answer = await browser.get(site.link)
@@ -64,8 +64,7 @@ async def test_cookies_of_https_are_not_sent_over_http(inprocess: InProcess, fil
         assert "max-age" in answer.headers["strict-transport-security"]
 
 
-async def test_an_invalid_certificate_is_an_error_with_its_file(inprocess: InProcess, files: dict[str, Any]) -> None:
-    hub = await inprocess.hub()
+async def test_an_invalid_certificate_is_an_error_with_its_file(hub: HubNode, files: dict[str, Any]) -> None:
     files["certificate"].write_text("no certificate")
     with pytest.raises(UnusablePath, match=r"certificate\.pem"):
         async with serving(hub, **files):
@@ -74,18 +73,18 @@ async def test_an_invalid_certificate_is_an_error_with_its_file(inprocess: InPro
 
 @pytest.mark.parametrize("content", ["no authority", None])
 async def test_invalid_or_missing_authorities_are_an_error_with_their_file(
-    inprocess: InProcess, files: dict[str, Any], tmp_path: Path, content: str | None
+    hub: HubNode, files: dict[str, Any], tmp_path: Path, content: str | None
 ) -> None:
     authorities = tmp_path / "authorities.pem"
     if content is not None:
         authorities.write_text(content)
     with pytest.raises(UnusablePath, match=r"authorities\.pem"):
-        async with serving(await inprocess.hub(), **files, client_authorities=authorities):
+        async with serving(hub, **files, client_authorities=authorities):
             pass
 
 
-async def test_a_port_in_use_is_an_error_with_its_number(inprocess: InProcess) -> None:
-    async with serving(await inprocess.hub()) as site:
+async def test_a_port_in_use_is_an_error_with_its_number(hub: HubNode) -> None:
+    async with serving(hub) as site:
         http = site.web.http.model_copy(update={"port": site.server.port})
         with pytest.raises(WebPortTaken) as raised:
             await Server(http, site.server._config.app).start()  # type: ignore[arg-type]

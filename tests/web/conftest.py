@@ -1,0 +1,49 @@
+"""Fixtures: a hub, and the institution 10008 linked to it, which run once for the tests of a file.
+
+Each test serves them with a web process of its own, and finds no users, sessions, tokens and lines of the audit log.
+Documents of other tests remain. Files that use the fixtures have
+``pytestmark = pytest.mark.asyncio(loop_scope="module")``.
+"""
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from local_node.node import LocalNode
+from platform_node.node import HubNode
+from tests.service.inprocess import InProcess, linked
+
+TABLES = ("web_account", "web_session", "web_link", "web_token", "web_audit")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def running_hub(shared_inprocess: InProcess) -> HubNode:
+    return await shared_inprocess.hub()
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def running_node(shared_inprocess: InProcess, running_hub: HubNode) -> LocalNode:
+    node = await shared_inprocess.local("10008", running_hub.port)
+    await linked(node)
+    return node
+
+
+@pytest.fixture
+def hub(running_hub: HubNode) -> HubNode:
+    delete_rows(running_hub)
+    return running_hub
+
+
+@pytest.fixture
+def node(running_node: LocalNode) -> LocalNode:
+    delete_rows(running_node)
+    return running_node
+
+
+def delete_rows(node: LocalNode | HubNode) -> None:
+    """Delete the rows of web processes in the database of a node."""
+    assert node.store.url is not None
+    with psycopg.connect(node.store.url) as connection:
+        connection.execute("SET session_replication_role = replica")  # a trigger keeps the audit log
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {table}")
