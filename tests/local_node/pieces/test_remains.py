@@ -13,11 +13,19 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.pieces.test_transfer import PIECES as PIECES_FROM
-from tests.local_node.pieces.test_transfer import SIZE, body_of, confirming, counted, is_clean, local, published
+from tests.local_node.pieces.test_transfer import (
+    MANIFESTS,
+    SIZE,
+    body_of,
+    confirming,
+    counted,
+    is_clean,
+    local,
+    published,
+)
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
-MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = ''"
 PIECES = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
@@ -60,7 +68,7 @@ async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(i
     assert not b.engine.core.pieces.of("1.10008")
 
 
-async def test_a_notice_deletes_no_pieces_of_a_document_that_has_arrived(inprocess: InProcess) -> None:
+async def test_neither_a_notice_nor_age_deletes_pieces_whose_manifest_is_there(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
@@ -76,14 +84,6 @@ async def test_a_notice_deletes_no_pieces_of_a_document_that_has_arrived(inproce
     await until(lambda: not b.engine.core.pieces.notices)
     await until(lambda: counted(b, PIECES) == 21)  # without the notice
     assert errors == []
-
-
-async def test_old_pieces_are_deleted_only_without_their_manifest(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
-    await linked(a, b)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
-    await until(lambda: counted(b, MANIFESTS))
     age(b)
     await sweep(b)
     assert counted(b, PIECES) >= 21

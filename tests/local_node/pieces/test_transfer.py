@@ -8,12 +8,14 @@ from typing import Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.store.rows import Event
 from semq.store.views.pieces import transfers
+from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.test_node import lose_store
@@ -24,6 +26,9 @@ from tests.waiting import until
 SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
 BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piece
 PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"
+MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = ''"
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def local(inprocess: InProcess, name: str, hub_port: int, settings: str = PIECES) -> LocalNode:
@@ -96,14 +101,23 @@ def is_clean(node: LocalNode) -> bool:
     return not any(counted(node, f"SELECT count(*) FROM {table}") for table in tables)
 
 
-@pytest.mark.parametrize("size", [SIZE, 5 * PIECE_BYTES])
-async def test_a_document_sent_in_pieces_leaves_no_rows(inprocess: InProcess, size: int) -> None:
-    hub = await inprocess.hub()
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def pair(shared_inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
+    """The linked nodes 10008 and 56001; each test receives all documents that it sends."""
+    hub = await shared_inprocess.hub()
+    a, b = [await local(shared_inprocess, name, hub.port) for name in ("10008", "56001")]
     await linked(a, b)
+    return a, b
+
+
+@pytest.mark.parametrize("size", [SIZE, 5 * PIECE_BYTES])
+async def test_a_document_sent_in_pieces_leaves_no_rows(
+    shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode], size: int
+) -> None:
+    a, b = pair
     body = body_of(size)
-    assert await published(await confirming(inprocess, a), "56001", body, AppKey="trade/film//F1")
-    consumer = await KeepingConsumer.on(inprocess, b)
+    assert await published(await confirming(shared_inprocess, a), "56001", body, AppKey="trade/film//F1")
+    consumer = await KeepingConsumer.on(shared_inprocess, b)
     delivered = await consumer.next()
     assert sha256(bytes(delivered.body)).digest() == sha256(body).digest()
     headers = delivered.header.headers or {}
@@ -111,15 +125,16 @@ async def test_a_document_sent_in_pieces_leaves_no_rows(inprocess: InProcess, si
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
     assert consumer.received.empty()
+    consumer.channel.close()
 
 
-async def test_the_pieces_of_a_sealed_document_are_sealed(inprocess: InProcess) -> None:
-    a, b = await sealing_nodes(inprocess)
-    assert await published(await confirming(inprocess, a), "56001", body_of(350_000), Encrypt=1)
+async def test_the_pieces_of_a_sealed_document_are_sealed(own_inprocess: InProcess) -> None:
+    a, b = await sealing_nodes(own_inprocess)
+    assert await published(await confirming(own_inprocess, a), "56001", body_of(350_000), Encrypt=1)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310"))
     assert counted(b, "SELECT count(*) FROM semq_inbox WHERE proved AND document IS NOT NULL") == 1
     assert counted(b, "SELECT count(*) FROM tb_0030 WHERE proved AND target_user = '_pieces'") == 4
-    consumer = await KeepingConsumer.on(inprocess, b)
+    consumer = await KeepingConsumer.on(own_inprocess, b)
     delivered = await consumer.next()
     assert (delivered.header.headers or {})["@Digest"] == sha256(bytes(delivered.body)).hexdigest()
     assert bytes(delivered.body) == body_of(350_000)
@@ -127,18 +142,18 @@ async def test_the_pieces_of_a_sealed_document_are_sealed(inprocess: InProcess) 
     await until(lambda: is_clean(a) and is_clean(b))
 
 
-async def test_a_restarted_node_sends_the_remaining_pieces(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
+async def test_a_restarted_node_sends_the_remaining_pieces(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
-    settings = inprocess.settings("10008", text)
-    a = await inprocess.started(settings)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    settings = own_inprocess.settings("10008", text)
+    a = await own_inprocess.started(settings)
+    assert await published(await confirming(own_inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     await a.stop()
     assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == 21
-    restarted = await inprocess.started(settings)
-    b = await local(inprocess, "56001", hub.port)
-    consumer = await KeepingConsumer.on(inprocess, b)
+    restarted = await own_inprocess.started(settings)
+    b = await local(own_inprocess, "56001", hub.port)
+    consumer = await KeepingConsumer.on(own_inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
     # Pieces that were messages when the node stopped were not sent a second time.
@@ -148,32 +163,34 @@ async def test_a_restarted_node_sends_the_remaining_pieces(inprocess: InProcess)
 
 
 @pytest.mark.parametrize("at_sender", [True, False])
-async def test_no_piece_is_lost_with_the_connection_to_a_store(inprocess: InProcess, at_sender: bool) -> None:
-    hub = await inprocess.hub()
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
-    await linked(a, b)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+async def test_no_piece_is_lost_with_the_connection_to_a_store(
+    shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode], at_sender: bool
+) -> None:
+    a, b = pair
+    assert await published(await confirming(shared_inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030") > 2)
     loser = a if at_sender else b
+    starts = loser.engine_starts
     lose_store(loser)
-    await until(lambda: loser.engine_starts > 1)
-    consumer = await KeepingConsumer.on(inprocess, b)
+    await until(lambda: loser.engine_starts > starts)
+    consumer = await KeepingConsumer.on(shared_inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
     consumer.channel.ack(delivered.delivery_tag)
-    await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 310 AND target_user = ''"))
+    await until(lambda: is_clean(a) and is_clean(b))
     assert consumer.received.empty()
+    consumer.channel.close()
 
 
-async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await local(inprocess, "10008", hub.port)
-    await linked(a)
-    assert await published(await confirming(inprocess, a), "10008", body_of(SIZE))  # to the institution itself
-    first = await KeepingConsumer.on(inprocess, a)
+async def test_a_document_is_delivered_again_with_all_its_pieces(
+    shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode]
+) -> None:
+    a, _ = pair
+    assert await published(await confirming(shared_inprocess, a), "10008", body_of(SIZE))  # to the institution itself
+    first = await KeepingConsumer.on(shared_inprocess, a)
     delivered = await first.next()
     first.channel.close()  # not acknowledged
-    second = await (await inprocess.client(a)).open_channel()
+    second = await (await shared_inprocess.client(a)).open_channel()
 
     async def body_of_next() -> bytes | None:
         message = await second.get("semq.inbox")
@@ -187,14 +204,12 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InPr
 
 
 async def test_a_document_that_ends_during_a_search_is_not_sent_again(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise copies of its pieces would stay at the receiver after the delivery of the document."""
-    hub = await inprocess.hub()
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
-    await linked(a, b)
+    a, b = pair
     execute, may_go_on = a.store.execute, asyncio.Event()
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    assert await published(await confirming(shared_inprocess, a), "56001", body_of(SIZE))
     await until(lambda: a.transfers.documents)
 
     async def read_and_pause(query: Any, *arguments: Any) -> Any:
@@ -206,51 +221,49 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
 
     monkeypatch.setattr(a.store, "execute", read_and_pause)
     a.transfers.search()
-    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+    await until(lambda: counted(b, MANIFESTS))
     may_go_on.set()
     await until(lambda: a.transfers._searching and a.transfers._searching.done())
     assert a.transfers.documents == set()
+    consumer = await KeepingConsumer.on(shared_inprocess, b)
+    consumer.channel.ack((await consumer.next()).delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
+    consumer.channel.close()
 
 
-async def test_pieces_have_priority_and_expiry_of_their_document(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await local(inprocess, "10008", hub.port)
+async def reason_of(link: ClientLink, key: str) -> str | None:
+    """Return the reason for which a document was refused."""
+    shown = (await ask(link, "msg.show", {"id": key}))["result"]
+    return str(shown["reason"]) if shown.get("reason") else None
+
+
+async def test_pieces_have_priority_and_expiry_of_their_document_and_are_refused_after_it(
+    own_inprocess: InProcess,
+) -> None:
+    hub = await own_inprocess.hub()
+    a = await local(own_inprocess, "10008", hub.port)
     await linked(a)
-    end = a.engine.core.now_ms() + 86_400_000
+    end = a.engine.core.now_ms() + 2000
     headers: dict[str, Any] = {"@ExpiresAt": end, "@AppKey": "a/b/c/K1"}
     header = ContentHeader.build(SIZE, Properties(headers=headers, priority=7))
-    assert await publish_and_wait(await confirming(inprocess, a), "semq", "56001", header, body_of(SIZE))
+    assert await publish_and_wait(await confirming(own_inprocess, a), "semq", "56001", header, body_of(SIZE))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     condition = f"priority = 7 AND expires_at = to_timestamp({end}::numeric / 1000) AND app_type = 'b' AND app_key = ''"
     assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE {condition}") == 4
-
-
-async def test_a_document_that_expires_on_its_way_is_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await local(inprocess, "10008", hub.port)
-    await linked(a)
-    end = a.engine.core.now_ms() + 2000
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), ExpiresAt=end, AppKey="a/b/c/K1")
-    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     await until(lambda: a.engine.core.now_ms() > end)
-    b = await local(inprocess, "56001", hub.port)
-    link = await inprocess.client(a)
-
-    async def reason() -> str | None:
-        shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
-        return str(shown["reason"]) if shown.get("reason") else None
-
-    assert "SEMQ-1206" in await until(reason)
+    b = await local(own_inprocess, "56001", hub.port)
+    link = await own_inprocess.client(a)
+    assert "SEMQ-1206" in await until(lambda: reason_of(link, "K1"))
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
-    assert not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''")
+    assert not counted(b, MANIFESTS)
 
 
-async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await local(inprocess, "10008", hub.port)
+async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    a = await local(own_inprocess, "10008", hub.port)
     await linked(a)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
-    link = await inprocess.client(a)
+    assert await published(await confirming(own_inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    link = await own_inprocess.client(a)
     shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
     assert shown["state"] == "IN_PIECES"
     released = await ask(link, "msg.release", {"id": "K1", "why": "now"})
@@ -263,16 +276,11 @@ async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inpro
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
 
 
-async def test_a_piece_that_is_refused_refuses_its_document(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, BELOW_PIECES)
+async def test_a_piece_that_is_refused_refuses_its_document(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    a, b = await local(own_inprocess, "10008", hub.port), await local(own_inprocess, "56001", hub.port, BELOW_PIECES)
     await linked(a, b)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
-    link = await inprocess.client(a)
-
-    async def reason() -> str | None:
-        shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
-        return str(shown["reason"]) if shown.get("reason") else None
-
-    assert "SEMQ-1231" in await until(reason)
-    assert not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''")
+    assert await published(await confirming(own_inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    link = await own_inprocess.client(a)
+    assert "SEMQ-1231" in await until(lambda: reason_of(link, "K1"))
+    assert not counted(b, MANIFESTS)
