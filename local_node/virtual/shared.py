@@ -112,7 +112,7 @@ class SharedHost(NodeHost):
     def readers(self) -> Readers:
         return SharedReaders(self._threads)
 
-    def rest(self) -> Rest:
+    def rest_rule(self) -> Rest:
         return self.connections
 
 

@@ -1,4 +1,6 @@
-"""Errors of the engine, codes 1200–1299: submissions not accepted, messages that cannot be delivered."""
+"""Errors of the engine, codes 1200–1299: submissions not accepted, messages that cannot be delivered, acts that cannot
+be done, statements of other nodes that are not accepted, and logins.
+"""
 
 from semq.errors import BadInput, ProtocolViolation, SemqError, Unavailable
 
@@ -151,7 +153,7 @@ class RefusedByOperator(BadInput):
 
 
 class StoreInUse(BadInput):
-    """The hub works with this store, so it is not lost."""
+    """The hub uses this store, so an operator cannot declare it lost."""
 
     code = "SEMQ-1215"
     remedy = "`semq hub stores list` names the stores; the lost one has inquiries that no store answers."

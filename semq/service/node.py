@@ -194,7 +194,7 @@ class Node(Generic[E]):
             on_lines=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
             readers=self.host.readers(),
-            rest=self.host.rest(),
+            rest=self.host.rest_rule(),
         )
         if self.telemetry is not None:
             self._cleanup.push_async_callback(self.telemetry.stop)

@@ -29,7 +29,7 @@ class NodeHost:
         return Turn()
 
     def probe(self, host: str, port: int) -> None:
-        """Raise PortTaken if the port is in use, before a database is created or migrated."""
+        """Raise PortTaken if the node cannot listen on the port, before a database is created or migrated."""
         try:
             with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
                 pass
@@ -48,6 +48,6 @@ class NodeHost:
         """Return the connections with which a store reads."""
         return OwnReaders()
 
-    def rest(self) -> Rest:
+    def rest_rule(self) -> Rest:
         """Return the rule that decides when an idle store closes its connection for writing."""
         return NeverRests()

@@ -1,4 +1,6 @@
-"""Tables for submissions through SQL (SQL.md): submissions, the messages that they became, reasons for waiting."""
+"""Tables for submissions that wait: submissions through SQL (SQL.md) and scheduled documents of any door; the messages
+that they became, and reasons for waiting.
+"""
 
 from sqlalchemy import (
     BigInteger,

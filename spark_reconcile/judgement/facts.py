@@ -33,16 +33,18 @@ TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # causes a false exception.
 COPY_GROUPS, COPY_BITS = 8, 8
 
-# Columns whose texts are cut if they are longer than TEXT_MAX, so that oversized texts need no memory.
+# Columns whose texts are cut to TEXT_KEPT characters if they have more than TEXT_MAX bytes: oversized texts need no
+# memory.
 TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
-TEXT_MAX = 1_000  # bytes
+TEXT_MAX, TEXT_KEPT = 1_000, 200
 SIZE_MAX = 2**40  # bytes; no document is larger
 
 LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
 
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
-_BORN = mask(Event.ACCEPTED)
-_TAKEN = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
+_ACCEPTED = mask(Event.ACCEPTED)
+# written by the hub that forwards, stores, drops or refuses a message
+_DECIDED = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
 # written by the hub that forwards or stores a message, and by the sender that notes this
 _CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
@@ -77,8 +79,8 @@ _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substri
 _BY_DIRECT_LINK = (  # sent or recorded by a direct link
     f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
 )
-# The name of a document in pieces is an LK0 of the sender's store. It begins the reason of the lines ACCEPTED of the
-# pieces and of the manifest. Its incarnation and its object id are kept as numbers, because Spark groups texts by
+# The name of a document in pieces is an LK0 of the sender's store. The reason in the ACCEPTED lines of the manifest and
+# its pieces starts with this name. Its incarnation and its object id are kept as numbers, because Spark groups texts by
 # sorting.
 _OF_DOCUMENT = (
     f"side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 AND reason <> '' "
@@ -101,24 +103,25 @@ FACTS = (
         f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
         f"| if({_PIECE}, {PIECE}, 0) | if({_BY_DIRECT_LINK}, {BY_DIRECT_LINK}, 0)",
     ),
-    # the copies that the hub has stored and released; a line without an LK1 counts for all
+    # the copies that the hub has stored and released; a line RELEASED without an LK1 counts for all copies
     Fact("stored_copies", "bit_or", f"if(side = {_H} AND bit & {mask(Event.STORED)} <> 0 AND lk1 <> '', {_COPY}, 0L)"),
     Fact(
         "released_copies",
         "bit_or",
         f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
     ),
-    # For a message that an earlier run left open: the end of the last date whose run had all needed ledgers (without
-    # such a run NEVER_COMPLETE, for other messages 0), and whether a run reported the message as an exception.
+    # For a message that an earlier run left open: the end of the last date whose run had all needed ledgers, or
+    # NEVER_COMPLETE without such a run. 0 for other messages.
     Fact("carried", "max", "0L"),
+    # whether an earlier run reported the message as an exception
     Fact("reported", "bit_or", "0"),
-    # the first time of each event, by the clock of the writing node
-    Fact("accepted_at", "min", _when(_S, _BORN, "at")),
+    # the first time of each event, by the clock of the writing node; ``refused_at``, ``sent_at``: of the first attempt
+    Fact("accepted_at", "min", _when(_S, _ACCEPTED, "at")),
     Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
     Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
     Fact("heard_at", "min", _when(_S, _CONFIRMED, "at")),
     Fact("ended_at", "min", _when(_S, ENDINGS, "at")),
-    Fact("taken_at", "min", _when(_H, _TAKEN, "at")),
+    Fact("taken_at", "min", _when(_H, _DECIDED, "at")),
     Fact("hub_sent_at", "min", _when(_H, mask(Event.SENT), "at")),
     Fact("released_at", "min", _when(_H, mask(Event.RELEASED), "at")),
     Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
@@ -144,7 +147,7 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 
 
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
-    """Read the lines of all extracts. ``groups``: by the window of their manifest, the addresses of the files.
+    """Read the lines of all extracts. ``groups``: addresses of files, keyed by the window of their manifest.
 
     Column ``outside`` marks a line whose time is outside the window. This time is moved to the edge of the window, so
     that the message belongs to the date of its extract.
@@ -153,7 +156,10 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
         spark.read.schema(SPARK_SCHEMA)
         .parquet(*uris)
         .withColumns(
-            {name: F.expr(f"if(octet_length({name}) > {TEXT_MAX}, left({name}, 200), {name})") for name in TEXTS}
+            {
+                name: F.expr(f"if(octet_length({name}) > {TEXT_MAX}, left({name}, {TEXT_KEPT}), {name})")
+                for name in TEXTS
+            }
         )
         .withColumn("outside", F.expr(f"at IS NULL OR at < {window.start} OR at >= {window.end}"))
         .withColumn("at", F.expr(f"greatest(least(coalesce(at, {window.start}), {window.end - 1}), {window.start})"))
@@ -195,7 +201,7 @@ def _bit(hubs: Collection[str]) -> str:
     """Return SQL for the event of a line as a bit; 0 for an unreadable line.
 
     Unreadable means: no locator or number, a side or event unknown to schema version 1, or a node that may not write
-    such a line. Notes (``schema.NOTES``) about other nodes' messages are allowed in any sender's ledger.
+    such a line. Notes (``events.NOTES``) about other nodes' messages are allowed in any sender's ledger.
     """
     known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
     known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"

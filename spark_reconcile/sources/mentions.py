@@ -1,7 +1,8 @@
 """Mentions: the ledgers and nodes named in the lines of a date. The absent ledgers are found before Spark starts.
 
-Used by ``evidence`` for ``--require-all`` only. The driver reads five columns in batches and keeps only names, and for
-each absent target in turn the LK0 of its messages. A target whose messages were all refused or dropped needs no ledger.
+Used by ``evidence`` for ``--require-all`` only. The driver reads five columns in batches and keeps only names. For each
+absent target a further pass keeps the LK0s of its messages. A target whose messages were all refused or dropped needs
+no ledger.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -104,9 +105,9 @@ def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
     for node, file in ((source.node, file) for source in used for file in source.files):
         with file.open() as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):
-                moves = batch.filter(pc.invert(_is_in(batch["event"], NOTE_EVENTS)))
-                texts = (_raw(moves[name]) for name in _TEXTS)
-                yield node, pa.record_batch([moves["side"], moves["event"], *texts], _COLUMNS)
+                without_notes = batch.filter(pc.invert(_is_in(batch["event"], NOTE_EVENTS)))
+                texts = (_raw(without_notes[name]) for name in _TEXTS)
+                yield node, pa.record_batch([without_notes["side"], without_notes["event"], *texts], _COLUMNS)
 
 
 def _raw(column: pa.Array) -> pa.Array:

@@ -16,13 +16,13 @@ from semq.broker.server import AmqpServer
 from semq.broker.users import Permissions
 from semq.transport.peer import PeerInfo
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.transport.pair import TransportPair, header, pair
+from tests.transport.pair import ServedLinks, header, pair
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
 @asynccontextmanager
-async def aio_connection(endpoints: TransportPair) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
+async def aio_connection(endpoints: ServedLinks) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
     connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{endpoints.server.port}/")
     async with connection:
         yield connection
@@ -244,7 +244,7 @@ async def test_a_node_blocks_its_publishers_with_a_reason() -> None:
         assert not consumer.is_blocked
 
 
-async def until_unblocked(endpoints: TransportPair, reasons: list[str | None]) -> None:
+async def until_unblocked(endpoints: ServedLinks, reasons: list[str | None]) -> None:
     await until(lambda: reasons)
     endpoints.server.block_publishers(None)
 

@@ -29,7 +29,7 @@ from semq.broker.services import (
 from semq.broker.vhost import SessionHooks
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
-from tests.transport.pair import TransportPair, header, pair
+from tests.transport.pair import ServedLinks, header, pair
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -136,7 +136,7 @@ class RegisteredServices:
         vhost.hooks.append(SessionHooks(self.opened.append, self.closed.append))
 
 
-async def confirming_channel(endpoints: TransportPair) -> ClientChannel:
+async def confirming_channel(endpoints: ServedLinks) -> ClientChannel:
     channel = await (await endpoints.dial()).open_channel()
     await channel.confirm_select()
     return channel

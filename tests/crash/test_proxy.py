@@ -1,4 +1,4 @@
-"""The faults of the proxy work as described, because campaigns depend on them."""
+"""The proxy causes its faults as described. Campaigns depend on that."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ async def test_delays_and_small_parts_lose_no_bytes(proxy: Proxy, faults: dict[s
     writer.close()
 
 
-async def test_a_cut_ends_both_sides(proxy: Proxy) -> None:
+async def test_a_cut_ends_the_connection(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
     writer.write(b"x")
     await reader.readexactly(1)
@@ -75,7 +75,7 @@ async def test_a_cut_ends_both_sides(proxy: Proxy) -> None:
     writer.close()
 
 
-async def test_a_cut_after_some_bytes_is_exact(proxy: Proxy) -> None:
+async def test_a_cut_after_some_bytes_lets_no_more_of_them_pass(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
     writer.write(b"x")
     await reader.readexactly(1)
@@ -90,15 +90,17 @@ async def test_a_silent_direction_delivers_its_bytes_later(proxy: Proxy) -> None
     proxy.change(silent_back=True)
     writer.write(b"hello")
     waiting = asyncio.create_task(reader.readexactly(5))
-    other_reader, other_writer = await dial(proxy)  # a round trip, so the answer has reached the proxy
-    other_writer.write_eof()
+    assert proxy.target is not None
+    for _ in range(3):  # round trips to the server without the proxy: meanwhile the answer reaches the proxy
+        other_reader, other_writer = await asyncio.open_connection(*proxy.target)
+        other_writer.write(b"x")
+        assert await other_reader.readexactly(1) == b"x"
+        other_writer.close()
     proxy.change(silent_there=True)
     assert not waiting.done()
     proxy.clear()
     assert await waiting == b"hello"
-    assert await read_to_end(other_reader) == b""
-    for end in (writer, other_writer):
-        end.close()
+    writer.close()
 
 
 async def test_a_refusing_proxy_resets_new_connections(proxy: Proxy) -> None:

@@ -62,9 +62,8 @@ def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
 
 
 def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
-    """Break F3: later documents of the order wait for an entry at the position of the refused document.
-
-    The refused document keeps its body.
+    """PROTOCOL.md section 8, break F3. Later documents of the order wait for an entry at the position of the refused
+    document. The refused document keeps its body.
     """
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)

@@ -1,4 +1,6 @@
-"""Submissions by SQL in the store in memory: queries and changes of tb_0031_submit and its related tables."""
+"""Submissions by SQL and scheduled documents in the store in memory: queries and changes of tb_0031_submit and its
+related tables.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace

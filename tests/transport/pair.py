@@ -19,8 +19,8 @@ from semq.transport.turn import Turn
 GUEST = User("guest", digest_of("guest"), {"/": Permissions()})
 
 
-class TransportPair:
-    """A running server; ``dial`` connects to it."""
+class ServedLinks:
+    """A running server and the links to it; ``dial`` adds a link."""
 
     def __init__(self, server: AmqpServer, turn: Turn) -> None:
         self.server = server
@@ -44,7 +44,7 @@ async def pair(
     drain_s: float = 5.0,
     properties: Mapping[str, Any] | None = None,
     **listener: Any,
-) -> AsyncIterator[TransportPair]:
+) -> AsyncIterator[ServedLinks]:
     """Run a server until the block ends, then close all links to it and stop it."""
     turn = Turn()
     config = ServerConfig(
@@ -56,7 +56,7 @@ async def pair(
     server = AmqpServer(config, UserTable([GUEST]), SystemClock(), store, turn)
     prepare(server)
     await server.start()
-    endpoints = TransportPair(server, turn)
+    endpoints = ServedLinks(server, turn)
     try:
         yield endpoints
     finally:

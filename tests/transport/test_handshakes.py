@@ -20,7 +20,7 @@ from semq.transport.handshakes import Handshakes
 from semq.transport.listener import Listener
 from semq.transport.peer import PeerInfo
 from tests.pki.people import DAY, NOW, authority, ring, trust
-from tests.transport.pair import TransportPair, pair
+from tests.transport.pair import ServedLinks, pair
 from tests.waiting import until
 
 OURS = authority()
@@ -35,13 +35,13 @@ def client(folder: Path, by: Authority = OURS, **dates: object) -> ssl.SSLContex
     return client_context(trust(OURS), ring(folder / "a", by, **dates))  # type: ignore[arg-type]
 
 
-def listener_of(endpoints: TransportPair) -> Listener:
+def listener_of(endpoints: ServedLinks) -> Listener:
     """Return the listener of the server."""
     assert isinstance(endpoints.server.listener, Listener)
     return endpoints.server.listener
 
 
-async def reason_of_refusal(endpoints: TransportPair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
+async def reason_of_refusal(endpoints: ServedLinks, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
     """Return the reason why a handshake failed, as logged by the listener."""
     with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
         await endpoints.dial(tls=context)

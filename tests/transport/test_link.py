@@ -20,13 +20,13 @@ from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from semq.transport.link import EVENTS_PER_READ, RECORD, SocketLink, join_small
 from tests.broker.raw import RawClient
-from tests.transport.pair import TransportPair, header, pair
+from tests.transport.pair import ServedLinks, header, pair
 from tests.transport.publishing import publish_and_wait
 from tests.transport.waiting_output import waiting_output
 from tests.waiting import until
 
 
-async def exchange_bytes(endpoints: TransportPair, *pieces: bytes) -> bytes:
+async def exchange_bytes(endpoints: ServedLinks, *pieces: bytes) -> bytes:
     """Send bytes and read until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
     for piece in pieces:

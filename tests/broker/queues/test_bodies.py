@@ -15,7 +15,7 @@ from semq.broker.server import AmqpServer
 from semq.broker.services import CONFIRMED, OfferedMessage, ServiceExchange
 from semq.transport.client_channel import ClientChannel
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.transport.pair import TransportPair, header, pair
+from tests.transport.pair import ServedLinks, header, pair
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -29,7 +29,7 @@ def body_of(size: int) -> bytes:
 BIG = body_of(5 * CHUNK + 1234)
 
 
-async def confirming_channel(endpoints: TransportPair) -> ClientChannel:
+async def confirming_channel(endpoints: ServedLinks) -> ClientChannel:
     channel = await (await endpoints.dial()).open_channel()
     await channel.confirm_select()
     return channel

@@ -42,7 +42,7 @@ cleanup_s = 0.1
 
 
 @dataclass
-class Hosted:
+class RunningServer:
     """A virtual server and its clients."""
 
     inprocess: InProcess
@@ -87,7 +87,7 @@ class Hosted:
 
 
 @dataclass
-class Hosting(Hosted):
+class RunningInstallation(RunningServer):
     """A hub and a virtual server; ``names`` are the institutions that the hub knows."""
 
     hub: HubNode
@@ -121,7 +121,7 @@ def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
 @asynccontextmanager
 async def hosting(
     inprocess: InProcess, tables: Sequence[str] = ("", "", ""), options: str = "", *, secure: bool = False
-) -> AsyncIterator[Hosting]:
+) -> AsyncIterator[RunningInstallation]:
     """Run a hub that knows five institutions, and a server with an institution for each of ``tables``.
 
     ``secure``: the institutions log in at the hub by certificates, and each is enrolled with a token of its own.
@@ -133,7 +133,7 @@ async def hosting(
     file.write_text('[server]\nid = "x"\ndata_dir = "x"\n')
     with databases(inprocess, names) as database:
         server = VirtualServer(read_server(file), file, {}, SystemClock())
-        hosted = Hosting(inprocess, server, hub, names, database, options)
+        hosted = RunningInstallation(inprocess, server, hub, names, database, options)
         hosted.write(dict(zip(names, tables, strict=False)))
         if secure:
             file.write_text(file.read_text().replace("amqp://127", "amqps://127"))

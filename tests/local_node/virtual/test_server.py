@@ -19,12 +19,12 @@ from semq.config import load
 from semq.config.institutions import database_url
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.local_node.link.test_direct import Hubless
-from tests.local_node.virtual.hosting import HUB, Hosted, Hosting, databases, hosting
+from tests.local_node.virtual.hosting import HUB, RunningInstallation, RunningServer, databases, hosting
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 
-async def until_linked(hosted: Hosting, *names: str) -> None:
+async def until_linked(hosted: RunningInstallation, *names: str) -> None:
     """Wait until the nodes of institutions have their links."""
     await linked(*map(hosted.node, names))
 
@@ -182,7 +182,7 @@ async def test_a_file_that_cannot_be_read_changes_nothing(inprocess: InProcess) 
         assert list(hosted.server.institutions) == [hosted.names[0]]
 
 
-def connection_count(hosted: Hosting, name: str) -> int:
+def connection_count(hosted: RunningInstallation, name: str) -> int:
     with psycopg.connect(hosted.database) as connection:
         row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [f"semq_{name}"]
@@ -295,7 +295,7 @@ async def test_an_institution_without_a_hub_dials_its_partner_and_reports_no_mis
     with databases(inprocess, [name]) as database:
         file.write_text(WITHOUT_HUB.format(database=database, name=name, port=partner.port))
         hubless.certify(load(file, {}, name))
-        hosted = Hosted(inprocess, VirtualServer(read_server(file), file, {}, SystemClock()))
+        hosted = RunningServer(inprocess, VirtualServer(read_server(file), file, {}, SystemClock()))
         try:
             await hosted.server.start()
             await until(lambda: list(map(str, hosted.node(name).engine.uplink.partners)) == ["1.56001"])

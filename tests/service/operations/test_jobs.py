@@ -1,4 +1,4 @@
-"""Scheduled jobs: description, last and next run, immediate runs, and pauses."""
+"""Scheduled jobs: description, next run, immediate runs, and pauses."""
 
 import asyncio
 from typing import Any

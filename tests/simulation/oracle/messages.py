@@ -1,7 +1,7 @@
 """The oracle's own records of each message: promises, recordings, deliveries, reports, and disasters.
 
-Written by the oracle, from events at the borders of nodes, and by faults that the oracle has to know. The records share
-no state with the code under test.
+The oracle writes them from events at the borders of nodes. Injected faults that change what is allowed write them, too.
+The records share no state with the code under test.
 """
 
 from dataclasses import dataclass, field

@@ -48,9 +48,9 @@ def check(database: str, head: ChainLink | None = None, first: date = FIRST, las
 
 
 async def filled(database: str) -> ChainLink:
-    """Write lines of two days, not in order of time, in several commits of two processes.
+    """Write lines of two days, not in order of time, in several commits; open the store twice.
 
-    Return the end of the chain as the second process knows it.
+    Return the end of the chain as the store knows it when it is open for the second time.
     """
     async with opened(database) as store:
         await write(store, [line("a"), line("b")], [line("c", NOON - timedelta(1)), line("d"), line("e")])
@@ -60,7 +60,7 @@ async def filled(database: str) -> ChainLink:
         return store.chain.head
 
 
-async def test_commits_extend_the_chain_over_days_and_processes(database: str) -> None:
+async def test_commits_extend_the_chain_over_days_and_restarts(database: str) -> None:
     head = await filled(database)
     verified = check(database, head)
     assert verified.lines == 19
