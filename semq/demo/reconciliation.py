@@ -47,7 +47,7 @@ class Reconciliation:
 
     @property
     def is_good(self) -> bool:
-        """Whether exactly the planted defects were found, or the step was skipped."""
+        """Whether the comparison published a result with exactly the planted defects, or the step was skipped."""
         are_only_planted = self.found == len(self.planted) and not self.strange
         return self.outcome == "left_out" or (self.outcome in ("met", "breached") and are_only_planted)
 

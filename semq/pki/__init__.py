@@ -1,7 +1,7 @@
 """Identity of nodes: their certificates, the authority that signs them, and the key pairs of a node on disk.
 
 The package is above floor 0 because it reads and writes files; it uses neither sockets nor rows, and the time is an
-argument. Called by the nodes, their links, the engines, the reconciliation, and commands such as ``semq cert`` and
+argument. Called by the nodes, their links and operations, the reconciliation, and commands such as ``semq cert`` and
 ``semq verify``. The keys of ``slots`` also open sealed documents.
 
     ring = KeyRing(folder, node, Passphrase(file=…))     # slots on disk: next, active, previous, retired

@@ -26,7 +26,7 @@ import asyncio, sys, time
 from semq.app import Client, link
 from semq.transport.spool import SpooledBody
 
-link.SPOOLED_FROM = 1  # bodies of at least this number of bytes go to a file, as those of documents in pieces do by default
+link.SPOOLED_FROM = 1  # bodies of at least this size go to a file, as those of documents in pieces do by default
 add = SpooledBody.add
 
 def adding(self, data):
