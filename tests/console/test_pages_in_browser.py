@@ -1,4 +1,4 @@
-"""All pages in a browser: both themes, widths and languages, hostile texts, and use by keyboard."""
+"""All pages in a browser, light and wide in English, dark and narrow in Chinese; hostile texts, and use by keyboard."""
 
 import re
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ async def test_an_operator_finds_a_failed_document_by_keyboard_and_requeues_it(s
     assert any("mended" in line["detail"] for line in lines)
 
 
-async def test_without_scripts_a_message_is_found_held_back_and_released(scene: Scene) -> None:
+async def test_without_scripts_a_message_is_found_released_and_cancelled(scene: Scene) -> None:
     async with scene.visit("node", "operator", scripts=False) as page:
         await page.goto("/messages")
         await page.get_by_label("Name, locator or key").fill("S-1001")
