@@ -10,15 +10,14 @@ from semq.engine.errors import NotThere
 from semq.store.rows import Event
 from semq.transport.dialer import DialConfig
 from semq.umx_t.address import Address
-from tests.local_node.link.test_direct import B, DirectScene, Hubless, ledger_details, scene
+from tests.local_node.link.test_direct import B, Hubless, direct_scene, ledger_details
 from tests.local_node.operations.test_trace import submit, trace_of
 from tests.service.inprocess import InProcess
 from tests.waiting import until
 
-__all__ = ["scene"]  # a fixture
 
-
-async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: InProcess, scene: DirectScene) -> None:
+async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: InProcess) -> None:
+    scene = await direct_scene(inprocess)
     lk0 = await submit(inprocess, scene.a, "S1")
     await until(lambda: bool(ledger_details(scene.a, Event.DELIVERED)))
     await scene.hub.stop()
