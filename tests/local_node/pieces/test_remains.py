@@ -12,7 +12,6 @@ from semq.store.views.pieces import arrived
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.pieces import PIECE_BYTES
-from tests.local_node.pieces.test_transfer import PIECES as PIECES_FROM
 from tests.local_node.pieces.test_transfer import (
     MANIFESTS,
     SIZE,
@@ -23,6 +22,7 @@ from tests.local_node.pieces.test_transfer import (
     local,
     published,
 )
+from tests.local_node.pieces.test_transfer import PIECES as PIECES_FROM
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
