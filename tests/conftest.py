@@ -14,6 +14,8 @@ Marks and groups of tests come from the rows in ``kinds``.
 | `network`          | session | a hub and two institutions as processes (tests/app/network.py)            |
 """
 
+import atexit
+import gc
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,6 +37,7 @@ from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import (
     Measuring,
     collect_rarely,
+    draw_without_constants,
     keep_bytecode,
     log_in_cheaply,
     shorten_refusals,
@@ -74,6 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     start_nodes_quickly(stack)
     keep_bytecode()
     collect_rarely()
+    draw_without_constants()
     shorten_refusals()
     config.stash[_measuring] = Measuring(config.getoption("cov_source", None) or ())
     left_out = MARKS if config.getoption("quick") else () if config.getoption("deep") else (DEEP,)
@@ -95,6 +99,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the items and modules out of all collections of garbage: there are millions of them."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # otherwise duckdb reports these objects as leaked
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,6 +15,7 @@ of their rows. Long groups are first, so that at the end no worker runs a long g
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -122,11 +123,18 @@ store/postgres/test_schema_version.py  slow,processes        file
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
 # The row of a test for which no row of the table holds
 REST = KindOfTests("", (), "file")
+RANKS = {kind: rank for rank, kind in enumerate((*KINDS, REST))}
 
 
 def kind_of(node_id: str) -> KindOfTests:
     """Return the row that holds for a test."""
-    return next((kind for kind in KINDS if node_id.startswith(kind.place)), REST)
+    return next((kind for kind in _kinds_in(node_id.partition("::")[0]) if node_id.startswith(kind.place)), REST)
+
+
+@cache
+def _kinds_in(file: str) -> tuple[KindOfTests, ...]:
+    """Return the rows that may hold for tests of a file."""
+    return tuple(kind for kind in KINDS if file.startswith(kind.place) or kind.place.startswith(file))
 
 
 def marks_of(item: pytest.Item) -> Iterator[str]:
@@ -138,8 +146,7 @@ def marks_of(item: pytest.Item) -> Iterator[str]:
 
 def rank_of(node_id: str) -> int:
     """Return the index of the row of a test; tests are sorted by this index."""
-    kind = kind_of(node_id)
-    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+    return RANKS[kind_of(node_id)]
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
