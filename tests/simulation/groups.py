@@ -73,11 +73,11 @@ class GroupBooks:
         demand, institutions = self._oracle.demand, [host.address for host in self._oracle.world.locals]
         expected = members_of(places[0].target, name.node, institutions)
         targets = tuple(str(row.target) for row in rows)
-        demand(name not in self._members, "G", f"members of one group in two commits: {name}", "duplicated")
-        demand(targets == expected, "G", f"sent to {targets}, members are {expected}: {name}", "lost")
+        demand(name not in self._members, "G", "members of one group in two commits", name, "duplicated")
+        demand(targets == expected, "G", f"sent to {targets}, members are {expected}", name, "lost")
         pairs = zip(places, rows, strict=True)
         numbered = [(place.member, place.members, row.object_id - name.object_id) for place, row in pairs]
-        demand(numbered == [(n + 1, len(rows), n + 1) for n in range(len(rows))], "G", f"numbered {numbered}: {name}")
+        demand(numbered == [(n + 1, len(rows), n + 1) for n in range(len(rows))], "G", f"numbered {numbered}", name)
         self._members[name] = [self._oracle.messages[row.lk0] for row in rows]
 
     def messages(self, lk0: LK0) -> Sequence["SimulatedMessage"]:

@@ -78,7 +78,7 @@ class ScheduleBooks:
         name, now = host.name, host.engine.core.now_ms()
         for number, row in unit.new_submissions.items():
             is_repeated = any((node, other.token) == (name, row.token) for (node, _), other in self._waiting.items())
-            self._oracle.demand(not is_repeated, "T", f"a token scheduled twice: {row.token}")
+            self._oracle.demand(not is_repeated, "T", "a token scheduled twice", row.token)
             self.tokens.add(row.token)
             self._waiting[name, number] = row
             self._names.add(row.lk0)
@@ -86,12 +86,12 @@ class ScheduleBooks:
             row = self._waiting[name, number]
             # The clock may be set back between the read and the commit.
             due = row.not_before <= now or (name, number) in self.asked or host.clock_was_set
-            self._oracle.demand(due, "T", f"released before its time: {row.token}")
+            self._oracle.demand(due, "T", "released before its time", row.token)
             self._released.add((name, number))
         for number, lk0 in unit.taken_submissions.items():
             row = self._waiting.pop((name, number))
             is_explained = (name, number) in (self.asked if str(lk0) == row.lk0 else self._released)
-            self._oracle.demand(is_explained, "T", f"accepted or cancelled without a reason: {row.token}")
+            self._oracle.demand(is_explained, "T", "accepted or cancelled without a reason", row.token)
             if str(lk0) != row.lk0:
                 self._accepted(row, lk0)
         for number in unit.refused_submissions:
@@ -108,10 +108,10 @@ class ScheduleBooks:
     def _accepted(self, row: Submitted, lk0: LK0) -> None:
         """Note the acceptance of a scheduled document as a promise to its application."""
         messages = self._oracle.groups.messages(lk0)
-        self._oracle.demand(bool(messages), "T", f"accepted, and no message was made: {row.token}", "lost")
+        self._oracle.demand(bool(messages), "T", "accepted, and no message was made", row.token, "lost")
         for message in messages:
             message.promised = True
-            self._oracle.demand(message.payload == row.payload, "T", f"sent with other bytes: {row.token}")
+            self._oracle.demand(message.payload == row.payload, "T", "sent with other bytes", row.token)
 
     def restored(self, host: "Host") -> None:
         """Note that a store was restored."""

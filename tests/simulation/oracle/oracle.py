@@ -82,11 +82,11 @@ class Oracle:
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
         messages, order_key = self.groups.messages(lk0), "@Fixed" if a.fixed else a.order_key
-        self.demand(bool(messages), "I1", f"accepted before it was committed: {lk0}")
+        self.demand(bool(messages), "I1", "accepted before it was committed", lk0)
         for message in messages:
             message.promised = True
-            self.demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
-            self.demand(message.order_key == order_key, "ORDER", f"in another sequence: {lk0}")
+            self.demand(message.payload == document.payload, "I1", "a token answers with another document", lk0)
+            self.demand(message.order_key == order_key, "ORDER", "in another sequence", lk0)
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
         """Note that the application was informed that its document is not accepted."""
@@ -109,7 +109,8 @@ class Oracle:
         self.demand(
             event.outcome == outcome or was_corrected(message, event.outcome),
             "I6",
-            f"reported {event.outcome}, committed {outcome}: {event.lk0}",
+            f"reported {event.outcome}, committed {outcome}",
+            event.lk0,
         )
 
     def given(self, host: "LocalHost", delivery: Delivery) -> None:
@@ -117,13 +118,13 @@ class Oracle:
         lk0 = delivery.envelope.lk0
         message = self.messages.get(lk0)
         self.world.trace("given", host.name, f"{lk0} redelivered={delivery.redelivered}")
-        self.demand(message is not None, "I1", f"given, but nobody sent it: {lk0}")
+        self.demand(message is not None, "I1", "given, but nobody sent it", lk0)
         assert message is not None
-        self.demand(message.dest == host.name, "I1", f"given to another node: {lk0}")
-        self.demand(message.recorded is Arrival.RECV, "I1", f"given, but not recorded: {lk0}")
-        self.demand(delivery.payload == message.payload, "I1", f"given with other bytes: {lk0}")
+        self.demand(message.dest == host.name, "I1", "given to another node", lk0)
+        self.demand(message.recorded is Arrival.RECV, "I1", "given, but not recorded", lk0)
+        self.demand(delivery.payload == message.payload, "I1", "given with other bytes", lk0)
         repeated = message.given > 0 and not message.dest_restored
-        self.demand(delivery.redelivered or not repeated, "I1", f"given twice without a flag: {lk0}", "duplicated")
+        self.demand(delivery.redelivered or not repeated, "I1", "given twice without a flag", lk0, "duplicated")
         if message.given == 0 and message.order_key:
             self._check_order(message)
         message.given += 1
@@ -151,9 +152,11 @@ class Oracle:
             else:
                 self._message(row.lk0).custody.add(host.tables.store_uuid)
                 self.held[id(host), host.life].add(row.lk0)
-        self.groups.commits(unit)
+        if unit.new_outbound:
+            self.groups.commits(unit)
         self.schedule.commits(host, unit)
-        self._check_handed(unit)
+        if unit.new_outbound:
+            self._check_handed(unit)
         for object_id in unit.changed_outbound:
             row = unit.outbound[object_id]
             if row.direction is Direction.OWN:
@@ -175,18 +178,18 @@ class Oracle:
     def _accepted(self, host: "Host", row: Outbound, unit: Unit) -> None:
         lk0 = row.lk0
         body = unit.new_bodies[row.object_id]
-        self.demand(lk0 not in self.messages or not row.sid >= 0, "I1", f"a name given out twice: {lk0}")
+        self.demand(lk0 not in self.messages or not row.sid >= 0, "I1", "a name given out twice", lk0)
         message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
         message.sid, message.group = row.sid, row.group.lk0 if row.group else ""
         message.expires_at = row.expires_at
         if row.token:
             known = self.by_token.get(row.token)
             is_new = known is None or known.forgotten or self.groups.are_together(known, message)
-            self.demand(is_new, "I1", f"a token accepted twice: {row.token}", "duplicated")
+            self.demand(is_new, "I1", "a token accepted twice", row.token, "duplicated")
             self.by_token[row.token] = message
         if row.sid >= 0:
             stream = self.streams.setdefault((host.name, OutStreamKey(row.dest, lk0.inc)), SourceStream())
-            self.demand(row.sid == stream.next_sid, "F", f"position {row.sid}, expected {stream.next_sid}: {lk0}")
+            self.demand(row.sid == stream.next_sid, "F", f"position {row.sid}, expected {stream.next_sid}", lk0)
             stream.next_sid += 1
             if row.order_key:
                 self._ordered(message, row)
@@ -218,11 +221,11 @@ class Oracle:
                 copy = site.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
                 is_there = row.lk1 is not None and row.lk1[:2] == (site.home.semq_id, site.home.semq_db_id)
                 holds = not is_there or copy is None or copy.lk0 != row.lk0 or site.tables.store_uuid in self.put_back
-                self.demand(holds, "H6", f"ReAck for {row.lk1}, which its own store still holds: {row.lk0}")
+                self.demand(holds, "H6", f"ReAck for {row.lk1}, which its own store still holds", row.lk0)
         for bref in unit.sender_acked & host.tables.pending.keys():
             message = self._message(host.tables.pending[bref].lk0)
             known = bool(message.ends) or message.source_restored or message.forgotten
-            self.demand(known, "S5", f"ReAck2, and its sender knows no end: {message}")
+            self.demand(known, "S5", "ReAck2, and its sender knows no end", message)
 
     def _register(
         self, lk0: LK0, source: str, dest: str, save_fwd: SaveFwd, ack2: bool, order_key: str, payload: bytes
@@ -241,16 +244,16 @@ class Oracle:
             self._ended(message, row)
         if message.must and not row.has_payload and not row.void:
             holds = not row.ack2 and (bool(message.custody) or message.recorded is not None)
-            self.demand(holds, "I2", f"payload dropped without custody: {row.lk0}", "lost")
+            self.demand(holds, "I2", "payload dropped without custody", row.lk0, "lost")
         if message.must and row.void and row.outcome is None:
             allowed = message.may_void or message.refused or (row.lost and message.may_be_lost)
-            self.demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
+            self.demand(allowed, "I2", "became void although nobody asked", row.lk0, "lost")
 
     def _climbed(self, message: SimulatedMessage, row: Outbound) -> None:
         """Statuses only rise; only class 3 returns to SS_INIT, and never from an end."""
         returns = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
         rises = row.ss_status >= message.status or returns or message.source_restored
-        self.demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}: {message}")
+        self.demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}", message)
         message.status = row.ss_status
 
     def _ended(self, message: SimulatedMessage, row: Outbound) -> None:
@@ -259,8 +262,8 @@ class Oracle:
         assert outcome is not None
         before = message.outcome
         may_change = before is None or message.source_restored or is_correction(message, row)
-        self.demand(may_change, "I6", f"{before} became {outcome}: {lk0}")
-        self.demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true: {message}")
+        self.demand(may_change, "I6", f"{before} became {outcome}", lk0)
+        self.demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true", message)
         message.outcome = outcome
         message.ends.add(outcome)
         if row.sid >= 0:
@@ -277,10 +280,10 @@ class Oracle:
             refused = message.source_restored or message.returned or message.doubled
             refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
             known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
-            self.demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
+            self.demand(known, "I2", "platform row deleted before it was recorded", row.lk0, "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
-        self.demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")
+        self.demand(row.outcome is not None or silent, "I2", "row deleted before its end", row.lk0, "lost")
 
     def _acted(self, host: "Host", unit: Unit) -> None:
         """Check refusals by an operator of the hub. A sender that is not served need not be notified."""
@@ -314,25 +317,25 @@ class Oracle:
         """I1: recorded exactly once, with the right bytes and the right status."""
         message = self._message(row.lk0)
         self.world.trace("recorded", host.name, f"{row.lk0} {row.status.name}")
-        self.demand(message.dest == host.name, "I1", f"recorded at {host.name}: {message}")
+        self.demand(message.dest == host.name, "I1", f"recorded at {host.name}", message)
         twice = message.recorded is not None
-        self.demand(not twice, "I1", f"recorded twice: {message}", "duplicated")
+        self.demand(not twice, "I1", "recorded twice", message, "duplicated")
         payload = unit.new_pending_bodies[row.bref].payload
         match row.status:
             case Arrival.RECV:
-                self.demand(payload == message.payload and not message.poison, "I1", f"other bytes: {message}")
+                self.demand(payload == message.payload and not message.poison, "I1", "other bytes", message)
                 in_time = not 0 < message.expires_at <= row.received_at
-                self.demand(in_time, "EXPIRY", f"recorded as received after its time: {message}")
+                self.demand(in_time, "EXPIRY", "recorded as received after its time", message)
                 holds = not belies(message, self._is_rough)
-                self.demand(holds, "I6", f"recorded after it was reported {message.outcome}: {message}")
+                self.demand(holds, "I6", f"recorded after it was reported {message.outcome}", message)
             case Arrival.REJ:
                 has_expired = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
-                self.demand(message.poison or has_expired, "I6", f"refused although readable: {message}")
+                self.demand(message.poison or has_expired, "I6", "refused although readable", message)
             case Arrival.VOID:
                 allowed = message.may_void or message.refused or message.may_be_lost
-                self.demand(allowed, "I6", f"void although nobody asked: {message}", "lost")
+                self.demand(allowed, "I6", "void although nobody asked", message, "lost")
             case _:
-                self.demand(False, "I1", f"recorded as {row.status}: {message}")
+                self.demand(False, "I1", f"recorded as {row.status}", message)
         message.recorded = row.status
         message.ever.add(row.status)
         if row.app_status is not AppStatus.NEW:
@@ -344,12 +347,12 @@ class Oracle:
             message = self._message(row.lk0)
             message.done = status is not AppStatus.NEW
             message.parked = message.parked or status is AppStatus.PARKED
-            self.demand(message.given > 0 or message.recorded is not Arrival.RECV, "I1", f"done, not given: {message}")
+            self.demand(message.given > 0 or message.recorded is not Arrival.RECV, "I1", "done, not given", message)
 
     def _deleted_pending(self, row: Pending) -> None:
         message = self._message(row.lk0)
         read = row.status is not Arrival.RECV or (message.given > 0 and message.done)
-        self.demand(read, "I2", f"tb_0030 row deleted before the application had it: {message}", "lost")
+        self.demand(read, "I2", "tb_0030 row deleted before the application had it", message, "lost")
 
     # --- received and sent frames
     def received(self, host: "Host", frames: Sequence[Frame]) -> None:
@@ -384,23 +387,23 @@ class Oracle:
             message.expires_at = a.expires_at
             message.sent += 1
             is_repeat = not message.must and message.sent > 1 and not message.source_restored
-            self.demand(not is_repeat, "I5", f"class {a.save_fwd:d} sent again: {envelope.lk0}", "duplicated")
+            self.demand(not is_repeat, "I5", f"class {a.save_fwd:d} sent again", envelope.lk0, "duplicated")
             self._check_floor(host.name, str(envelope.target.node), envelope.lk0.inc, envelope.floor)
         else:
             message = self._message(envelope.lk0)
         if not self.world.faults.active and not envelope.void:
             message.sent_late += 1
-            self.demand(message.sent_late <= 2 * 8, "I5", f"sent again and again: {message}")
+            self.demand(message.sent_late <= 2 * 8, "I5", "sent again and again", message)
         self._check_bytes(message, envelope, bytes(frame.body))
 
     def _check_bytes(self, message: SimulatedMessage, envelope: Envelope, body: bytes) -> None:
         if envelope.void:
-            self.demand(body == b"", "I6", f"a void marker with a payload: {message}")
+            self.demand(body == b"", "I6", "a void marker with a payload", message)
         elif envelope.late:
             holds = body == b"" and 0 < message.expires_at <= self.world.now_ms
-            self.demand(holds, "EXPIRY", f"its payload is held back, and its time has not passed: {message}")
+            self.demand(holds, "EXPIRY", "its payload is held back, and its time has not passed", message)
         else:
-            self.demand(body == message.payload, "I1", f"sent with other bytes: {message}")
+            self.demand(body == message.payload, "I1", "sent with other bytes", message)
 
     def stated(self, host: "Host", packet: Packet) -> None:
         """Check the statements of a process."""
@@ -420,7 +423,7 @@ class Oracle:
         if record.flag is HubFlag.REFUSED and record.lk1 is not None:
             message = self._message(parse_lk0(record.ident))
             holds = record.void in message.refused_as and says_returned(record.reason)
-            self.demand(holds, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
+            self.demand(holds, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}", message)
         if record.flag is HubFlag.STORED:
             self._check_held(host, record.ident)
         if packet.primitive is Primitive.RESPONSE and record.ack_flag is AckFlag.END_TO_END:
@@ -430,7 +433,9 @@ class Oracle:
     def _check_held(self, host: "Host", ident: str) -> None:
         """Check that a process states custody only of a message whose copy it had in its store."""
         lk0 = parse_lk0(ident)
-        self.demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says that it holds {lk0}, and does not")
+        self.demand(
+            lk0 in self.held[id(host), host.life], "I2", f"{host.name} says that it holds this, and does not", lk0
+        )
 
     def _check_said(self, host: "Host", ident: str, answer: Answer) -> None:
         if answer not in RECORDED and answer is not Answer.SETTLED:
@@ -438,15 +443,15 @@ class Oracle:
         message = self._message(parse_lk0(ident))
         if answer is Answer.SETTLED:
             stream = self.streams[message.source, OutStreamKey(f"1.{message.dest}", message.lk0.inc)]
-            self.demand(message.sid < stream.floor, "F", f"{host.name} says SETTLED, it is not: {message}")
+            self.demand(message.sid < stream.floor, "F", f"{host.name} says SETTLED, it is not", message)
             return
         is_recorded = RECORDED[answer] in message.ever and message.dest == host.name
-        self.demand(is_recorded, "I4", f"{host.name} says {answer.name}, but has not committed it: {message}")
+        self.demand(is_recorded, "I4", f"{host.name} says {answer.name}, but has not committed it", message)
 
     def _check_floor(self, source: str, dest: str, inc: int, floor: int) -> None:
         stream = self.streams.get((source, OutStreamKey(dest, inc)))
         true_floor = stream.floor if stream else 0
-        self.demand(floor <= true_floor, "F", f"{source} says floor {floor} to {dest}, true is {true_floor}", "lost")
+        self.demand(floor <= true_floor, "F", f"{source} says floor {floor}, true is {true_floor}, to", dest, "lost")
 
     # --- disasters
     def backup(self, tables: Tables) -> Books:
@@ -488,11 +493,11 @@ class Oracle:
 
     def _message(self, lk0: LK0) -> SimulatedMessage:
         message = self.messages.get(lk0)
-        self.demand(message is not None, "I1", f"nobody accepted {lk0}")
+        self.demand(message is not None, "I1", "nobody accepted", lk0)
         assert message is not None
         return message
 
-    def demand(self, holds: bool, rule: str, text: str, kind: str = "violations") -> None:
-        """Raise ``InvariantBroken`` if a condition does not hold."""
+    def demand(self, holds: bool, rule: str, text: str, about: object = "", kind: str = "violations") -> None:
+        """Raise ``InvariantBroken`` if a condition does not hold; ``about``: what it is about, written only then."""
         if not holds:
-            raise InvariantBroken(rule, text, kind)
+            raise InvariantBroken(rule, f"{text}: {about}", kind)
