@@ -1,5 +1,5 @@
 """Surroundings of a test run: temporary files in memory, one empty database and one set of imports for all nodes,
-bytecode, cheap hashes, short pauses, rare collections, and limited measuring of coverage.
+bytecode, cheap hashes, short pauses, rare collections, repeated examples, and limited measuring of coverage.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
 wait for some hundred durable files when its database is created and when it is dropped. Durability does not change
@@ -16,6 +16,9 @@ from pathlib import Path
 
 import psycopg
 from coverage import Coverage
+from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from psycopg import sql
 
 from semq.installation.empty_database import FOLDER_VARIABLE
@@ -85,6 +88,17 @@ def shorten_refusals() -> None:
 def collect_rarely() -> None:
     """Collect garbage rarely: a worker has many objects, and collections took a fifth of its time."""
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+def draw_without_constants() -> None:
+    """Let hypothesis draw no constants of the product in the profile that repeats its examples.
+
+    The constants are those of all imported modules, so that a test would have other examples alone than after other
+    tests. To find them, every worker parses these modules.
+    """
+    if settings.default is not None and settings.default.derandomize:
+        nothing = Constants()
+        providers._get_local_constants = lambda: nothing
 
 
 class Measuring:
