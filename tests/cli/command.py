@@ -8,10 +8,13 @@ import subprocess
 import sys
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 from unittest.mock import patch
 
 from semq.cli.main import run
+from tests.prepared.client import RUN_MODULE, PreparedProcess
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,20 @@ def semq_process(*words: str, stdin: bytes = b"", **variables: str) -> CommandRe
         input=stdin, capture_output=True, env=environment(variables), check=False,
     )  # fmt: skip
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def node_process(*words: str, **variables: str) -> CommandResult:
+    """Run one command that starts a node, as a process that has imported a node already."""
+    with TemporaryFile() as errors:
+        process = PreparedProcess(
+            [*RUN_MODULE, "semq.cli", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+            cwd=Path.cwd(), env=environment(variables), start_new_session=True, preexec_fn=None,
+        )  # fmt: skip
+        with process.stdout as out:
+            output = out.read()
+        status = process.wait()
+        errors.seek(0)
+        return CommandResult(status, output.decode(), errors.read().decode())
 
 
 def environment(variables: dict[str, str]) -> dict[str, str]:

@@ -4,11 +4,11 @@ import asyncio
 import json
 import os
 import signal
-import sys
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psycopg
 import pytest
@@ -19,30 +19,33 @@ from semq.config import load
 from semq.service import process
 from semq.service.process import EXIT_UNAVAILABLE
 from semq.store.postgres.errors import StoreFenced
+from tests.cli.command import environment
+from tests.prepared.client import RUN_MODULE, PreparedProcess
 from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.waiting import until
-
-ROOT = Path(__file__).parents[2]
 
 
 class HubProcess:
     """A hub as a process, with its output."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+    def __init__(self, file: Path) -> None:
+        read_end, write_end = os.pipe()
+        with os.fdopen(write_end, "wb") as errors:
+            self.process = PreparedProcess(
+                [*RUN_MODULE, "platform_node", "--config", str(file)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=errors, cwd=file.parent, env=environment({}), start_new_session=True, preexec_fn=None,
+            )  # fmt: skip
         self.reported: list[dict[str, Any]] = []  #: events of the log
-        self._reading = asyncio.gather(self._read_out(), self._read_log())
         self._ready = asyncio.Event()
+        self._reading = asyncio.gather(self._read_out(), self._read_log(os.fdopen(read_end, "rb")))
 
     async def _read_out(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
+        async for line in await _reader_of(self.process.stdout):
             if line.startswith(b"ready "):
                 self._ready.set()
 
-    async def _read_log(self) -> None:
-        assert self.process.stderr is not None
-        async for line in self.process.stderr:
+    async def _read_log(self, errors: IO[bytes]) -> None:
+        async for line in await _reader_of(errors):
             self.reported.append(json.loads(line) if line.startswith(b"{") else {"event": line.decode()})
 
     @property
@@ -61,14 +64,18 @@ class HubProcess:
 
     async def wait_ended(self) -> int:
         async with asyncio.timeout(120):
-            status = await self.process.wait()
             await self._reading
-        return status
+            return await asyncio.to_thread(self.process.wait)
 
     async def remove(self) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
+        self.process.kill()
         await self.wait_ended()
+
+
+async def _reader_of(pipe: IO[bytes]) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader
 
 
 class HubProcesses:
@@ -83,13 +90,7 @@ class HubProcesses:
         file = self._folder / f"{name}.toml"
         text = HUB_CONFIG.replace('data_dir = "hub"', f'data_dir = "{name}"')
         file.write_text(f'{text}\n[database]\nurl = "{self.url}"\n')
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "platform_node", "--config", str(file),
-            env=environment | {"PYTHONPATH": str(ROOT)}, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        hub_process = HubProcess(process)
+        hub_process = HubProcess(file)
         self._stack.push_async_callback(hub_process.remove)
         return hub_process
 
@@ -120,7 +121,7 @@ async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_e
     assert await first.wait_ended() == EXIT_UNAVAILABLE
     assert first.has_logged("fenced")
     assert "SEMQ-3002" in first.reported[-1]["event"]
-    second.process.terminate()  # an orderly end gives the lease back
+    second.process.send_signal(signal.SIGTERM)  # an orderly end gives the lease back
     assert await second.wait_ended() == 0
     await third.wait_ready()
 
@@ -137,7 +138,7 @@ async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(pair:
     await beside.wait_logged("standby")
     elsewhere = await pair.start("two")
     await elsewhere.wait_logged("standby")
-    elsewhere.process.terminate()
+    elsewhere.process.send_signal(signal.SIGTERM)
     assert await elsewhere.wait_ended() == 0
     assert not elsewhere.is_ready
     restarted.process.kill()

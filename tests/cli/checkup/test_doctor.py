@@ -18,7 +18,7 @@ from semq.config import load
 from semq.config.settings import Settings
 from semq.service.credentials.identity import ring_of
 from tests.app.network import Network
-from tests.cli.command import semq, semq_aside, semq_process
+from tests.cli.command import node_process, semq, semq_aside
 from tests.pki.people import authority
 from tests.replication import replicated
 from tests.service.inprocess import InProcess, linked
@@ -170,7 +170,7 @@ def test_an_unusable_data_directory_is_one_line_with_a_code_for_every_command(tm
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     file = tmp_path / "hub.toml"
     file.write_text(f'[node]\nkind = "platform"\nid = "hub"\ndata_dir = "{data_dir}"\n')
-    for result in (semq_process("platform", "run", "--config", str(file)), semq("db", "url", "--config", str(file))):
+    for result in (node_process("platform", "run", "--config", str(file)), semq("db", "url", "--config", str(file))):
         assert result.status in (69, 78), result
         assert result.err.startswith("semq: SEMQ-"), result
         assert result.err.count("\n") == 1, result

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.command import semq_process
+from semq.installation.empty_database import copy_empty_database
+from tests.cli.command import node_process, semq_process
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n[amqp]\nport = {port}\n[log]\nlevel = "error"\n'
 
@@ -18,7 +19,7 @@ def test_an_unreadable_configuration_ends_the_process_with_78(tmp_path: Path) ->
 def test_the_configuration_of_the_other_kind_of_node_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB.format(port=0))
-    result = semq_process("local", "run", "--config", str(file))
+    result = node_process("local", "run", "--config", str(file))
     result.fails(78, "SEMQ-2005", "describes a platform node")
 
 
@@ -27,18 +28,19 @@ def test_a_port_in_use_ends_the_process_with_78(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file.write_text(HUB.format(port=taken.getsockname()[1]))
         # The variable that names a node for the command line is not a setting of the node.
-        semq_process("platform", "run", "--config", str(file), SEMQ_NODE="amqp://elsewhere").fails(78, "SEMQ-2003")
+        node_process("platform", "run", "--config", str(file), SEMQ_NODE="amqp://elsewhere").fails(78, "SEMQ-2003")
 
 
 def test_a_node_runs_until_it_is_asked_to_stop(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
-    file.write_text(HUB.format(port=0))
+    file.write_text(HUB.format(port=0).replace("[amqp]", 'data_dir = "data"\n[amqp]'))
+    copy_empty_database(tmp_path / "data")
     node = subprocess.Popen(
         [sys.executable, "-m", "semq.cli", "platform", "run", "--config", str(file)], stdout=subprocess.PIPE, text=True
     )
     assert node.stdout is not None
     assert node.stdout.readline().startswith("ready 127.0.0.1:")
-    second_start = semq_process("platform", "run", "--config", str(file))
+    second_start = node_process("platform", "run", "--config", str(file))
     second_start.fails(78, "SEMQ-3904")
     node.send_signal(signal.SIGTERM)
     assert node.wait() == 0
