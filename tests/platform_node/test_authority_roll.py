@@ -48,7 +48,7 @@ def uses_new_authority(node: LocalNode, hub: HubNode) -> bool:
     ) and node.node_identity.trust.fingerprints == [authority.fingerprint]
 
 
-async def submit(link: ClientLink, target: str, count: int, name: str) -> list[str]:
+async def submit(link: ClientLink, target: str, name: str, count: int = 5) -> list[str]:
     documents = [{"target": target, "body_base64": "eA==", "token": f"{target}-{name}-{n}"} for n in range(count)]
     return [(await ask(link, "msg.submit", document))["result"]["lk0"] for document in documents]
 
@@ -68,11 +68,13 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     operator, app = await inprocess.client(hub), await inprocess.client(a)
     before = (await ask(operator, "ca.show"))["result"]
     assert (before["phase"], before["nodes"]) == ("none", [])
-    sent = await submit(app, "56001", 20, "before")
+    left = await ask(operator, "ca.leave", {"nodes": ["10008"]})
+    assert left["error"]["code"] == "SEMQ-1256"  # there is no change of authority yet
+    sent = await submit(app, "56001", "before")
     answer = (await ask(operator, "ca.roll"))["result"]
     assert answer["began"]
     assert answer["former"] == before["authority"]
-    sent += await submit(app, "56001", 20, "during")
+    sent += await submit(app, "56001", "during")
     await until_done(hub)
     await until(lambda: uses_new_authority(a, hub) and uses_new_authority(b, hub))
     after = (await ask(await inprocess.client(hub), "ca.show"))["result"]
@@ -82,7 +84,7 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     assert hub.node_identity.trust.fingerprints == [answer["new"]]
     assert not (hub.settings.pki_dir / "authority.key").exists()
     await linked(a, b)
-    await until_delivered(app, sent + await submit(app, "56001", 20, "after"))
+    await until_delivered(app, sent + await submit(app, "56001", "after"))
     # At the next start the hub signs with the new authority.
     after_start = prepare_authority(hub.settings, hub.clock)
     assert after_start is not None
@@ -95,7 +97,7 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
     await linked(a, b)
     operator, app = await inprocess.client(hub), await inprocess.client(a)
     await b.stop()
-    sent = await submit(app, "56001", 5, "stored")
+    sent = await submit(app, "56001", "stored")
     await until(lambda: hub.engine.custody.held.get("1.56001", 0) == 5)
     await ask(operator, "ca.roll")
 
@@ -119,19 +121,13 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
     await b.start()
     await until(lambda: "SEMQ-4913" in b.uplink.last_error)
     assert "enrol again" in next(check.detail for check in await b.checks() if check.name == "link")
-    own = await submit(await inprocess.client(b), "10008", 3, "kept")
+    own = await submit(await inprocess.client(b), "10008", "kept")
     await inprocess.enrol(b.settings, hub)
     await b._maintain_certificate()  # as the job does every few seconds
     await linked(a, b)
     await until_delivered(app, sent)
     await until_delivered(await inprocess.client(b), own)
     assert uses_new_authority(b, hub)
-
-
-async def test_no_node_can_be_left_behind_without_a_change_of_authority(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    answer = await ask(await inprocess.client(hub), "ca.leave", {"nodes": ["10008"]})
-    assert answer["error"]["code"] == "SEMQ-1256"
 
 
 @asynccontextmanager
@@ -148,12 +144,28 @@ async def two_instances(
         yield first, second, a, b
 
 
-async def test_all_instances_of_a_hub_change_their_authority(inprocess: InProcess, tmp_path: Path) -> None:
+async def test_all_instances_of_a_hub_share_certificates_and_change_their_authority_together(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
     async with two_instances(inprocess, tmp_path) as (first, second, a, b):
+        assert first.node_identity is not None
+        assert second.node_identity is not None
+        first.renew_own()
+        second._maintain_certificate()  # as the job does every few seconds
+        assert second.node_identity.certificate.serial_text == first.node_identity.certificate.serial_text
         app = await inprocess.client(a)
-        sent = await submit(app, "56001", 20, "before")
+        sent = await submit(app, "56001", "before")
+        roll, second.authority_roll = second.authority_roll, None  # its job does nothing now
         answer = (await ask(await inprocess.client(first), "ca.roll"))["result"]
-        sent += await submit(app, "56001", 20, "during")
+        sent += await submit(app, "56001", "during")
+
+        async def waits_for_the_other() -> bool:
+            result = await status_of(first)
+            return (result["waiting_for_stores"], result["waiting_for"]) == (["2.2"], ["1.56001"])
+
+        await until(waits_for_the_other)
+        assert (await status_of(first))["phase"] == "believe"
+        second.authority_roll = roll
         await until_done(first)
         await until(lambda: uses_new_authority(a, first) and uses_new_authority(b, second))
         for hub in (first, second):
@@ -165,32 +177,7 @@ async def test_all_instances_of_a_hub_change_their_authority(inprocess: InProces
         states = {row["state"] for row in (await status_of(second))["nodes"]}
         assert states == {"trusts the new one only"}
         await linked(a, b)
-        await until_delivered(app, sent + await submit(app, "56001", 20, "after"))
-
-
-async def test_a_change_waits_for_every_running_instance(inprocess: InProcess, tmp_path: Path) -> None:
-    async with two_instances(inprocess, tmp_path) as (first, second, a, b):
-        roll, second.authority_roll = second.authority_roll, None  # its job does nothing now
-        await ask(await inprocess.client(first), "ca.roll")
-
-        async def waits_for_the_other() -> bool:
-            result = await status_of(first)
-            return (result["waiting_for_stores"], result["waiting_for"]) == (["2.2"], ["1.56001"])
-
-        await until(waits_for_the_other)
-        assert (await status_of(first))["phase"] == "believe"
-        second.authority_roll = roll
-        await until_done(first)
-        await until(lambda: uses_new_authority(a, first) and uses_new_authority(b, second))
-
-
-async def test_a_certificate_that_one_instance_has_issued_is_used_by_all(inprocess: InProcess, tmp_path: Path) -> None:
-    async with two_instances(inprocess, tmp_path) as (first, second, *_):
-        assert first.node_identity is not None
-        assert second.node_identity is not None
-        first.renew_own()
-        second._maintain_certificate()  # as the job does every few seconds
-        assert second.node_identity.certificate.serial_text == first.node_identity.certificate.serial_text
+        await until_delivered(app, sent + await submit(app, "56001", "after"))
 
 
 class ProcessEnded(Exception):

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from semq.errors import SemqError
+from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded import cluster, programs
 from semq.store.embedded import identity as identities
 from semq.store.embedded.errors import DataDirBusy, DataVersionMismatch, NoPostgres, RootRefused, ServerFailed
@@ -26,10 +27,19 @@ from semq.store.postgres.durability import verify_settings
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
-    with EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "16MB"}) as running:
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(tmp_path_factory.mktemp("server"), overrides={"shared_buffers": "16MB"}) as running:
         yield running
+
+
+@pytest.fixture
+def server(shared_server: EmbeddedPostgres) -> EmbeddedPostgres:
+    """Return the server of all tests of this file, running and without the table of another test."""
+    shared_server.start()
+    with psycopg.connect(shared_server.url) as connection:
+        connection.execute("DROP TABLE IF EXISTS kept")
+    return shared_server
 
 
 def write(url: str, number: int) -> None:
@@ -109,6 +119,7 @@ sys.stdin.read()
 
 
 def test_a_server_whose_node_was_killed_is_adopted(tmp_path: Path) -> None:
+    copy_empty_database(tmp_path)
     node = subprocess.Popen(
         [sys.executable, "-c", NODE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
     )
@@ -181,7 +192,9 @@ def test_an_initdb_that_does_not_end_is_an_error_of_the_server(tmp_path: Path, m
 
 
 def test_a_path_too_long_for_a_socket_makes_the_url_use_tcp(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path / ("x" * 60) / ("y" * 60)) as server:
+    folder = tmp_path / ("x" * 60) / ("y" * 60)
+    copy_empty_database(folder)
+    with EmbeddedPostgres(folder) as server:
         assert "127.0.0.1" in server.url
         write(server.url, 1)
 
