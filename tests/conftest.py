@@ -85,6 +85,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = " and ".join(f"not {mark}" for mark in left_out)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Measure no coverage of the collection."""
+    session.config.stash[_measuring].pause()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the import of files whose tests a quick run leaves out."""
     place = collection_path.relative_to(config.rootpath).as_posix() if config.getoption("quick") else ""
@@ -132,7 +138,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostg
     folder = tmp_path_factory.mktemp("pg")
     copy_empty_database(folder)
     with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB"}) as server:
-        log_in_cheaply(server.url_of("postgres"))
+        # Logged in to the database that is copied: Postgres then writes its catalogs to a file, which is copied, too.
+        log_in_cheaply(server.url_of(DATABASE))
         yield server
         _admin_connection(server.url_of("postgres")).close()
 

@@ -2,9 +2,11 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from local_node.enrolment import HubAddress, enrol
 from local_node.errors import NoSuchFingerprint, RefusedByHub
@@ -25,6 +27,12 @@ from tests.service.inprocess import InProcess, ask, ask_at, linked
 from tests.waiting import until
 
 CLOCK = SystemClock()
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def hub(shared_inprocess: InProcess) -> HubNode:
+    return await shared_inprocess.secure_hub()
 
 
 async def token_for(inprocess: InProcess, hub: "object", node: str, **more: object) -> dict[str, str]:
@@ -34,73 +42,72 @@ async def token_for(inprocess: InProcess, hub: "object", node: str, **more: obje
     return result
 
 
-async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+async def test_a_node_enrols_and_links_by_its_certificate(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.secure_hub()
+    a, b = await own_inprocess.secure_local("10008", hub), await own_inprocess.secure_local("56001", hub)
     await linked(a, b)
     assert hub.links.links.keys() == {"1.10008", "1.56001"}
     for link in hub.links.links.values():
         assert (link.session.peer.tls, link.session.peer.certificate is not None) == ("TLSv1.3", True)
-    status = (await ask(await inprocess.client(a), "node.status"))["result"]
+    status = (await ask(await own_inprocess.client(a), "node.status"))["result"]
     assert status["hub"]["node"] == "2.hub"
     assert (status["certificate"]["node"], status["certificate"]["state"]) == ("1.10008", "ok")
     assert 89 < status["certificate"]["days_left"] <= 90
-    listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
+    listed = (await ask(await own_inprocess.client(hub), "cert.list"))["result"]
     assert [row["node"] for row in listed] == ["1.56001", "1.10008"]
-    accepted = await ask(await inprocess.client(a), "msg.submit", {"target": "56001", "body_base64": "eA=="})
+    accepted = await ask(await own_inprocess.client(a), "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = accepted["result"]["lk0"]
 
     async def is_delivered() -> bool:
-        events = (await ask(await inprocess.client(a), "msg.trace", {"id": lk0}))["result"]["events"]
+        events = (await ask(await own_inprocess.client(a), "msg.trace", {"id": lk0}))["result"]["events"]
         return any(event["event"] == "DELIVERED" for event in events)
 
     await until(is_delivered)
 
 
-async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    await inprocess.enrol(inprocess.secure_settings("10008", hub), hub)
-    token = (await token_for(inprocess, hub, "56001"))["token"]
-    answer = (await ask(await inprocess.client(hub), "nodes.tokens"))["result"]
-    listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
+async def test_the_list_of_tokens_shows_their_use_and_no_token(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.secure_hub()
+    await own_inprocess.enrol(own_inprocess.secure_settings("10008", hub), hub)
+    token = (await token_for(own_inprocess, hub, "56001"))["token"]
+    answer = (await ask(await own_inprocess.client(hub), "nodes.tokens"))["result"]
+    listed = (await ask(await own_inprocess.client(hub), "cert.list"))["result"]
     assert [(row["node"], row["state"]) for row in answer] == [("1.56001", "open"), ("1.10008", "used")]
     assert (answer[0]["used_at"], answer[1]["serial"]) == (None, listed[0]["serial"])
     assert token not in str(answer)
 
 
-async def test_a_token_can_be_used_once(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    ticket = await token_for(inprocess, hub, "10008")
+async def test_a_token_can_be_used_once(shared_inprocess: InProcess, hub: HubNode, tmp_path: Path) -> None:
+    ticket = await token_for(shared_inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
-    ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
+    ring = KeyRing(tmp_path / "a", Address(1, "10008"))
     certificate = await enrol(ring, address, ticket["fingerprint"], ticket["token"], CLOCK)
     assert ring.identity().certificate == certificate
-    thief = KeyRing(inprocess.folder / "thief", Address(1, "10008"))
+    certificates = await hub.registry.certificates()
+    thief = KeyRing(tmp_path / "thief", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
         await enrol(thief, address, ticket["fingerprint"], ticket["token"], CLOCK)
     assert not thief.is_enrolled
-    assert len(await hub.registry.certificates()) == 1
+    assert await hub.registry.certificates() == certificates
 
 
-async def test_a_lost_answer_is_sent_again(inprocess: InProcess) -> None:
+async def test_a_lost_answer_is_sent_again(shared_inprocess: InProcess, hub: HubNode) -> None:
     """The same token with the same key: no new certificate is signed."""
-    hub = await inprocess.secure_hub()
-    ticket = await token_for(inprocess, hub, "10008")
+    ticket = await token_for(shared_inprocess, hub, "10008")
     request = new_request(new_key(), Address(1, "10008"))
     first = await hub.registry.enrol(Address(1, "10008"), ticket["token"], request)
     assert await hub.registry.enrol(Address(1, "10008"), ticket["token"], request) == first
 
 
-async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InProcess) -> None:
+async def test_a_used_token_stays_used_after_a_restart_of_the_hub(own_inprocess: InProcess) -> None:
     """The use of a token is stored in the transaction that stores the certificate."""
-    hub = await inprocess.secure_hub()
-    ticket = await token_for(inprocess, hub, "10008")
+    hub = await own_inprocess.secure_hub()
+    ticket = await token_for(own_inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
-    first = ring_of(inprocess.secure_settings("10008", hub))
+    first = ring_of(own_inprocess.secure_settings("10008", hub))
     certificate = await enrol(first, address, ticket["fingerprint"], ticket["token"], CLOCK)
     await hub.stop()  # only committed data remain
     restarted = HubNode(hub.settings, CLOCK)
-    inprocess.stack.push_async_callback(restarted.stop)
+    own_inprocess.stack.push_async_callback(restarted.stop)
     await restarted.start()
     thief = KeyRing(first.folder / "thief", first.node)
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
@@ -109,42 +116,43 @@ async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InP
     assert [issued.serial for issued in rows] == [certificate.serial_text]
 
 
-async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
+async def test_a_token_is_for_one_node_and_a_limited_time(
+    shared_inprocess: InProcess, hub: HubNode, tmp_path: Path
+) -> None:
     address = HubAddress("127.0.0.1", hub.port)
-    ticket = await token_for(inprocess, hub, "10008")
-    other = KeyRing(inprocess.folder / "other", Address(1, "56001"))
+    ticket = await token_for(shared_inprocess, hub, "10008")
+    other = KeyRing(tmp_path / "other", Address(1, "56001"))
     with pytest.raises(RefusedByHub, match="login"):
         await enrol(other, address, ticket["fingerprint"], ticket["token"], CLOCK)
-    expired_ticket = await token_for(inprocess, hub, "10008", hours=1e-9)
-    ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
+    expired_ticket = await token_for(shared_inprocess, hub, "10008", hours=1e-9)
+    ring = KeyRing(tmp_path / "a", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="login"):
         await enrol(ring, address, expired_ticket["fingerprint"], expired_ticket["token"], CLOCK)
     with pytest.raises(RefusedByHub, match="login"):
         await enrol(ring, address, ticket["fingerprint"], "0" * 32, CLOCK)
 
 
-async def test_the_hub_stores_no_text_of_a_token(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    ticket = await token_for(inprocess, hub, "10008")
+async def test_the_hub_stores_no_text_of_a_token(shared_inprocess: InProcess, hub: HubNode) -> None:
+    ticket = await token_for(shared_inprocess, hub, "10008")
     with psycopg.connect(hub.store.url) as connection:
         rows = connection.execute("SELECT t::text FROM node_token t").fetchall()
-    assert len(rows) == 1
+    assert rows
     assert ticket["token"] not in str(rows)
 
 
-async def test_an_impostor_of_the_hub_receives_no_token(inprocess: InProcess) -> None:
+async def test_an_impostor_of_the_hub_receives_no_token(
+    shared_inprocess: InProcess, hub: HubNode, tmp_path: Path
+) -> None:
     """The token is never sent to an attacker on the network path, who cannot have the true authority's key."""
-    hub = await inprocess.secure_hub()
-    ticket = await token_for(inprocess, hub, "10008")
-    ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
+    ticket = await token_for(shared_inprocess, hub, "10008")
+    ring = KeyRing(tmp_path / "a", Address(1, "10008"))
     with pytest.raises(NoSuchFingerprint):
         await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, ticket["token"], CLOCK)
     # The impostor presents the public certificate of the true authority, but does not have its key.
     received = bytearray()
     true_authority = hub.registry.authority
     assert true_authority is not None
-    impostor = await start_impostor(inprocess, true_authority.pem, received)
+    impostor = await start_impostor(shared_inprocess, true_authority.pem, received)
     with pytest.raises(DialFailed):
         await enrol(ring, HubAddress("127.0.0.1", impostor), ticket["fingerprint"], ticket["token"], CLOCK)
     assert ticket["token"].encode() not in received
@@ -173,14 +181,13 @@ async def start_impostor(inprocess: InProcess, pem: bytes, received: bytearray) 
     return port
 
 
-async def test_a_session_by_token_can_only_enrol(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    ticket = await token_for(inprocess, hub, "10008")
+async def test_a_session_by_token_can_only_enrol(shared_inprocess: InProcess, hub: HubNode) -> None:
+    ticket = await token_for(shared_inprocess, hub, "10008")
     login = {"user": "enroll/1.10008", "password": ticket["token"]}
     for vhost in ("/", "umx"):
         with pytest.raises(AmqpError):
-            await inprocess.client(hub, virtual_host=vhost, **login)
-    link = await inprocess.client(hub, virtual_host="enroll", **login)
+            await shared_inprocess.client(hub, virtual_host=vhost, **login)
+    link = await shared_inprocess.client(hub, virtual_host="enroll", **login)
     assert (await ask_at(link, "semq.enroll", "renew", {"request": ""}))["error"]["code"] == "SEMQ-5101"
     assert (await ask_at(link, "semq.enroll", "who"))["error"]["code"] == "SEMQ-5101"
     assert (await ask_at(link, "semq.enroll", "enroll", {"token": ticket["token"], "request": "x"}))["error"][
@@ -191,35 +198,34 @@ async def test_a_session_by_token_can_only_enrol(inprocess: InProcess) -> None:
         await channel.declare_queue("mine")
 
 
-async def test_tokens_are_made_for_known_institutions_only(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    admin = await inprocess.client(hub)
+async def test_tokens_are_made_for_known_institutions_only(shared_inprocess: InProcess, hub: HubNode) -> None:
+    admin = await shared_inprocess.client(hub)
     assert (await ask(admin, "nodes.token", {"node": "99999"}))["error"]["code"] == "SEMQ-1201"
     assert (await ask(admin, "nodes.token", {"node": "2.hub"}))["error"]["code"] == "SEMQ-5104"
     for hours in (-1, "inf", "nan"):
         assert (await ask(admin, "nodes.token", {"node": "10008", "hours": hours}))["error"]["code"] == "SEMQ-2102"
 
 
-async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    admin = await inprocess.client(hub)
+async def test_a_hub_without_tls_has_no_authority(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    admin = await own_inprocess.client(hub)
     for operation in ("nodes.token", "cert.show", "trust.list", "cert.renew"):
         assert (await ask(admin, operation, {"node": "10008"} if operation == "nodes.token" else {}))["error"][
             "code"
         ] == "SEMQ-5122"
 
 
-async def test_host_names_come_from_the_token_and_are_kept_at_renewal(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    ticket = await token_for(inprocess, hub, "10008", names=["node.example.org"])
-    settings = inprocess.secure_settings("10008", hub)
+async def test_host_names_come_from_the_token_and_are_kept_at_renewal(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.secure_hub()
+    ticket = await token_for(own_inprocess, hub, "10008", names=["node.example.org"])
+    settings = own_inprocess.secure_settings("10008", hub)
     await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), ticket["fingerprint"], ticket["token"], CLOCK)
-    node = await inprocess.started(settings)
+    node = await own_inprocess.started(settings)
     await linked(node)
     assert node.node_identity is not None
     before = node.node_identity.certificate
     assert before.host_names[0] == "node.example.org"
-    assert (await ask(await inprocess.client(node), "cert.renew"))["ok"]
+    assert (await ask(await own_inprocess.client(node), "cert.renew"))["ok"]
     assert node.node_identity.certificate.host_names == before.host_names
     assert node.node_identity.certificate.serial != before.serial
     assert before.not_after - before.not_before < timedelta(days=91)
