@@ -2,15 +2,12 @@
 
 import argparse
 import json
-import logging
 import os
 import sys
 import time
 
-import structlog
-
 from semq.umx_t.grids import SenderEvent, SenderState
-from tests.simulation.campaign import Totals, cover, focus_of, print_progress, run_campaign
+from tests.simulation.campaign import Totals, cover, focus_of, print_progress, run_campaign, silence_nodes
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.instances import simulate_instances
 from tests.simulation.mutations import MUTATIONS
@@ -20,8 +17,7 @@ from tests.simulation.world import simulate
 def main() -> int:
     """Run the command line; return 0 only if no violation was found."""
     options = _options()
-    # Log lines of nodes are suppressed: refusals and waits are part of many runs, and stdout has only the report.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    silence_nodes()  # stdout has only the report
     if os.environ.get("PYTHONHASHSEED") != "0":
         # Sets of text are iterated in the order of their hashes, so a seed is reproducible only with one hash seed.
         os.environ["PYTHONHASHSEED"] = "0"

@@ -1,5 +1,6 @@
 """Many seeds, shared among processes, with common counts. A seed has the same run in any campaign and alone."""
 
+import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,6 +8,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
+
+import structlog
 
 from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, SenderEvent, SenderState
 from tests.simulation.disturbances.drills import Goal
@@ -180,6 +183,11 @@ def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
     """Return the number of cells that were reached, and the cells that were not."""
     decided = {(grid.name, standing.name, on.name) for grid in GRIDS for standing, on in grid.cells()}
     return len(decided & cells), sorted(decided - cells)
+
+
+def silence_nodes() -> None:
+    """Suppress log lines of nodes in this process: refusals and waits are part of many runs."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def print_progress(text: str) -> None:

@@ -79,8 +79,7 @@ def run(*arguments: str) -> dict[str, Any]:
 
 def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: Runs) -> None:
     """A seed has the same run in another process, too, so that a failing seed can be replayed."""
-    together = run("--first", "40", "--seeds", "12")
-    alone = [runs(run_share, seed, 1).report() for seed in (40, 51)]
-    others = run("--first", "41", "--seeds", "10")
+    together = run("--first", "40", "--seeds", "3")
+    alone = [runs(run_share, seed, 1).report() for seed in (42, 41, 40)]
     for counted in ("steps", "faults", "frames", "messages"):
-        assert together[counted] == others[counted] + sum(report[counted] for report in alone)
+        assert together[counted] == sum(report[counted] for report in alone)

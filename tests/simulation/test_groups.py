@@ -3,11 +3,12 @@
 from tests.simulation.campaign import Totals, run_share
 from tests.simulation.runs import Runs
 
+SEEDS = 25
 FOCUS = frozenset({"groups", "schedule", "crash", "restore_local", "cut", "offline", "commit", "cancel", "poison"})
 
 
 def test_each_member_of_a_group_gets_its_document_once_or_has_an_outcome(runs: Runs) -> None:
-    totals: Totals = runs(run_share, 0, 60, focus=FOCUS)
+    totals: Totals = runs(run_share, 0, SEEDS, focus=FOCUS)
     assert totals.failed == []
     assert totals.outcomes["DELIVERED"] > 60
 
@@ -16,5 +17,5 @@ def test_institutions_know_the_users_who_receive_at_other_instances_of_the_hub(r
     """Each run checks at its end which users the institutions know, after reports between instances were lost or
     overtaken.
     """
-    totals: Totals = runs(run_share, 0, 60, hell=False, focus=frozenset({"groups"}), instances=2)
+    totals: Totals = runs(run_share, 0, SEEDS, hell=False, focus=frozenset({"groups"}), instances=2)
     assert totals.failed == []

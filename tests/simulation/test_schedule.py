@@ -9,6 +9,6 @@ FOCUS = frozenset({"schedule", "crash", "restore_local", "clock_jump", "cancel",
 
 
 def test_scheduled_documents_are_sent_once_and_not_before_their_time(runs: Runs) -> None:
-    totals: Totals = runs(run_share, 0, 60, focus=FOCUS)
+    totals: Totals = runs(run_share, 0, 30, focus=FOCUS)
     assert totals.failed == []
     assert totals.outcomes["DELIVERED"] > 60

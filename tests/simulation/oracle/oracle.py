@@ -146,14 +146,8 @@ class Oracle:
     def commits(self, host: "Host", unit: Unit) -> None:
         """Check a unit that a store is about to write."""
         self._acted(host, unit)
-        for row in unit.new_outbound.values():
-            if row.direction is Direction.OWN:
-                self._accepted(host, row, unit)
-            else:
-                self._message(row.lk0).custody.add(host.tables.store_uuid)
-                self.held[id(host), host.life].add(row.lk0)
         if unit.new_outbound:
-            self.groups.commits(unit)
+            self._stored(host, unit)
         self.schedule.commits(host, unit)
         if unit.new_outbound:
             self._check_handed(unit)
@@ -174,6 +168,15 @@ class Oracle:
             stored_pending = host.tables.pending.get(bref)
             if stored_pending is not None:
                 self._deleted_pending(stored_pending)
+
+    def _stored(self, host: "Host", unit: Unit) -> None:
+        for row in unit.new_outbound.values():
+            if row.direction is Direction.OWN:
+                self._accepted(host, row, unit)
+            else:
+                self._message(row.lk0).custody.add(host.tables.store_uuid)
+                self.held[id(host), host.life].add(row.lk0)
+        self.groups.commits(unit)
 
     def _accepted(self, host: "Host", row: Outbound, unit: Unit) -> None:
         lk0 = row.lk0
