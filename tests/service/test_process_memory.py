@@ -9,13 +9,14 @@ that only the collector would free.
 import asyncio
 import gc
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from types import FrameType
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
@@ -30,6 +31,7 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 MARK = b"a body that must not stay "
 BODY = MARK * 1000
 MANY = 8
@@ -87,26 +89,28 @@ class Ring(Holder):
         self.cycle = lambda: self.body
 
 
-def test_a_body_in_a_cycle_is_found() -> None:
+async def test_a_body_in_a_cycle_is_found() -> None:
     with no_body_in_a_cycle():
         Holder()
     with pytest.raises(BodiesKept), no_body_in_a_cycle():
         Ring()
 
 
-@pytest.fixture
-async def nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
-    hub = await inprocess.hub()
-    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def nodes(shared_inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
+    hub = await shared_inprocess.hub()
+    a, b = await shared_inprocess.local("10008", hub.port), await shared_inprocess.local("56001", hub.port)
     await linked(a, b)
     return a, b
 
 
+@asynccontextmanager
 async def consuming(
     inprocess: InProcess, node: LocalNode, settle: Callable[[ClientChannel, Delivered], None]
-) -> Callable[[], int]:
+) -> AsyncIterator[Callable[[], int]]:
     """Run an application that settles its documents and counts them."""
-    channel = await (await inprocess.client(node)).open_channel()
+    link = await inprocess.client(node)
+    channel = await link.open_channel()
     received = 0
 
     def on_documents(batch: list[Delivered]) -> None:
@@ -117,7 +121,8 @@ async def consuming(
 
     await channel.qos(100)
     await channel.consume("semq.inbox", on_documents)
-    return lambda: received
+    yield lambda: received
+    await link.close()
 
 
 def acknowledge(channel: ClientChannel, delivered: Delivered) -> None:
@@ -177,13 +182,13 @@ async def repeated(inprocess: InProcess, node: LocalNode) -> None:
 
 
 async def test_no_body_of_a_delivered_document_is_kept(
-    inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
+    shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
 ) -> None:
-    received = await consuming(inprocess, nodes[1], acknowledge)
-    for round_, submit in enumerate((with_confirm, with_reply, by_administrator, by_sql, repeated), 1):
-        with no_body_in_a_cycle(submit):
-            await submit(inprocess, nodes[0])
-            await until(lambda goal=MANY * round_: received() == goal and is_clean(*nodes))  # type: ignore[misc]
+    async with consuming(shared_inprocess, nodes[1], acknowledge) as received:
+        for round_, submit in enumerate((with_confirm, with_reply, by_administrator, by_sql, repeated), 1):
+            with no_body_in_a_cycle(submit):
+                await submit(shared_inprocess, nodes[0])
+                await until(lambda goal=MANY * round_: received() == goal and is_clean(*nodes))  # type: ignore[misc]
 
 
 REFUSED: list[tuple[str, dict[str, str | int]]] = [
@@ -212,23 +217,23 @@ async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
         assert not await publish_and_wait(channel, "semq", target, ContentHeader.build(len(BODY), properties), BODY)
 
 
-async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+async def test_no_body_of_a_refused_document_is_kept(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
     for submit in (ending_the_channel, with_an_answer):
         with no_body_in_a_cycle(submit):
-            await submit(inprocess, nodes[0])
+            await submit(shared_inprocess, nodes[0])
 
 
-async def test_no_body_of_a_requeued_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
-    received = await consuming(inprocess, nodes[1], requeue_once)
+async def test_no_body_of_a_requeued_document_is_kept(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+    async with consuming(shared_inprocess, nodes[1], requeue_once) as received:
+        with no_body_in_a_cycle():
+            await with_confirm(shared_inprocess, nodes[0])
+            await until(lambda: received() == 2 * MANY and is_clean(*nodes))
+
+
+async def test_no_body_of_a_polled_document_is_kept(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+    link = await shared_inprocess.client(nodes[1])
     with no_body_in_a_cycle():
-        await with_confirm(inprocess, nodes[0])
-        await until(lambda: received() == 2 * MANY and is_clean(*nodes))
-
-
-async def test_no_body_of_a_polled_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
-    link = await inprocess.client(nodes[1])
-    with no_body_in_a_cycle():
-        await with_confirm(inprocess, nodes[0])
+        await with_confirm(shared_inprocess, nodes[0])
         channel, received = await link.open_channel(), 0
         while received < MANY:
             delivered = await channel.get("semq.inbox")
@@ -239,41 +244,41 @@ async def test_no_body_of_a_polled_document_is_kept(inprocess: InProcess, nodes:
         await until(lambda: is_clean(*nodes))
 
 
-async def test_no_body_of_a_document_stored_at_the_hub_is_kept(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
+async def test_no_body_of_a_document_stored_at_the_hub_is_kept(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    a = await own_inprocess.local("10008", hub.port)
     await linked(a)
     with no_body_in_a_cycle():
-        await with_confirm(inprocess, a)
+        await with_confirm(own_inprocess, a)
         await until(lambda: _rows(hub.store.url) == MANY)
-        b = await inprocess.local("56001", hub.port)
-        received = await consuming(inprocess, b, acknowledge)
-        await until(lambda: received() == MANY and is_clean(a, b) and not _rows(hub.store.url))
+        b = await own_inprocess.local("56001", hub.port)
+        async with consuming(own_inprocess, b, acknowledge) as received:
+            await until(lambda: received() == MANY and is_clean(a, b) and not _rows(hub.store.url))
 
 
-async def test_no_body_of_a_sealed_document_is_kept(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+async def test_no_body_of_a_sealed_document_is_kept(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.secure_hub()
+    a, b = await own_inprocess.secure_local("10008", hub), await own_inprocess.secure_local("56001", hub)
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
-    received = await consuming(inprocess, b, acknowledge)
-    channel = await confirming(await inprocess.client(a))
-    with no_body_in_a_cycle():
-        for _ in range(MANY):
-            assert await publish(channel, "56001", BODY, Encrypt=1)
-        await until(lambda: received() == MANY and is_clean(a, b))
+    async with consuming(own_inprocess, b, acknowledge) as received:
+        channel = await confirming(await own_inprocess.client(a))
+        with no_body_in_a_cycle():
+            for _ in range(MANY):
+                assert await publish(channel, "56001", BODY, Encrypt=1)
+            await until(lambda: received() == MANY and is_clean(a, b))
 
 
-async def test_no_body_is_kept_when_links_are_lost(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
-    received = await consuming(inprocess, nodes[1], acknowledge)
-    with no_body_in_a_cycle():
-        link = await inprocess.client(nodes[0])
-        channel = await confirming(link)
-        header = ContentHeader.build(len(BODY), Properties())
-        for _ in range(MANY):
-            channel.publish("semq", "56001", header, BODY)
-        await asyncio.gather(*(node.uplink.restart() for node in nodes))
-        await until(lambda: received() >= MANY and is_clean(*nodes))
+async def test_no_body_is_kept_when_links_are_lost(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+    async with consuming(shared_inprocess, nodes[1], acknowledge) as received:
+        with no_body_in_a_cycle():
+            link = await shared_inprocess.client(nodes[0])
+            channel = await confirming(link)
+            header = ContentHeader.build(len(BODY), Properties())
+            for _ in range(MANY):
+                channel.publish("semq", "56001", header, BODY)
+            await asyncio.gather(*(node.uplink.restart() for node in nodes))
+            await until(lambda: received() >= MANY and is_clean(*nodes))
 
 
 def _settle(settled: asyncio.Event, error: Exception) -> None:
@@ -291,8 +296,8 @@ def refused(in_postgres: bool, body: bytes) -> Steps:
     raise AssertionError("refused work was committed")
 
 
-async def test_no_body_of_work_that_the_store_refuses_is_kept(inprocess: InProcess) -> None:
-    node = await inprocess.local("10008", 1)
+async def test_no_body_of_work_that_the_store_refuses_is_kept(own_inprocess: InProcess) -> None:
+    node = await own_inprocess.local("10008", 1)
     for in_postgres in (False, True):
         with no_body_in_a_cycle(f"{in_postgres=}"):
             for _ in range(MANY):

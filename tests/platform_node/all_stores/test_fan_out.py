@@ -1,15 +1,18 @@
 """Two instances with a store each: at either of them, operators get the answers of both stores."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from platform_node.operations.table import OPERATIONS
 from semq.cli.checkup import running_node
+from semq.cli.checkup.finding import Finding
 from semq.engine.hub.carrier import StoreName
 from semq.store.control.cluster_tables import node_home
 from tests.cli.command import CommandResult, semq_aside
@@ -19,6 +22,7 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOMES: dict[str, StoreName] = {"1.10008": (1, 1), "1.56001": (2, 2), "1.88001": (2, 2)}
 EACH = 3  # documents that wait in each store
 
@@ -54,8 +58,8 @@ async def set_homes(*hubs: HubNode) -> None:
     await settle_homes(*hubs)
 
 
-@pytest.fixture
-async def platform(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
+@asynccontextmanager
+async def running(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
     async with hubs_of(inprocess) as hubs:
         first, second = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(first, second)
@@ -70,6 +74,19 @@ async def platform(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
         await until(lambda: first.engine.custody.held.get("1.10008") == EACH)
         await until(lambda: second.engine.custody.held.get("1.56001") == EACH)
         yield HubWithTwoInstances(hubs, first, second, sender)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def platform(shared_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
+    """Yield instances whose documents the tests only read."""
+    async with running(shared_inprocess) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_platform(own_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
+    async with running(own_inprocess) as started:
+        yield started
 
 
 def by_store(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -121,12 +138,11 @@ async def test_pages_and_lists_continue_in_the_next_store(platform: HubWithTwoIn
     assert (await platform.ask(platform.first, "failed.page"))["rows"] == []
 
 
-async def test_one_message_is_found_in_the_store_that_has_it(
-    platform: HubWithTwoInstances, inprocess: InProcess
-) -> None:
+async def test_one_message_is_found_in_the_store_that_has_it(platform: HubWithTwoInstances) -> None:
+    inprocess = platform.hubs.inprocess
     rows = await platform.ask(platform.first, "held.list")
     for hub in (platform.first, platform.second):
-        for row in rows:
+        for row in (rows[0], rows[-1]):
             shown = await platform.ask(hub, "msg.show", id=row["lk0"])
             assert (shown["store"], shown["target"]) == (row["store"], row["target"])
             traced = await platform.ask(hub, "msg.trace", id=row["lk0"], parties=True)
@@ -141,76 +157,71 @@ async def test_one_message_is_found_in_the_store_that_has_it(
     assert "STORED" in {event["event"] for event in at_sender["result"]["events"] if event["node"] == "2.hub"}
 
 
-async def test_acts_reach_copies_in_both_stores(platform: HubWithTwoInstances) -> None:
-    rows = await platform.ask(platform.first, "held.list")
+async def test_acts_reach_copies_in_both_stores(own_platform: HubWithTwoInstances) -> None:
+    rows = await own_platform.ask(own_platform.first, "held.list")
     names = [rows[0]["lk0"], rows[-1]["lk0"]]
-    answer = await platform.ask(platform.second, "held.resend", ids=names)
+    answer = await own_platform.ask(own_platform.second, "held.resend", ids=names)
     assert answer["counts"] == {"resent": 2}
-    assert (await platform.ask(platform.first, "msg.resend", id=names[1]))["counts"] == {"resent": 1}
-    done = await semq(platform.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
+    assert (await own_platform.ask(own_platform.first, "msg.resend", id=names[1]))["counts"] == {"resent": 1}
+    done = await semq(own_platform.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (done.status, done.out.strip()) == (0, f'{{"refused": {2 * EACH}}}')
-    counted = await platform.ask(platform.first, "held.count")
+    counted = await own_platform.ask(own_platform.first, "held.count")
     assert [row for row in counted if row["rows"] > row["refused"] + row["markers"]] == []
 
 
-async def test_a_store_that_cannot_be_asked_is_named(platform: HubWithTwoInstances, inprocess: InProcess) -> None:
-    lk0 = (await platform.ask(platform.first, "held.list"))[0]["lk0"]  # in store 1.1
-    await platform.first.stop()
-    answer = await ask(await inprocess.client(platform.second), "held.list")
-    assert answer["error"]["code"] == "SEMQ-2104"
-    assert list(answer["error"]["facts"]) == ["store 1.1"]
-    assert by_store(answer["result"]) == {"2.2": EACH}
-    listed = await semq(platform.second, "held", "list", "--json")
-    assert listed.status == 69
-    assert "store 1.1" in listed.err
-    assert len(listed.out.splitlines()) == 1
-    (await semq(platform.second, "msg", "show", lk0)).fails(69, "SEMQ-2104", "store 1.1")
-    refused = await semq(platform.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
-    assert (refused.status, refused.out.strip()) == (69, f'{{"refused": {EACH}}}')
-    await platform.ask(platform.second, "node.status")  # an operation about this instance
-
-
-async def test_http_and_console_name_a_store_that_cannot_be_asked(platform: HubWithTwoInstances) -> None:
-    async with serving(platform.second) as site:
+async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_platform: HubWithTwoInstances) -> None:
+    """In the answers of operations and commands, over HTTP, in the console and by the doctor."""
+    first, second = own_platform.first, own_platform.second
+    lk0 = (await own_platform.ask(first, "held.list"))[0]["lk0"]  # in store 1.1
+    found = await checks_of(second)
+    assert found["store 1.1"].verdict in ("ok", "warning")
+    assert found["stuck"].verdict == "ok"
+    async with serving(second) as site:
         program, person = await site.program("viewer"), await site.signed_in("viewer")
         assert by_store((await program.get("/held/list")).json()) == {"1.1": EACH, "2.2": EACH}
         text = (await person.get("/held")).text
         assert "store 1.1" in text
         assert "store 2.2" in text
         assert 'role="alert"' not in text
-        await platform.first.stop()
+        await first.stop()
         answer = await program.get("/held/list")
         assert (answer.status_code, answer.json()["code"]) == (503, "SEMQ-2104")
         assert by_store(answer.json()["result"]) == {"2.2": EACH}
         page = await person.get("/held")
         assert page.status_code == 200
         assert "no instance serves it" in page.text.partition('role="alert"')[2]
+    check = (await checks_of(second))["store 1.1"]
+    assert (check.verdict, check.detail) == ("failing", "no instance serves it")
+    listed = await ask(await own_platform.hubs.inprocess.client(second), "held.list")
+    assert listed["error"]["code"] == "SEMQ-2104"
+    assert list(listed["error"]["facts"]) == ["store 1.1"]
+    assert by_store(listed["result"]) == {"2.2": EACH}
+    shown = await semq(second, "held", "list", "--json")
+    assert shown.status == 69
+    assert "store 1.1" in shown.err
+    assert len(shown.out.splitlines()) == 1
+    (await semq(second, "msg", "show", lk0)).fails(69, "SEMQ-2104", "store 1.1")
+    refused = await semq(second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
+    assert (refused.status, refused.out.strip()) == (69, f'{{"refused": {EACH}}}')
+    await own_platform.ask(second, "node.status")  # an operation about this instance
 
 
-async def test_the_doctor_checks_all_instances(platform: HubWithTwoInstances) -> None:
-    settings = platform.second.settings
-    settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": platform.second.port})})
-    checks = {check.check: check async for check in running_node.check(settings, 8.0)}
-    assert checks["store 1.1"].verdict in ("ok", "warning")
-    assert checks["stuck"].verdict == "ok"
-    await platform.first.stop()
-    checks = {check.check: check async for check in running_node.check(settings, 8.0)}
-    check = checks["store 1.1"]
-    assert (check.verdict, check.detail) == (
-        "failing",
-        "no instance serves it",
-    )
+async def checks_of(hub: HubNode) -> dict[str, Finding]:
+    """Return the checks of the doctor at a running hub."""
+    settings = hub.settings
+    settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": hub.port})})
+    return {check.check: check async for check in running_node.check(settings, 8.0)}
 
 
-async def test_delivered_copies_disappear_from_the_answers_of_both_instances(platform: HubWithTwoInstances) -> None:
-    target = await platform.hubs.local("10008", platform.second, platform.first)
-    assert sorted(await received(target, platform.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
-    await until(lambda: not platform.first.engine.custody.held)
-    for hub in (platform.first, platform.second):
-        assert by_store(await platform.ask(hub, "held.list")) == {"2.2": EACH}
+async def test_delivered_copies_disappear_from_the_answers_of_both_instances(own_platform: HubWithTwoInstances) -> None:
+    target = await own_platform.hubs.local("10008", own_platform.second, own_platform.first)
+    assert sorted(await received(target, own_platform.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
+    await until(lambda: not own_platform.first.engine.custody.held)
+    for hub in (own_platform.first, own_platform.second):
+        assert by_store(await own_platform.ask(hub, "held.list")) == {"2.2": EACH}
 
 
-def test_each_operation_about_messages_asks_all_stores() -> None:
+async def test_each_operation_about_messages_asks_all_stores() -> None:
     from platform_node.all_stores.fan_out import FANNED
 
     prefixes = ("held.", "msg.", "stuck.", "failed.", "queue.")
