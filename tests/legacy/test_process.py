@@ -20,10 +20,10 @@ from tests.cli.command import semq
 from tests.legacy import sample
 from tests.waiting import until_sync
 
-DOCUMENTS = 1200
+DOCUMENTS = 600
 USER = "import"
-LARGE = 40_000  # rows
-GROWTH_MIB_MAX = 16
+LARGE = 10_000  # rows
+GROWTH_MIB_MAX = 12
 # A program that imports a file, and prints the number of sent rows and its largest resident memory in MiB.
 MEASURE = """
 import asyncio, sys
@@ -152,10 +152,10 @@ def test_the_default_mapping_is_printed_without_a_node() -> None:
 @pytest.mark.parametrize("kind", ["csv", "sqlite"])
 def test_memory_does_not_grow_with_the_rows(kind: str, tmp_path: Path) -> None:
     memory_mib = []
-    for count in (2_000, LARGE):
+    for count in (1_000, LARGE):
         folder = tmp_path / str(count)
         folder.mkdir()
-        rows = [sample.outbound(number, app_data=os.urandom(700)) for number in range(count)]
+        rows = [sample.outbound(number, app_data=os.urandom(2800)) for number in range(count)]
         if kind == "csv":
             sample.write_csv(folder, rows)
         else:

@@ -26,6 +26,7 @@ every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda values: st.lists(values) | st.dictionaries(st.text(), values),
+    max_leaves=6,
 )
 
 
