@@ -1,26 +1,36 @@
 """One node without a hub as a process (``local_node.plain_broker``), for benchmarks of a plain broker and for tests."""
 
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  #: starts the process; tests replace it
+
 
 @contextmanager
-def node_process(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def node_process(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
     """Run a node with its data below ``folder``; yield process and port; at the end, kill it if it still runs."""
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", "--data", str(folder / "broker")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            words = process.stdout.readline().split()
-            if words[:1] != ["ready"]:
-                raise RuntimeError("the node did not start")
-            yield process, int(words[1].rpartition(":")[2])
-        finally:
-            process.kill()
+    log = folder / "broker.log"
+    with log.open("ab") as errors:
+        process = popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=os.environ,
+            start_new_session=True, preexec_fn=None,
+        )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        words = process.stdout.readline().split()
+        if words[:1] != [b"ready"]:
+            raise RuntimeError(f"the node did not start: {log.read_text('utf-8', 'replace')}")
+        yield process, int(words[1].rpartition(b":")[2])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.prepared.client import command_of
 
-SMALL = ("--messages", "40", "--size", "100", "--rate", "200")
+SMALL = ("--messages", "12", "--size", "100", "--rate", "200")
 
 
 def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":

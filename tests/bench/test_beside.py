@@ -8,12 +8,12 @@ from bench.beside import STAGES
 from bench.large import DOCUMENTS, PIECES
 from tests.bench.runs import run_bench
 
-SHORT = ("--rounds", "1", "--seconds", "1", "--small", "20", "--json")
+SHORT = ("--rounds", "1", "--seconds", "0.5", "--small", "20", "--json")
 
 
 @pytest.mark.parametrize(
     ("kind", "more", "size"),
-    [(DOCUMENTS, ("--size", "300000", "--per-s", "4"), 1_200_000), (PIECES, ("--bytes", "20000000"), 20_000_000)],
+    [(DOCUMENTS, ("--size", "300000", "--per-s", "4"), 600_000), (PIECES, ("--bytes", "17000000"), 17_000_000)],
 )
 def test_small_documents_alone_and_beside_large_ones(kind: str, more: tuple[str, ...], size: int) -> None:
     run = run_bench("large", "--beside", kind, *more, *SHORT)

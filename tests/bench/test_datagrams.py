@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from bench.__main__ import main
 from bench.datagrams import counted
 from bench.udp_relay import DatagramFaults, UdpRelay
 from tests.bench.runs import run_bench
@@ -51,4 +52,6 @@ def test_a_short_run_has_all_figures() -> None:
 
 
 def test_a_loss_of_everything_is_refused() -> None:
-    assert run_bench("datagrams", "--loss", "1").returncode == 2
+    with pytest.raises(SystemExit) as exit_info:
+        main(["datagrams", "--loss", "1"])
+    assert exit_info.value.code == 2

@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench.runs import SMALL, run_bench
 
-MESSAGES = 40
+MESSAGES = 12
 FIGURES = (
     "online_per_s stored_per_s online_ack2_per_s floor_per_s floor_now_per_s floor_stored_per_s ratio_online"
     " ratio_stored ratio_online_now cpu_us p50_ms p99_ms fdatasync_p50_us fdatasync_p99_us fdatasync_max_us"
@@ -22,7 +22,7 @@ NODES = {"hub", "a", "b", "b2"}
 
 @pytest.fixture(scope="module")
 def lines() -> list[dict[str, Any]]:
-    run = run_bench("--json", *SMALL, "--partners", "2", "--backlog", "30", "--idle", "1", "--large", "4")
+    run = run_bench("--json", *SMALL, "--partners", "2", "--backlog", "8", "--idle", "0.2", "--large", "2")
     assert run.returncode == 0, run.stderr
     return [json.loads(line) for line in run.stdout.splitlines()]
 
@@ -92,7 +92,7 @@ def test_the_ledger_of_every_node_grows(lines: list[dict[str, Any]]) -> None:
 
 def test_the_backlog_waits_during_all_phases_and_is_left_out_of_the_figures(lines: list[dict[str, Any]]) -> None:
     line = phase(lines, "backlog")
-    assert line["messages"] == 30
+    assert line["messages"] == 8
     assert set(line["idle_percent_of_a_core"]) == NODES | {f"{node} postgres" for node in NODES}
     assert phase(lines, "online")["rows_peak"]["a"] <= MESSAGES
 

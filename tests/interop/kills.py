@@ -116,7 +116,7 @@ def kill_repeatedly(folder: Path, kills: int, seed: int) -> ClientBook:
     random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):
         book.is_time_to_kill.clear()
-        book.kill_after += random_numbers.randint(20, 500)
+        book.kill_after += random_numbers.randint(20, 200)
         with node_process(folder) as (process, port):
             if not number:
                 _declare(port)

@@ -26,8 +26,8 @@ from semq.web.node.database import Database
 from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until
 
-SIZE_MIB = 128
-GROWTH_MIB = 32  # growth of each process after its start, a quarter of the body; usually 4 to 7
+SIZE_MIB = 48
+GROWTH_MIB = 24  # growth of each process after its start, half of the body; usually 4 to 7
 PIECES = "SELECT count(*) FROM tb_0031_piece"
 KEY = {"Idempotency-Key": "K1"}
 RAW = {"accept": "application/octet-stream"}

@@ -9,8 +9,8 @@ from tests.folders.test_process import FOLDERS, NodeFolders
 from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until_sync as until
 
-SIZE_MIB = 96
-GROWTH_MIB = 32  # growth of each process, a third of the file; usually 5 to 10
+SIZE_MIB = 48
+GROWTH_MIB = 24  # growth of each process, half of the file; usually 5 to 10
 LARGEST = f"max_document_bytes = {DOCUMENT_MAX}"
 FILE = "56001/film.bin"
 

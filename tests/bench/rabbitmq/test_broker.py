@@ -8,7 +8,7 @@ from bench.rabbitmq.broker import BrokerLoad, _ratios, _table
 
 async def test_every_phase_of_the_load_ends_with_a_rate_and_empty_queues(tmp_path: Path) -> None:
     with node(tmp_path) as port:
-        load = BrokerLoad(port, 300, 100)
+        load = BrokerLoad(port, 60, 100)
         for phase in (load.durable_publish, load.durable_consume, load.durable_both, load.transient, load.fan_out):
             assert await phase() > 0
         async with load.channel() as channel:

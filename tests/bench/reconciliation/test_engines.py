@@ -17,7 +17,7 @@ DAY = date(2026, 11, 20)
 @pytest.mark.parametrize("engine", ["duckdb", "postgres"])
 def test_verdicts_are_those_of_the_truth(tmp_path: Path, engine: str) -> None:
     root = Place.at(tmp_path)
-    truth = generate(root / "extracts", root / "truth", DAY, Calendar(), SystemClock(), 3000, nodes=3, defects=20)
+    truth = generate(root / "extracts", root / "truth", DAY, Calendar(), SystemClock(), 600, nodes=3, defects=20)
     result = ENGINES[engine](tmp_path, DAY, 512)
     assert result["verdicts"] == truth.verdicts
     assert result["seconds"] > 0
