@@ -217,20 +217,26 @@ async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
         assert not await publish_and_wait(channel, "semq", target, ContentHeader.build(len(BODY), properties), BODY)
 
 
-async def test_no_body_of_a_refused_document_is_kept(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+async def test_no_body_of_a_refused_document_is_kept(
+    shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
+) -> None:
     for submit in (ending_the_channel, with_an_answer):
         with no_body_in_a_cycle(submit):
             await submit(shared_inprocess, nodes[0])
 
 
-async def test_no_body_of_a_requeued_document_is_kept(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+async def test_no_body_of_a_requeued_document_is_kept(
+    shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
+) -> None:
     async with consuming(shared_inprocess, nodes[1], requeue_once) as received:
         with no_body_in_a_cycle():
             await with_confirm(shared_inprocess, nodes[0])
             await until(lambda: received() == 2 * MANY and is_clean(*nodes))
 
 
-async def test_no_body_of_a_polled_document_is_kept(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+async def test_no_body_of_a_polled_document_is_kept(
+    shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
+) -> None:
     link = await shared_inprocess.client(nodes[1])
     with no_body_in_a_cycle():
         await with_confirm(shared_inprocess, nodes[0])
@@ -269,7 +275,9 @@ async def test_no_body_of_a_sealed_document_is_kept(own_inprocess: InProcess) ->
             await until(lambda: received() == MANY and is_clean(a, b))
 
 
-async def test_no_body_is_kept_when_links_are_lost(shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+async def test_no_body_is_kept_when_links_are_lost(
+    shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
+) -> None:
     async with consuming(shared_inprocess, nodes[1], acknowledge) as received:
         with no_body_in_a_cycle():
             link = await shared_inprocess.client(nodes[0])
