@@ -52,7 +52,7 @@ def process_events(connection: pika.BlockingConnection) -> None:
         connection.process_data_events(time_limit=1)
 
 
-def test_confirmed_messages_survive_a_kill(tmp_path: Path) -> None:
+def test_confirmed_messages_survive_a_kill_and_are_redelivered_with_the_flag(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     with running("--data", folder) as (process, port):
         with channel_of(port) as channel:
@@ -62,7 +62,11 @@ def test_confirmed_messages_survive_a_kill(tmp_path: Path) -> None:
             for number in range(50):
                 properties = pika.BasicProperties(delivery_mode=2, priority=number % 3, headers={"n": number})
                 channel.basic_publish("kept", "a.b", b"%d" % number, properties, mandatory=True)
-            process.kill()
+            channel.queue_declare("q", durable=True)
+            for number in range(3):
+                channel.basic_publish("", "q", b"%d" % number, pika.BasicProperties(delivery_mode=2))
+            assert channel.basic_get("q")[2] == b"0"
+            process.kill()  # perhaps before the broker has stored that a message was delivered
             process.wait(60)
     with running("--data", folder) as (process, port):
         with channel_of(port) as channel:
@@ -70,6 +74,10 @@ def test_confirmed_messages_survive_a_kill(tmp_path: Path) -> None:
             bodies = [int(channel.basic_get("kept", auto_ack=True)[2]) for _ in range(50)]
             assert bodies == sorted(range(50), key=lambda number: (-(number % 3), number))
             channel.basic_publish("kept", "a", b"", mandatory=True)  # the binding exists, too
+            channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))
+            messages = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
+            assert [body for _, _, body in messages] == [b"0", b"1", b"2", b"3"]
+            assert [method.redelivered for method, _, _ in messages] == [True, True, True, False]
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
 
@@ -103,7 +111,9 @@ def test_limits_are_set_by_environment_variables(monkeypatch: pytest.MonkeyPatch
         consuming.close()
 
 
-def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_nearly_full_blocks_publishers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end the broker removes its temporary folder."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("SEMQ_AMQP__MIN_FREE_DISK_BYTES", str(1 << 62))
     with running() as (process, port), channel_of(port) as channel:
         notices: list[str] = []
@@ -116,19 +126,11 @@ def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.Monkey
         while not notices:
             connection.process_data_events(time_limit=1)
         assert notices == ["low on disk"]
+        assert list(tmp_path.glob("semq-broker-*"))
         # The broker does not read from a blocked client, but the client reads from the broker.
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
         with pytest.raises(ConnectionClosedByBroker, match="320"):
             process_events(connection)
-
-
-def test_a_temporary_folder_is_removed_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with running() as (process, port):
-        with channel_of(port):
-            pass
-        assert list(tmp_path.glob("semq-broker-*"))
-        process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -139,19 +141,3 @@ def test_unusable_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert "cannot be used as data folder" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--port", "65536"])
-
-
-def test_after_a_kill_all_messages_are_redelivered_with_the_flag(tmp_path: Path) -> None:
-    folder = str(tmp_path / "data")
-    with running("--data", folder) as (process, port), channel_of(port) as channel:
-        channel.queue_declare("q", durable=True)
-        for number in range(3):
-            channel.basic_publish("", "q", b"%d" % number, pika.BasicProperties(delivery_mode=2))
-        assert channel.basic_get("q")[2] == b"0"
-        process.kill()  # right after the delivery, perhaps before the broker has stored that the message was delivered
-        process.wait(60)
-    with running("--data", folder) as (_, port), channel_of(port) as channel:
-        channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))
-        messages = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
-        assert [body for _, _, body in messages] == [b"0", b"1", b"2", b"3"]
-        assert [method.redelivered for method, _, _ in messages] == [True, True, True, False]
