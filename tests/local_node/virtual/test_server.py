@@ -29,8 +29,8 @@ async def until_linked(hosted: RunningInstallation, *names: str) -> None:
     await linked(*map(hosted.node, names))
 
 
-async def test_documents_arrive_in_every_direction(inprocess: InProcess) -> None:
-    async with hosting(inprocess) as hosted:
+async def test_documents_arrive_in_every_direction_by_one_database_connection(inprocess: InProcess) -> None:
+    async with hosting(inprocess, options="connections = 1") as hosted:
         a, b, c, alone, _ = hosted.names
         text = LOCAL.format(name=alone, hub=hosted.hub.port).replace(f"pass-{alone}", alone)
         single = await inprocess.started(inprocess.settings(alone, text))
@@ -38,6 +38,7 @@ async def test_documents_arrive_in_every_direction(inprocess: InProcess) -> None
         await linked(single)
         for source, target in ((a, b), (b, c), (c, a), (a, alone)):
             await hosted.wait_arrived(single if target == alone else target, await hosted.send(source, target))
+            assert hosted.server.host.connections.taken <= 1
         app = await inprocess.client(single)
         answer = await ask(app, "msg.submit", {"target": c, "body_base64": "eA=="})
         await hosted.wait_arrived(c, answer["result"]["lk0"])
@@ -55,12 +56,20 @@ REFUSED = (
 )
 
 
-async def test_a_user_logs_in_at_its_own_institution_only(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ('amqp.users.erp = "secret"', "")) as hosted:
+async def test_an_institution_has_its_own_users_and_limits(inprocess: InProcess) -> None:
+    async with hosting(inprocess, ('amqp.users.erp = "secret"', "amqp.max_connections = 2", "")) as hosted:
         assert (await hosted.client(hosted.names[0], "erp", "secret")).is_open
         for host, user, password in REFUSED:
             with pytest.raises((AccessRefused, NotAllowed, InvalidPath)):
                 await hosted.client(host.format(*hosted.names), user, password)
+        _, limited, other, *_ = hosted.names
+        for _ in range(2):
+            await hosted.client(limited)
+        with pytest.raises(NotAllowed):
+            await hosted.client(limited)
+        await hosted.client(other)
+        assert hosted.node(limited).server.counts()["connections_refused"] == 1
+        assert (await hosted.listed())[limited]["memory_max_bytes"] == 64 << 20
 
 
 async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InProcess) -> None:
@@ -86,30 +95,27 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
         await hosted.wait_arrived(away, await hosted.send(bad, away))
 
 
-async def test_a_database_that_does_not_answer_stops_its_institution_only(inprocess: InProcess) -> None:
-    async with hosting(inprocess) as hosted:
-        a, stuck, b, *_ = hosted.names
-        await until_linked(hosted, a, stuck, b)
-        with psycopg.connect(database_url(hosted.database, stuck)) as holder:
-            holder.execute("LOCK TABLE tb_0031, tb_0030 IN ACCESS EXCLUSIVE MODE")
-            client = await hosted.client(stuck)
-            hanging = asyncio.ensure_future(ask(client, "msg.submit", {"target": a, "body_base64": "eA=="}))
-            reading = [asyncio.ensure_future(ask(client, "msg.list")) for _ in range(20)]
-            for _ in range(5):
-                await hosted.wait_arrived(b, await hosted.send(a, b))
-            assert not hanging.done()
-            holder.rollback()
-        await hosted.wait_arrived(a, (await hanging)["result"]["lk0"])
-        await asyncio.gather(*reading)
+async def be_stuck(hosted: RunningInstallation, stuck: str, a: str, b: str) -> None:
+    """Lock the database of one institution, while documents of others arrive."""
+    with psycopg.connect(database_url(hosted.database, stuck)) as holder:
+        holder.execute("LOCK TABLE tb_0031, tb_0030 IN ACCESS EXCLUSIVE MODE")
+        client = await hosted.client(stuck)
+        hanging = asyncio.ensure_future(ask(client, "msg.submit", {"target": a, "body_base64": "eA=="}))
+        reading = [asyncio.ensure_future(ask(client, "msg.list")) for _ in range(20)]
+        for _ in range(5):
+            await hosted.wait_arrived(b, await hosted.send(a, b))
+        assert not hanging.done()
+        holder.rollback()
+    await hosted.wait_arrived(a, (await hanging)["result"]["lk0"])
+    await asyncio.gather(*reading)
 
 
-async def test_an_institution_that_floods_does_not_stop_others(inprocess: InProcess) -> None:
-    """Programs of one institution send as fast as they can to an absent institution; the documents of other
-    institutions arrive.
-    """
+async def test_neither_a_stuck_database_nor_a_flood_of_one_institution_stops_others(inprocess: InProcess) -> None:
+    """The flood: programs of an institution send as fast as they can to an absent one; documents of others arrive."""
     async with hosting(inprocess) as hosted, asyncio.TaskGroup() as programs:
         flooding, b, c, _, absent = hosted.names
         await until_linked(hosted, flooding, b, c)
+        await be_stuck(hosted, flooding, b, c)
         accepted: list[str] = []
 
         async def flood() -> None:
@@ -123,8 +129,8 @@ async def test_an_institution_that_floods_does_not_stop_others(inprocess: InProc
             return len(accepted) >= least
 
         floods = [programs.create_task(flood()) for _ in range(3)]
-        for number in range(1, 11):
-            await until(partial(has_accepted, 100 * number))
+        for number in range(1, 5):
+            await until(partial(has_accepted, 50 * number))
             await hosted.wait_arrived(c, await hosted.send(b, c))
             row = (await hosted.listed())[flooding]
             assert row["memory_bytes"] <= row["memory_max_bytes"]
@@ -137,23 +143,16 @@ async def test_an_institution_that_floods_does_not_stop_others(inprocess: InProc
         assert stored[0] >= len(accepted)
 
 
-async def test_an_institution_has_its_own_limits(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("amqp.max_connections = 2", "")) as hosted:
-        a, b, *_ = hosted.names
-        for _ in range(2):
-            await hosted.client(a)
-        with pytest.raises(NotAllowed):
-            await hosted.client(a)
-        await hosted.client(b)
-        assert hosted.node(a).server.counts()["connections_refused"] == 1
-        assert (await hosted.listed())[a]["memory_max_bytes"] == 64 << 20
-
-
 async def test_institutions_are_added_and_removed_while_the_server_runs(inprocess: InProcess) -> None:
     async with hosting(inprocess) as hosted:
         a, b, removed, new, _ = hosted.names
         await until_linked(hosted, a, b, removed)
         link, boot = hosted.node(a).uplink.link, hosted.node(a).recovered.boot
+        # A file that cannot be read changes nothing.
+        hosted.server.file.write_text("[server\n")
+        answer = await ask(await hosted.client("/"), "server.reload")
+        assert answer["error"]["code"] == "SEMQ-2010"
+        assert list(hosted.server.institutions) == [a, b, removed]
         hosted.write({a: "protocol.overdue_s = 7", b: "", new: ""})
         result = await hosted.ask("/", "server.reload")
         assert (result["added"], result["removed"], result["failing"]) == ([new], [removed], {})
@@ -174,14 +173,6 @@ async def test_institutions_are_added_and_removed_while_the_server_runs(inproces
         )
 
 
-async def test_a_file_that_cannot_be_read_changes_nothing(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("",)) as hosted:
-        hosted.server.file.write_text("[server\n")
-        answer = await ask(await hosted.client("/"), "server.reload")
-        assert answer["error"]["code"] == "SEMQ-2010"
-        assert list(hosted.server.institutions) == [hosted.names[0]]
-
-
 def connection_count(hosted: RunningInstallation, name: str) -> int:
     with psycopg.connect(hosted.database) as connection:
         row = connection.execute(
@@ -191,71 +182,52 @@ def connection_count(hosted: RunningInstallation, name: str) -> int:
     return int(row[0])
 
 
-async def test_an_institution_without_work_has_no_connection(inprocess: InProcess) -> None:
+async def test_an_institution_without_work_has_no_connection_and_notices_a_new_owner_of_its_store(
+    inprocess: InProcess,
+) -> None:
     async with hosting(inprocess, options="rest_s = 0.3") as hosted:
         a, b, c, *_ = hosted.names
         await until_linked(hosted, a, b, c)
-        for _ in range(3):
+        for _ in range(2):
             await until(lambda: all(hosted.node(name).store.state == "rest" for name in (a, b, c)))
             await until(lambda: not any(connection_count(hosted, name) for name in (a, b, c)))
             before = hosted.node(a).engine_starts
             await hosted.wait_arrived(b, await hosted.send(a, b))
             assert hosted.node(a).engine_starts == before
-
-
-async def test_a_store_that_was_opened_for_a_poll_rests_soon(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("semq.store.postgres.store.POLLED_S", 0.05)
-    async with hosting(inprocess, options="rest_s = 3600") as hosted:
-        a, b, *_ = hosted.names
-        await until_linked(hosted, a, b)
-        store, units = hosted.node(a).store, hosted.node(a).store.counters
-        await until(store.rest)
-        before = units.read_only
-        hosted.node(a).submissions.poll()
-        await until(lambda: units.read_only > before and store.state == "rest")
-        await hosted.wait_arrived(b, await hosted.send(a, b))
-        assert store.state == "open"
-
-
-async def test_the_login_of_a_partner_opens_no_resting_store(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("", ""), options="rest_s = 3600") as hosted:
-        a, b, new, *_ = hosted.names
-        await until_linked(hosted, a, b)
-        node = hosted.node(a)
-        await until(node.store.rest)
-        before = node.store.counters.units
-        hosted.write({a: "", b: "", new: ""})
-        await hosted.ask("/", "server.reload")
-        await until(lambda: node.engine.partners.online.get(f"1.{new}"))
-        await until(lambda: node.uplink.intake.frames_under_way == 0)
-        assert (node.store.state, node.store.counters.units) == ("rest", before)
-
-
-async def test_a_resting_store_that_was_taken_over_stays_with_its_new_owner(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("", ""), options="rest_s = 0.3") as hosted:
-        a, b, *_ = hosted.names
-        await until_linked(hosted, a, b)
+        # Another process takes the resting store over, which stays with it.
         await until(lambda: hosted.node(a).store.state == "rest")
         with psycopg.connect(database_url(hosted.database, a)) as connection:
+            rows = connection.execute("SELECT count(*) FROM tb_0031").fetchone()
             connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = 'a b c d', until = now() + '1 h'")
         client = await hosted.client(a)
         asking = asyncio.ensure_future(ask(client, "msg.submit", {"target": b, "body_base64": "eA=="}))
         await until(lambda: hosted.server.institutions[a].node is None)
         asking.cancel()  # the answer is a refusal, unless the connection ends before it
         with psycopg.connect(database_url(hosted.database, a)) as connection:
-            assert connection.execute("SELECT count(*) FROM tb_0031").fetchone() == (0,)
+            assert connection.execute("SELECT count(*) FROM tb_0031").fetchone() == rows
         assert (await hosted.listed())[b]["state"] == "serving"
 
 
-async def test_institutions_share_one_database_connection(inprocess: InProcess) -> None:
-    async with hosting(inprocess, options="connections = 1") as hosted:
-        a, b, c, *_ = hosted.names
-        await until_linked(hosted, a, b, c)
-        for source, target in ((a, b), (b, c), (c, a)) * 2:
-            await hosted.wait_arrived(target, await hosted.send(source, target))
-            assert hosted.server.host.connections.taken <= 1
+async def test_the_login_of_a_partner_opens_no_resting_store_and_a_poll_only_for_a_moment(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hosting(inprocess, ("", ""), options="rest_s = 3600") as hosted:
+        a, b, new, *_ = hosted.names
+        await until_linked(hosted, a, b)
+        node, store, units = hosted.node(a), hosted.node(a).store, hosted.node(a).store.counters
+        await until(store.rest)
+        before = units.units
+        hosted.write({a: "", b: "", new: ""})
+        await hosted.ask("/", "server.reload")
+        await until(lambda: node.engine.partners.online.get(f"1.{new}"))
+        await until(lambda: node.uplink.intake.frames_under_way == 0)
+        assert (store.state, units.units) == ("rest", before)
+        monkeypatch.setattr("semq.store.postgres.store.POLLED_S", 0.05)
+        before = units.read_only
+        node.submissions.poll()
+        await until(lambda: units.read_only > before and store.state == "rest")
+        await hosted.wait_arrived(b, await hosted.send(a, b))
+        assert store.state == "open"
 
 
 async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None:
