@@ -31,16 +31,18 @@ def cover(monkeypatch: pytest.MonkeyPatch) -> FakeCoverage:
     return fake
 
 
-def test_measuring_pauses_during_the_tests_of_other_packages(cover: FakeCoverage) -> None:
+def test_measuring_pauses_during_the_collection_and_the_tests_of_other_packages(cover: FakeCoverage) -> None:
     measuring = Measuring(COVERED_BY_OWN_TESTS)
+    measuring.pause()
     for place in (OWN, OTHER, OTHER, OWN, OWN, OTHER):
         measuring.begin(place)
-    assert cover.calls == ["stop", "start", "stop"]
+    assert cover.calls == ["stop", "start", "stop", "start", "stop"]
 
 
 @pytest.mark.parametrize("sources", [[True], [*COVERED_BY_OWN_TESTS, "semq/engine"], []])
 def test_measuring_never_pauses_if_other_packages_are_measured(cover: FakeCoverage, sources: list[str | bool]) -> None:
     measuring = Measuring(sources)
+    measuring.pause()
     measuring.begin(OTHER)
     measuring.begin(OWN)
     assert cover.calls == []

@@ -5,10 +5,13 @@ import pytest
 from semq.umx_t.version import HIGHEST, LOWEST, NoCommonVersion, agree, offer
 
 
+def test_two_equal_nodes_use_the_highest_version() -> None:
+    assert agree(offer()) == HIGHEST
+
+
 @pytest.mark.parametrize(
     ("theirs", "version"),
     [
-        (offer(), HIGHEST),
         (None, 1),
         ("1-2", 1),
         ([LOWEST, HIGHEST + 5], HIGHEST),
