@@ -1,8 +1,10 @@
 """Commands import no module of a node and no package that only nodes need; and the table of groups is complete."""
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -29,6 +31,7 @@ AT_HUB = (
     ("held", "list"), ("node", "list"), ("cert", "list"), ("node", "status"), ("definitions", "export"),
     ("hub", "stores", "list"),
 )  # fmt: skip
+WITHOUT_NODE = (("version",), ("errors", "list"), ("errors", "lookup", "1201"))
 CONFIG = """
 [node]
 kind = "local"
@@ -59,30 +62,36 @@ def lk0(network: Network) -> str:
     return str(sent.data["lk0"])
 
 
-# Runs a command and prints the imported modules; in a separate process, because this one has imported all modules.
-PROBE = "import sys; from semq.cli.main import run; run(sys.argv[1:]); print('\\n'.join(sys.modules))"
+# Runs commands and prints the modules that are imported after each; in a separate process, because this one has imported
+# all modules.
+PROBE = """
+import json, sys
+from semq.cli.main import run
+modules = {}
+for words in json.loads(sys.argv[1]):
+    assert run(words) == 0, words
+    modules[" ".join(words)] = list(sys.modules)
+print(json.dumps(modules))
+"""
 
 
-def imported_by(*words: str) -> set[str]:
-    """Return the modules that a successful command has imported."""
-    probe = [sys.executable, "-P", "-c", PROBE, *words]
+def imported_by(*commands: Sequence[str]) -> dict[str, list[str]]:
+    """Return the modules that are imported after each of these commands, which must be successful."""
+    probe = [sys.executable, "-P", "-c", PROBE, json.dumps(commands)]
     done = subprocess.run(probe, capture_output=True, text=True, timeout=120, env=environment({}))
     assert done.returncode == 0, done.stderr
-    assert "semq.cli.main" in done.stdout
-    return set(done.stdout.split())
+    modules: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return modules
 
 
-@pytest.mark.parametrize("words", AT_SENDER, ids=" ".join)
-def test_a_command_that_asks_a_local_node_loads_no_part_of_one(
-    words: tuple[str, ...], network: Network, lk0: str
-) -> None:
-    given = [lk0 if word == "LK0" else word for word in words]
-    assert forbidden_in(imported_by(*given, f"--node={network.sender.url}")) == set()
-
-
-@pytest.mark.parametrize("words", AT_HUB, ids=" ".join)
-def test_a_command_that_asks_the_hub_loads_no_part_of_it(words: tuple[str, ...], network: Network) -> None:
-    assert forbidden_in(imported_by(*words, f"--node={network.hub.url}")) == set()
+def test_a_command_loads_no_part_of_a_node(network: Network, lk0: str) -> None:
+    commands = [list(words) for words in WITHOUT_NODE]
+    commands += [[*words, f"--node={network.hub.url}"] for words in AT_HUB]
+    for words in AT_SENDER:
+        commands.append([lk0 if word == "LK0" else word for word in words] + [f"--node={network.sender.url}"])
+    loaded = imported_by(*commands)
+    assert len(loaded) == len(commands)
+    assert {command: forbidden_in(modules) for command, modules in loaded.items()} == dict.fromkeys(loaded, set())
 
 
 def test_the_commands_of_all_groups_are_made_without_a_part_of_a_node() -> None:
@@ -91,18 +100,14 @@ def test_the_commands_of_all_groups_are_made_without_a_part_of_a_node() -> None:
     assert forbidden_in(set(done.stdout.split())) == set()
 
 
-@pytest.mark.parametrize("words", [("version",), ("errors", "list"), ("errors", "lookup", "1201")], ids=" ".join)
-def test_a_command_without_a_node_loads_no_part_of_one(words: tuple[str, ...]) -> None:
-    assert forbidden_in(imported_by(*words)) == set()
-
-
 def test_a_command_with_a_configuration_reads_only_the_address_of_the_node(network: Network, tmp_path: Path) -> None:
     file, url = tmp_path / "a.toml", urlsplit(network.sender.url)
     file.write_text(CONFIG.format(port=url.port, user=url.username, password=url.password))
-    assert forbidden_in(imported_by("msg", "list", f"--config={file}")) == {"semq.config"}
+    [modules] = imported_by(["msg", "list", f"--config={file}"]).values()
+    assert forbidden_in(modules) == {"semq.config"}
 
 
-def forbidden_in(modules: set[str]) -> set[str]:
+def forbidden_in(modules: Iterable[str]) -> set[str]:
     """Return the names in FORBIDDEN that are among these modules."""
     return {name for name in FORBIDDEN if any(f"{module}.".startswith(f"{name}.") for module in modules)}
 

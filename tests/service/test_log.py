@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-FAILS = """
+LOGGED = """
 import logging, sys
 import structlog
 from semq.config.sections import LogSection
@@ -19,25 +19,7 @@ try:
 except ZeroDivisionError:
     structlog.get_logger("semq").exception("failed")
     logging.getLogger("library").exception("failed too")
-"""
 
-
-@pytest.mark.parametrize("format", ["console", "json"])
-def test_a_traceback_shows_no_variables(format: str) -> None:
-    """Variables contain passwords and bodies."""
-    done = subprocess.run([sys.executable, "-c", FAILS, format], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stderr.count("ZeroDivisionError: ") == 2
-    assert "1.10008" in done.stderr
-    assert "hunter2" not in done.stderr
-
-
-PLANTED = """
-import logging, sys
-import structlog
-from semq.config.sections import LogSection
-from semq.service.log import set_up
-
-set_up(LogSection(format=sys.argv[1]), "1.10008")
 bad = "x\\x1b[2J\\n2031 [info] forged\\u202e\\x9b\\ud800"
 log = structlog.get_logger("semq")
 log.warning("refused", reason=bad, inside={"key": [bad]}, pair=(bad, 1))
@@ -50,9 +32,13 @@ except ValueError:
 
 
 @pytest.mark.parametrize("format", ["console", "json"])
-def test_foreign_text_neither_controls_a_terminal_nor_forges_a_line(format: str) -> None:
-    done = subprocess.run([sys.executable, "-c", PLANTED, format], capture_output=True, timeout=60, check=True)
+def test_a_log_shows_no_variables_and_foreign_text_neither_controls_a_terminal_nor_forges_a_line(format: str) -> None:
+    """Variables contain passwords and bodies."""
+    done = subprocess.run([sys.executable, "-c", LOGGED, format], capture_output=True, timeout=60, check=True)
     output = done.stderr.decode()
+    assert output.count("ZeroDivisionError: ") == 2
+    assert "1.10008" in output
+    assert "hunter2" not in output
     colours = re.sub(r"\x1b\[[0-9;]*m", "", output) if format == "console" else output
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", colours), colours
     assert not [line for line in output.splitlines() if line.startswith("2031")]

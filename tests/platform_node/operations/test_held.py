@@ -241,21 +241,15 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 async def test_bad_requests_are_refused(scene: HeldScene) -> None:
     answers = [await ask(scene.admin, operation, arguments) for operation, arguments, _ in REFUSED]
     assert [(*case[:2], answer["error"]["code"]) for case, answer in zip(REFUSED, answers, strict=True)] == REFUSED
-
-
-async def test_a_name_that_fits_several_copies_is_refused(scene: HeldScene) -> None:
-    await scene.submit("56001", 1)
-    await scene.submit("56001", 1)
-    answer = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})
-    assert answer["error"]["code"] == "SEMQ-2102"
-    assert scene.hub.engine.custody.held == {"1.56001": 2}
-
-
-async def test_an_act_without_names_or_filter_is_refused(scene: HeldScene) -> None:
-    result = await scene.semq("held", "refuse", "--why", "w")
+    result = await scene.semq("held", "refuse", "--why", "w")  # neither names nor a filter
     assert (result.status, "SEMQ-2211" in result.err) == (1, True)
     result = await scene.semq("held", "refuse", "--all", node=scene.node)
     assert (result.status, "SEMQ-2101" in result.err) == (1, True)
+    for _ in range(2):
+        await scene.submit("56001", 1)
+    answer = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})  # the name of two copies
+    assert answer["error"]["code"] == "SEMQ-2102"
+    assert scene.hub.engine.custody.held == {"1.56001": 2}
 
 
 async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: InProcess, scene: HeldScene) -> None:
