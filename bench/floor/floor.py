@@ -97,7 +97,8 @@ def _run(
     urls: Mapping[str, str], works: Mapping[str, TableWork], batches: Mapping[str, int], documents: int, size: int
 ) -> float:
     """Run the scripts; return the seconds from the first statement to the last commit."""
-    context = multiprocessing.get_context("forkserver")  # imports the modules once
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([run.__module__])  # without it, each script imports all modules
     barrier, results = context.Barrier(len(urls)), context.SimpleQueue()
     scripts: list[BaseProcess] = []
     for name, url in urls.items():
