@@ -29,7 +29,7 @@ SIZES = [
     (1, 400_000, 700_000),
 ]
 GROUP_SHARE = 0.1  # of the documents of class 3 without pieces, if there is a group
-LARGE = (3 << 20, 11 << 20)  # bytes of a document in pieces: 12 to 44 pieces
+LARGE = (2 << 20, 5 << 20)  # bytes of a document in pieces: 8 to 20 pieces
 PIECES_FROM = 1 << 20  # larger documents are sent in pieces
 
 

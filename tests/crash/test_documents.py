@@ -18,7 +18,7 @@ from tests.crash.documents import PIECES_FROM
 from tests.crash.world import ADDRESS, A, B, CrashWorld
 from tests.waiting import until
 
-PIECES = 60
+PIECES = 32
 SIZE = (PIECES - 1) * PIECE_BYTES + 7
 RESTART_S = 0.3  # pause before a killed node is started again
 MIDDLE = PIECES // 4  # number of pieces at B when a process is killed
