@@ -196,7 +196,9 @@ async def test_definitions_imported_at_one_instance_are_in_force_at_the_other(in
         assert homes(second)[str(new)] == homes(first)[str(new)]
 
 
-async def test_the_control_database_of_another_hub_and_a_second_database_of_a_store_are_refused(inprocess: InProcess) -> None:
+async def test_the_control_database_of_another_hub_and_a_second_database_of_a_store_are_refused(
+    inprocess: InProcess,
+) -> None:
     async with hubs_of(inprocess) as hubs:
         await hubs.instance(1)
         with pytest.raises(ControlOfAnotherHub):
