@@ -1,6 +1,7 @@
 """A trio whose institutions have certificates of a real authority, and whose wires carry bytes."""
 
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +19,11 @@ from tests.clocks import ManualClock
 from tests.flows.trio import Local, Trio, TrioWire
 
 SECRET = b"PLANTED: 4711 crates of quince brandy"
-KEYS: dict[str, PrivateKey] = {name: new_key() for name in ("A1", "B1", "B2", "X")} | {"B3": new_key("rsa")}
+
+
+@cache
+def key_named(name: str) -> PrivateKey:
+    return new_key("rsa") if name == "B3" else new_key()
 
 
 def watching(seen: list[Data]) -> Callable[[TrioWire, Frame], Frame]:
@@ -65,15 +70,15 @@ class SealedWorld(Trio):
     def certified_keys(
         self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0
     ) -> OwnKeys:
-        """Return the keys with these names in ``KEYS``, each with a certificate of the node.
+        """Return the keys with these names, each with a certificate of the node.
 
         The first key is active; the others can still open documents.
         """
         now = self.clock.wall()
-        issued = [(authority or self.authority).issue(KEYS[name].public_key(), node, now, days) for name in names]
-        keys = {key_id(KEYS[name]): KEYS[name] for name in names}
+        issued = [(authority or self.authority).issue(key_named(name).public_key(), node, now, days) for name in names]
+        keys = {key_id(key): key for key in map(key_named, names)}
         return OwnKeys(
-            Identity(issued[0], KEYS[names[0]], keys), tuple(certificate.pem.decode() for certificate in issued)
+            Identity(issued[0], key_named(names[0]), keys), tuple(certificate.pem.decode() for certificate in issued)
         )
 
     def roll(self, node: Local, *names: str) -> None:

@@ -9,7 +9,7 @@ from semq.umx_t.address import Address, NodeType
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.records import HubFlag, Presence, Receipt
 from semq.umx_t.status import SendStatus
-from tests.flows.sealed import KEYS, SealedWorld, keys_of
+from tests.flows.sealed import SealedWorld, key_named, keys_of
 from tests.flows.trio import Trio, TrioWire, is_message, records
 
 
@@ -197,14 +197,14 @@ def test_a_renewed_certificate_that_a_known_key_has_signed_is_accepted_while_the
     world.settle()
     assert world.a.app.payloads == [b"signed with B2"]
     assert world.b.app.payloads == [b"sealed for B2"]
-    assert keys_of(world.a).receiver("1.56001") == KEYS["B2"].public_key()
+    assert keys_of(world.a).receiver("1.56001") == key_named("B2").public_key()
 
 
 def test_a_certificate_without_the_signature_of_a_known_key_is_left_to_the_hub() -> None:
     world = sealed()
     world.roll(world.b, "B2")
     world.settle()
-    assert keys_of(world.a).receiver("1.56001") == KEYS["B1"].public_key()
+    assert keys_of(world.a).receiver("1.56001") == key_named("B1").public_key()
 
 
 def test_a_renewed_certificate_is_left_to_the_hub_while_there_is_a_session_with_it() -> None:
@@ -212,7 +212,7 @@ def test_a_renewed_certificate_is_left_to_the_hub_while_there_is_a_session_with_
     world.connect(world.a)
     world.roll(world.b, "B2", "B1")
     world.settle()
-    assert keys_of(world.a).receiver("1.56001") == KEYS["B1"].public_key()
+    assert keys_of(world.a).receiver("1.56001") == key_named("B1").public_key()
 
 
 def test_a_certificate_that_is_older_than_a_known_one_is_left_to_the_hub() -> None:
@@ -222,7 +222,7 @@ def test_a_certificate_that_is_older_than_a_known_one_is_left_to_the_hub() -> No
     world.roll(world.b, "B2", "B1")
     world.time.now += 7200
     world.settle()
-    assert keys_of(world.a).receiver("1.56001") == KEYS["B1"].public_key()
+    assert keys_of(world.a).receiver("1.56001") == key_named("B1").public_key()
 
 
 def test_logins_at_the_hub_repeat_no_introduction_to_a_partner() -> None:
@@ -234,4 +234,4 @@ def test_logins_at_the_hub_repeat_no_introduction_to_a_partner() -> None:
     assert world.a.lines(Event.VIOLATION) == 0
     world.roll(world.b, "B2", "B1")
     world.settle()
-    assert keys_of(world.a).receiver("1.56001") == KEYS["B2"].public_key()
+    assert keys_of(world.a).receiver("1.56001") == key_named("B2").public_key()

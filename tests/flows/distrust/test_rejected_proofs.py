@@ -17,7 +17,7 @@ from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.records import Answer, Receipt
 from semq.umx_t.status import SendStatus
 from tests.flows.lying import honest, sealing, violations
-from tests.flows.sealed import KEYS, SealedWorld, keys_of, watching
+from tests.flows.sealed import SealedWorld, key_named, keys_of, watching
 from tests.flows.trio import SETTINGS, TrioWire
 
 COPIES_MAX = 12
@@ -130,8 +130,8 @@ def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> 
     frame, opener = seen[-1], sealing(world.b)
     assert opener.check_origin(frame)
     version, name, *rest = frame.envelope.signature.split(".")
-    assert name == key_id(KEYS["X"])
-    other = ".".join((version, key_id(KEYS["A1"]), *rest))
+    assert name == key_id(key_named("X"))
+    other = ".".join((version, key_id(key_named("A1")), *rest))
     with pytest.raises(SignatureWrong):
         opener.check_origin(replace(frame, envelope=replace(frame.envelope, signature=other)))
     opener.check_all()

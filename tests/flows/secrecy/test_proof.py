@@ -20,7 +20,7 @@ from semq.store.rows import Event, KeptKey, KeptReceipts
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt
 from semq.umx_t.status import Arrival, Outcome
-from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, send, watching
+from tests.flows.sealed import SECRET, SealedWorld, key_named, keys_of, outcomes, send, watching
 from tests.flows.trio import HUB, TrioWire
 
 # ---------------------------------------------------------------------------------------------- receipts as proofs
@@ -65,7 +65,9 @@ def test_an_altered_receipt_and_one_of_another_key_end_nothing(world: SealedWorl
     assert outcomes(world.a) == [None]
     keys = keys_of(world.b)
     assert keys.own_keys is not None
-    keys.own_keys = OwnKeys(Identity(keys.own_keys.identity.certificate, KEYS["X"], keys.own_keys.identity.keys), ())
+    keys.own_keys = OwnKeys(
+        Identity(keys.own_keys.identity.certificate, key_named("X"), keys.own_keys.identity.keys), ()
+    )
     world.tamper = lambda wire, frame: frame
     world.later(20)
     assert outcomes(world.a) == [None]
@@ -133,7 +135,7 @@ def test_a_document_sealed_for_an_old_key_opens_while_the_receiver_keeps_the_key
     assert world.b.app.payloads == [SECRET]
     send(world, b"for the new key")
     world.later(3)
-    assert world.b.app.deliveries[-1].envelope.key_id == key_id(KEYS["B2"])
+    assert world.b.app.deliveries[-1].envelope.key_id == key_id(key_named("B2"))
 
 
 @pytest.mark.parametrize("new", ["B2", "B3"])
@@ -154,7 +156,7 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     failed = next(event for event in world.a.reported.events if event.kind == "failed")
     assert failed.reason is not None
     assert failed.reason[0] == "SEMQ-5201"
-    assert key_id(KEYS["B1"]) in failed.reason[1]
+    assert key_id(key_named("B1")) in failed.reason[1]
     envelope = world.b.app.deliveries[0].envelope
     assert envelope.lk0 != failed.lk0
     assert envelope.origin.startswith(str(failed.lk0))
@@ -170,7 +172,9 @@ def test_a_refused_document_is_sealed_again_after_a_crash_when_the_directory_has
 ) -> None:
     keys = keys_of(world.b)
     assert keys.own_keys is not None
-    keys.own_keys = OwnKeys(Identity(keys.own_keys.identity.certificate, KEYS["B1"], {}), keys.own_keys.certificates)
+    keys.own_keys = OwnKeys(
+        Identity(keys.own_keys.identity.certificate, key_named("B1"), {}), keys.own_keys.certificates
+    )
     send(world, SECRET)
     world.settle()
     assert outcomes(world.a) == [Outcome.REJECTED]
@@ -258,8 +262,8 @@ def test_the_validity_of_a_certificate_is_checked_at_every_use(world: SealedWorl
 def revoke(world: SealedWorld) -> None:
     """Give A another key and certificate, as after a revocation; A's old key still opens stored session keys."""
     own = world.certified_keys(world.a.address, "X")
-    keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
-    keys_of(world.a).own_keys = OwnKeys(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
+    keys = {**own.identity.keys, key_id(key_named("A1")): key_named("A1")}
+    keys_of(world.a).own_keys = OwnKeys(Identity(own.identity.certificate, key_named("X"), keys), own.certificates)
     world.a.engine.introduce()
     world.later(1)
 
@@ -285,7 +289,7 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
     failed = next(event for event in world.a.reported.events if event.kind == "failed")
     assert failed.reason is not None
     assert failed.reason[0] == "SEMQ-5214"
-    assert key_id(KEYS["A1"]) in failed.reason[1]
+    assert key_id(key_named("A1")) in failed.reason[1]
     assert not world.a.store.tables.outbound
     assert world.held == 0
 
@@ -318,14 +322,14 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
 ) -> None:
     stored_in_clear(world, b"first")
     [row] = world.a.store.tables.outbound.values()
-    resealer, ours = world.a.engine.sender.resealing, key_id(KEYS["A1"])
+    resealer, ours = world.a.engine.sender.resealing, key_id(key_named("A1"))
     for refused, may in (
-        (SignerGone.of(key_id(KEYS["X"])).text, True),
+        (SignerGone.of(key_id(key_named("X"))).text, True),
         (SignerGone.of(ours).text, False),
         ("no", False),
     ):
         assert resealer._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
-    refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(KEYS["X"])).text))
+    refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(key_named("X"))).text))
     resealer._signed_anew[row.lk0] = ours
     assert not resealer._may_sign_anew(refused_row)  # signed with our present key already: another copy would not help
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
@@ -357,5 +361,5 @@ def test_after_a_roll_over_of_the_sender_nothing_more_is_sealed_in_the_name_of_i
     revoke(world)
     send(world, b"after")
     world.settle()
-    assert {read_token(frame.envelope.session_key).signer for frame in seen} == {key_id(KEYS["X"])}
+    assert {read_token(frame.envelope.session_key).signer for frame in seen} == {key_id(key_named("X"))}
     assert world.b.app.payloads == [b"before", b"after"]

@@ -18,7 +18,7 @@ from semq.umx_t.attributes import Attribute
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Presence, Receipt
 from semq.umx_t.status import Outcome
-from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, send, watching
+from tests.flows.sealed import SECRET, SealedWorld, key_named, keys_of, outcomes, send, watching
 from tests.flows.trio import TrioWire
 from tests.umx_t.samples.altered import BOUND, altered
 
@@ -260,7 +260,7 @@ def test_a_session_key_made_by_the_hub_in_the_senders_name_is_refused(world: Sea
     )  # fmt: skip
     genuine = keys_of(world.a)
     assert isinstance(hub.keys, NodeKeys)
-    hub.keys.own_keys = OwnKeys(Identity(genuine.own_keys.identity.certificate, KEYS["X"], {}), ())  # type: ignore[union-attr]
+    hub.keys.own_keys = OwnKeys(Identity(genuine.own_keys.identity.certificate, key_named("X"), {}), ())  # type: ignore[union-attr]
     assert keys_of(world.b).own_keys is not None
     hub.learn("1.56001", keys_of(world.b).introduction())
     frames: list[Data] = []
