@@ -58,8 +58,8 @@ demo/test_cluster.py                   slow,processes,spark  demo
 spark_reconcile/spark/test_session.py::test_separate_executors  slow,spark,deep  spark
 spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
-spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[interpreted-hub_m deep spark
-spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[interpreted-no_hub deep spark
+spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-hub_m deep spark
+spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-no_hub deep spark
 spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
 bench/test_beside.py::test_small_documents_alone_and_beside_large_ones[documents  slow,processes,deep  bench

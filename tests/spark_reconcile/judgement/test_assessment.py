@@ -120,7 +120,7 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
         rows: list[dict[str, Any]] = []
         stories: dict[str, list[OracleLine]] = {}
         world.outside.clear()
-        for number in range(4000):
+        for number in range(2000):
             sender, fields = invent(dice)
             lk0 = f"{sender}.broken.{number}" if dice.random() < 0.01 else f"{sender}.1.1.3f.{number}"
             for line in fields:

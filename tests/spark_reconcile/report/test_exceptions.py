@@ -13,7 +13,7 @@ from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import MIDNIGHT
 
-SETTINGS = ReconcileSettings(zone="Asia/Shanghai", csv_rows_max=30_001, stories_max=3, names={"1.10": "上海凌云贸易"})
+SETTINGS = ReconcileSettings(zone="Asia/Shanghai", csv_rows_max=3_001, stories_max=3, names={"1.10": "上海凌云贸易"})
 ROW: dict[str, Any] = {
     "lk0": "1.10.1.1.3f2a.7", "scope": "date", "sender": "1.10", "receiver": "@b", "verdict": "NOT_DELIVERED",
     "finding": "forwarded_to_no_avail", "sender_word": "sent", "hub_word": "forwarded", "receiver_word": "none",
@@ -38,13 +38,13 @@ def read(folder: Path) -> list[dict[str, str]]:
 
 
 def test_the_file_is_ordered_and_limited_and_the_first_messages_of_a_finding_have_stories(tmp_path: Path) -> None:
-    halves = [[{"att": part * 20_000 + number} for number in range(20_000)] for part in range(2)]
+    halves = [[{"att": part * 2_000 + number} for number in range(2_000)] for part in range(2)]
     written = write(tmp_path, halves)
-    assert written.sheet == (40_000, 30_001)
+    assert written.sheet == (4_000, 3_001)
     assert [row["att"] for row in written.sample] == [0, 1, 2]
     *rows, last = read(tmp_path)
-    assert [int(row["Attempts"]) for row in rows] == list(range(30_001))
-    assert last["Verdict"].startswith("Cut: the first 30,001 of 40,000 rows;")
+    assert [int(row["Attempts"]) for row in rows] == list(range(3_001))
+    assert last["Verdict"].startswith("Cut: the first 3,001 of 4,000 rows;")
 
 
 def test_a_row_has_owner_time_and_next_command(tmp_path: Path) -> None:

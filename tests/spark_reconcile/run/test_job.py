@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import datacompy
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,6 +42,7 @@ from tests.spark_reconcile.office import (
 )
 
 NEXT = DAY + timedelta(days=1)
+MESSAGES = 1000
 
 
 def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingClock, **arguments: Any) -> RunResult:
@@ -82,8 +82,8 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         pair_thresholds={"1.10001>1.10002": {"MATCHED": Limit(max_count=0)}},
     )  # fmt: skip
     clock = StandingClock()
-    truth = generate(Place.at(settings.extracts), Place.at(root / "truth"), DAY, Calendar("Asia/Shanghai"), clock, 3000,
-                     nodes=3, defects=20)  # fmt: skip
+    truth = generate(Place.at(settings.extracts), Place.at(root / "truth"), DAY, Calendar("Asia/Shanghai"), clock, MESSAGES,
+                     nodes=3, defects=60)  # fmt: skip
     result = reconcile(settings, spark, clock, sign=sign)
     return PublishedRun(settings, truth, result, Path(result.report).parent, root)
 
@@ -91,7 +91,7 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: PublishedRun) -> None:
     found = {name: count for name, count in published.result.verdicts.items() if count}
     assert found == published.truth.verdicts
-    assert sum(found.values()) == published.result.messages == 3000
+    assert sum(found.values()) == published.result.messages == MESSAGES
     assert published.summary["verdicts"] == published.result.verdicts
     pairs = published.table("pairs.parquet")
     assert pairs.groupby("verdict")["messages"].sum().to_dict() == found
@@ -99,7 +99,7 @@ def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: Pub
     verdicts = published.table("verdicts.parquet")
     both_known = verdicts["accepted_at"].notna() & verdicts["recorded_at"].notna()
     assert (verdicts["latency_ms"].notna() == both_known).all()  # messages that were never recorded have no latency
-    assert sum(row["messages"] for row in published.summary["latency"]) == both_known.sum() < 3000
+    assert sum(row["messages"] for row in published.summary["latency"]) == both_known.sum() < MESSAGES
 
 
 def test_every_message_has_the_verdict_of_the_truth(published: PublishedRun) -> None:
@@ -110,6 +110,8 @@ def test_every_message_has_the_verdict_of_the_truth(published: PublishedRun) -> 
 
 
 def test_datacompy_finds_the_same_differences_between_both_ends(published: PublishedRun) -> None:
+    import datacompy  # here, because it takes as long as all other imports of this file
+
     files = (published.root / "extracts").rglob("*.parquet")
     lines = pa.concat_tables(pq.read_table(file) for file in files).to_pandas()
     sent = lines[(lines.side == 1) & (lines.event == 1)][["lk0", "digest"]]
@@ -311,15 +313,12 @@ def test_institutions_without_a_hub_are_compared_with_each_other(office: Office,
     for number, course in enumerate(courses.values()):
         office.write(OfficeMessage(number), course)
     office.extract(only=["1.a", "1.b"])
-    settings = ReconcileSettings(**{**_fields(office.settings), "hub": False})
+    # With limits that permit these exceptions, nothing else keeps the run from being complete.
+    permitted = dict.fromkeys(courses, Limit())
+    settings = ReconcileSettings(**{**_fields(office.settings), "hub": False, "thresholds": permitted})
     result = run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
-    assert (result.outcome, result.missing) == ("breached", [])
+    assert (result.outcome, result.exit_code, result.missing) == ("met", 0, [])
     assert {name: count for name, count in result.verdicts.items() if count} == dict.fromkeys(courses, 1)
-    office.lines.clear()
-    office.write(OfficeMessage(1), courses["WAITING_OFFLINE"])
-    office.extract(only=["1.a", "1.b"])
-    result = run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
-    assert (result.outcome, result.exit_code) == ("met", 0)
 
 
 def test_a_missing_required_source_is_named(office: Office) -> None:

@@ -19,9 +19,9 @@ from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 def test_the_oracle_agrees_with_the_truth(
     tmp_path: Path, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, skew: bool
 ) -> None:
-    monkeypatch.setattr(module, "SLICE", 700)
+    monkeypatch.setattr(module, "SLICE", 300)
     totals = generate(
-        Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 4000, nodes=3, defects=20, skew=skew
+        Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 1500, nodes=3, defects=50, skew=skew
     )
     rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert totals.rows == len(rows)

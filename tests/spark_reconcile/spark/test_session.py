@@ -129,8 +129,9 @@ def test_a_submitted_run_keeps_its_settings_and_its_exit_code(tmp_path: Path) ->
     conf = [f"--conf={key}={value}" for key, (value, _) in SETTINGS.items() if value]
     submit = Path(sys.executable).with_name("spark-submit")
     done = call(
-        submit, "--master", "local[1]", "--driver-java-options", session.FEW_LINES, "--conf", "spark.ui.enabled=false",
-        "--conf", f"spark.pyspark.driver.python={sys.executable}", "--conf", "spark.pyspark.python=no-such-python",
+        submit, "--master", "local[1]", "--driver-java-options", f"{session.FEW_LINES} {processes.archive_options()}",
+        "--conf", "spark.ui.enabled=false", "--conf", f"spark.pyspark.driver.python={sys.executable}",
+        "--conf", "spark.pyspark.python=no-such-python",
         *conf, script, " ".join(SETTINGS), tmp_path / "reports",
     )  # fmt: skip
     assert done.returncode == 4, done.stderr
