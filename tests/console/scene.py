@@ -11,9 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
+from typing import TYPE_CHECKING, Any
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
@@ -22,12 +20,17 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
 
+# Every worker imports this file, and one starts a browser.
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Page, ViewportSize
+
 XSS = '<script>window.hit=1</script><img src=x onerror="window.hit=1">"\'&\u202e'
 XSS_IN_KEY = XSS.rstrip("\u202e")  # an AppKey cannot contain the last character
 KEY = f"trade/order//S-{XSS_IN_KEY}"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DAY, RUN = "2026-11-20", "20261121T021503Z-7f3a9c21-4d0e"
-DESKTOP, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
+DESKTOP: "ViewportSize" = {"width": 1280, "height": 900}
+PHONE: "ViewportSize" = {"width": 390, "height": 844}
 
 
 @dataclass
@@ -38,7 +41,7 @@ class Scene:
     node: LocalNode
     clients: dict[str, Any]
     sites: dict[str, Site]
-    browser: Browser | None  #: None: this machine has no browser
+    browser: "Browser | None"  #: None: this machine has no browser
     lk0s: dict[str, str] = field(default_factory=dict)  #: state of a document | its LK0
 
     async def ask(self, where: str, operation: str, **arguments: Any) -> Any:
@@ -56,7 +59,7 @@ class Scene:
         dark: bool = False,
         phone: bool = False,
         scripts: bool = True,
-    ) -> AsyncIterator[Page]:
+    ) -> AsyncIterator["Page"]:
         """Yield a page of a browser in which a user with these roles is signed in."""
         site = self.sites[where]
         assert self.browser is not None
@@ -94,6 +97,8 @@ async def running_scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
         }
         browser = None
         if CHROMIUM:
+            from playwright.async_api import async_playwright
+
             playwright = await stack.enter_async_context(async_playwright())
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
             stack.push_async_callback(browser.close)
