@@ -9,6 +9,7 @@ async with serving(node) as site:
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from typing import Any
 
 import httpx
@@ -27,6 +28,7 @@ from semq.web.services import Web
 from semq.web.transport.server import Server
 
 PASSWORD = "correct horse battery"
+_numbers = count(1)
 
 
 class Browser(httpx.AsyncClient):
@@ -54,6 +56,7 @@ class Site:
         self.server = server
         self.url = server.url
         self.link = link  #: the one-time link
+        self.inbox = f"inbox-{next(_numbers)}"  #: a user whose inbox no other test uses
         self.tokens: list[Token] = []  #: made by ``token``, the newest last
         self._stack = stack
         self._users = 0

@@ -5,7 +5,8 @@ No request may end in a failure of the server, and none is answered without the 
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
 import httpx
@@ -20,7 +21,8 @@ from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
 REQUEST_ARGUMENTS = ("method", "params", "json", "data", "content")
-EXAMPLES, DEEP_EXAMPLES = 2, 10  # examples of each endpoint, without and with --deep
+DEEP_EXAMPLES = 10  # examples of each endpoint with --deep; otherwise one, valid and invalid ones in turn
+MODES = ("POSITIVE", "NEGATIVE")
 QUERY_MAX = 65_536  # characters of the longest query that httpx sends
 # Streams do not end, and polls of the inbox wait; draining, reloading and this document have tests of their own.
 LEFT_OUT = {"events", "node.drain.post", "node.reload.post", "inbox.receive", "openapi"}
@@ -35,7 +37,6 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
 ) -> None:
     """At the hub, operations that both kinds of nodes have are searched only with --deep."""
     is_deep = pytestconfig.getoption("deep")
-    examples = DEEP_EXAMPLES if is_deep else EXAMPLES
     left_out = set(LEFT_OUT)
     if kind == "platform" and not is_deep:
         local = operations_of("local")
@@ -53,17 +54,19 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
             answer = asyncio.run_coroutine_threadsafe(programs[rights].request(**request), loop).result(120)
             return answer.status_code, answer.headers.get("content-type", "")
 
-        await asyncio.to_thread(search, kind, left_out, ask, examples)
+        await asyncio.to_thread(search, kind, left_out, ask, is_deep)
 
 
-def search(kind: str, left_out: set[str], ask: Ask, examples: int) -> None:
+def search(kind: str, left_out: set[str], ask: Ask, is_deep: bool) -> None:
     import schemathesis  # here, because every worker imports this file, and one runs it
 
+    turns = cycle(MODES)
     schema = schemathesis.openapi.from_dict(json.loads(page(kind)))
     for result in schema.get_all_operations():
         operation: Any = result.ok()  # type: ignore[union-attr] # the document is valid: test_description
         if operation.definition.raw["operationId"] not in left_out:
-            try_out(operation, ask, examples)
+            modes, examples = (MODES, DEEP_EXAMPLES) if is_deep else ((next(turns),), 1)
+            try_out(operation, ask, modes, examples)
 
 
 def operations_of(kind: str) -> dict[str, Any]:
@@ -95,12 +98,12 @@ def is_short_enough(request: dict[str, Any]) -> bool:
     return len(str(httpx.QueryParams(request.get("params")))) <= QUERY_MAX
 
 
-def try_out(operation: Any, ask: Ask, examples: int) -> None:
+def try_out(operation: Any, ask: Ask, modes: Sequence[str], examples: int) -> None:
     """Make the first request with each combination of rights, then every request with all rights."""
     from schemathesis.generation import GenerationMode
 
-    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
-    strategy: st.SearchStrategy[Any] = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
+    strategies = [operation.as_strategy(generation_mode=GenerationMode[mode]) for mode in modes]
+    strategy: st.SearchStrategy[Any] = st.one_of(strategies)
     combinations = combinations_for(operation.definition.raw)
 
     @settings(

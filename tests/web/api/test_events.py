@@ -8,20 +8,31 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
+from local_node.node import LocalNode
 from semq.app.values import DocumentEvent
 from semq.umx_t.app_key import AppKey
 from semq.web.api.events import event_text
 from semq.web.api.sent_events import SentEvents
-from tests.service.inprocess import LOCAL, InProcess, linked, linked_node
+from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-async def site(inprocess: InProcess) -> Any:
-    async with serving(await linked_node(inprocess), streams=2) as site:
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def site(node: LocalNode) -> Any:
+    """Serve a node; the hub has stored the documents of other tests, so that no event about them is to come."""
+    async with serving(node, streams=2) as site:
+        await until(lambda: has_stored_all(site))
         yield site
+
+
+async def has_stored_all(site: Site) -> bool:
+    rows = await site.web.client.request("msg.list", {"side": "outbound"})
+    return all(row["ss_status"] == "SS_ACK" for row in rows)
 
 
 @asynccontextmanager
@@ -68,11 +79,13 @@ async def test_a_stream_ends_when_its_token_is_revoked(site: Site) -> None:
 
 
 async def test_the_connection_of_an_open_stream_is_not_closed_as_idle(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    own_inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await inprocess.hub()
+    hub = await own_inprocess.hub()
     users = '\n[amqp.users]\nops = "swordfish swordfish"\nother = "swordfish swordfish"\n'
-    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + users))
+    node = await own_inprocess.started(
+        own_inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + users)
+    )
     await linked(node)
     monkeypatch.setattr("semq.web.api.logins.IDLE_S", -1.0)
     async with serving(node) as site:
@@ -102,7 +115,7 @@ async def test_a_queue_keeps_events_without_a_consumer(site: Site) -> None:
 async def test_a_stream_continues_after_the_last_event_that_its_client_received(site: Site) -> None:
     """Events that were sent and not received are sent again, also if the web process has forgotten them."""
     program = await site.program("events")
-    query = {"queue": "erp", "keys": "stored.#"}
+    query = {"queue": "erp-continued", "keys": "stored.#"}
     async with following(program, **query) as events:
         sent = [(await site.web.client.send("56001", b"x")).lk0 for _ in range(4)]
         first_events = [await anext(events) for _ in sent]
@@ -123,7 +136,7 @@ async def test_a_stream_without_a_queue_reports_that_events_may_be_missing(site:
         assert (await anext(events))["event"] == "gap"
 
 
-def test_events_about_refused_documents_have_identifiers_of_their_own() -> None:
+async def test_events_about_refused_documents_have_identifiers_of_their_own() -> None:
     """Refused documents have no locator and often no token. A second event with the same identifier would get lost."""
     at = datetime(2026, 11, 24, tzinfo=UTC)
     refused = [DocumentEvent("refused", "", "", AppKey(), at, id=f"1764000000000-{n}/refused/0") for n in (1, 2)]

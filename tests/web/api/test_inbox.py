@@ -6,28 +6,34 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
+from local_node.node import LocalNode
 from semq.app import Client, Document, NodeUnreachable
 from semq.config.reach import url_of
 from semq.store.postgres.errors import StoreUnavailable
+from semq.umx_t.status import AppStatus
 from semq.web.api.leases import Leases
 from semq.web.transport.bodies import CHUNK
-from tests.service.inprocess import InProcess, linked_node
+from tests.local_node.pieces.test_transfer import counted_at
 from tests.test_trace_context import PARENT
 from tests.waiting import until
 from tests.web.running import Site, serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-async def site(inprocess: InProcess) -> Any:
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def site(node: LocalNode) -> Any:
     """Serve a node that sends to itself."""
-    async with serving(await linked_node(inprocess), leases=3) as site:
+    async with serving(node, leases=3) as site:
         yield site
 
 
-async def send(site: Site, *bodies: bytes, target: str = "10008", **more: Any) -> None:
+async def send(site: Site, *bodies: bytes, target: str = "", **more: Any) -> None:
+    """Send documents, by default to the inbox of the test."""
     for body in bodies:
-        await site.web.client.send(target, body, **more)
+        await site.web.client.send(target or f"10008/{site.inbox}", body, **more)
 
 
 async def receive(program: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
@@ -38,7 +44,7 @@ async def receive(program: httpx.AsyncClient, **query: Any) -> list[dict[str, An
 
 
 async def test_an_unacknowledged_document_is_delivered_again_after_its_lease(site: Site) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     await send(site, b"a")
     (first,) = await receive(program, lease_s=1)
     (repeated,) = await receive(program)
@@ -56,7 +62,7 @@ async def test_an_answer_has_a_bounded_number_of_bytes_and_unaltered_bodies(
     """Bodies shorter than a chunk and as long as one; the documents beyond the limit are in the next answer."""
     monkeypatch.setattr("semq.app.pull.BYTES_MAX", 60_000)
     site.web.leases = Leases(10)
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     pattern = bytes(range(256)) * (CHUNK // 256 + 1)
     bodies = [pattern[:size] for size in (30_000, 29_999, 1, CHUNK, 3)]
     await send(site, *bodies)
@@ -68,14 +74,14 @@ async def test_an_answer_has_a_bounded_number_of_bytes_and_unaltered_bodies(
     assert site.web.memory._free == site.web.memory._size
 
 
-async def has_documents(site: Site, count: int) -> bool:
-    """Whether the inbox has this number of documents."""
-    answer = await site.web.client.request("msg.list", {"side": "inbound"})
-    return len(answer) == count
+def has_documents(site: Site, count: int) -> bool:
+    """Whether the inbox of the test has this number of documents."""
+    new = f"target_user = '{site.inbox}' AND app_status = {AppStatus.NEW:d}"
+    return counted_at(site.web.database._find(), f"SELECT count(*) FROM tb_0030 WHERE {new}") == count
 
 
 async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(site: Site) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     await send(site, b"x" * 1000)
     release = await site.web.memory.reserve(site.web.memory._size - 10)
     refused = await program.post("/inbox/receive", params={"wait_s": 30})
@@ -95,7 +101,7 @@ async def test_documents_of_a_failed_answer_have_no_lease_although_they_cannot_b
     async def unavailable(*_: object, **__: object) -> int:
         raise StoreUnavailable
 
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     await send(site, b"a", b"b")
     await until(lambda: has_documents(site, 2))
     monkeypatch.setattr(Document, "requeue", unreachable)
@@ -108,13 +114,13 @@ async def test_documents_of_a_failed_answer_have_no_lease_although_they_cannot_b
 
 async def test_an_owner_without_documents_has_no_leases(site: Site) -> None:
     """Otherwise the connection of a user would never count as idle."""
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     assert await receive(program, wait_s=0) == []
     assert not site.web.leases._counts
 
 
 async def test_a_client_that_disconnects_during_the_answer_releases_its_memory(site: Site) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     await send(site, *[b"x" * 99_000] * 3)
     await until(lambda: has_documents(site, 3))
     async with program.stream("POST", "/inbox/receive", params={"wait_s": 30, "max": 3}) as answer:
@@ -123,7 +129,7 @@ async def test_a_client_that_disconnects_during_the_answer_releases_its_memory(s
 
 
 async def test_a_poll_waits_for_a_document(site: Site) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     polling = asyncio.create_task(receive(program, wait_s=30))
     await asyncio.sleep(0)
     await send(site, b"a")
@@ -132,7 +138,7 @@ async def test_a_poll_waits_for_a_document(site: Site) -> None:
 
 
 async def test_a_poll_without_a_wait_receives_the_documents_in_the_inbox(site: Site) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     await send(site, b"a", b"b")
     await until(lambda: has_documents(site, 2))
     assert [document["bytes"] for document in await receive(program, wait_s=0)] == [1]
@@ -143,8 +149,8 @@ async def test_a_poll_without_a_wait_receives_the_documents_in_the_inbox(site: S
 async def test_parallel_polls_receive_one_document_each(site: Site) -> None:
     """Eight polls for eight documents, in rounds with and without an order key."""
     site.web.leases = Leases(100)
-    program = await site.program("receive")
-    for round_ in range(10):
+    program = await site.program("receive", inbox=site.inbox)
+    for round_ in range(4):
         keys = [{"order_key": "one"} if round_ % 2 else {} for _ in range(8)]
         for number, key in enumerate(keys):
             await send(site, bytes([number]), **key)
@@ -162,7 +168,7 @@ async def receive_and_ack(program: httpx.AsyncClient) -> list[dict[str, Any]]:
 
 
 async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operator(site: Site) -> None:
-    program, viewer = await site.program("receive"), await site.program("viewer")
+    program, viewer = await site.program("receive", inbox=site.inbox), await site.program("viewer")
     await send(site, b"a")
     (document,) = await receive(program)
     assert (await program.post(f"/inbox/leases/{document['lease']}/requeue")).status_code == 204
@@ -174,7 +180,10 @@ async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operato
 
 
 async def test_a_client_cannot_settle_documents_of_others(site: Site) -> None:
-    program, other_program = await site.program("receive"), await site.program("receive")
+    program, other_program = (
+        await site.program("receive", inbox=site.inbox),
+        await site.program("receive", inbox=site.inbox),
+    )
     await send(site, b"a")
     (document,) = await receive(program)
     for act in ("ack", "requeue", "park"):
@@ -184,7 +193,7 @@ async def test_a_client_cannot_settle_documents_of_others(site: Site) -> None:
 
 
 async def test_an_owner_has_a_limited_number_of_leases(site: Site) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     await send(site, *(bytes([number]) for number in range(5)))
     first = await receive(program, max=2)
     second = await receive(program, max=100)
@@ -196,7 +205,7 @@ async def test_an_owner_has_a_limited_number_of_leases(site: Site) -> None:
 
 
 async def test_one_document_may_be_received_as_bytes_with_headers(site: Site) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     await send(site, b"\0\xff", app_key="a/b//Ü/1", headers={"Lot": 7, "traceparent": PARENT})
     raw = {"accept": "application/octet-stream"}
     answer = await program.post("/inbox/receive?wait_s=30", headers=raw)
@@ -210,7 +219,7 @@ async def test_one_document_may_be_received_as_bytes_with_headers(site: Site) ->
 
 async def test_a_token_may_be_bound_to_one_inbox(site: Site) -> None:
     program = await site.program("receive", inbox="buyer")
-    await send(site, b"for all")
+    await send(site, b"for all", target="10008")
     await send(site, b"for the buyer", target="10008/buyer")
     (document,) = await receive(program)
     assert document["target"] == "1.10008/buyer"
@@ -220,16 +229,15 @@ async def test_a_token_may_be_bound_to_one_inbox(site: Site) -> None:
 
 @pytest.mark.parametrize("query", ["max=0", "max=x", "wait_s=61", "wait_s=nan", "lease_s=0", "user=a.b", "user=%00"])
 async def test_invalid_arguments_are_refused(site: Site, query: str) -> None:
-    program = await site.program("receive")
+    program = await site.program("receive", inbox=site.inbox)
     assert (await program.post(f"/inbox/receive?{query}")).status_code == 400
 
 
-async def test_documents_of_an_ended_web_process_are_delivered_again(inprocess: InProcess) -> None:
-    node = await linked_node(inprocess)
+async def test_documents_of_an_ended_web_process_are_delivered_again(node: LocalNode) -> None:
     async with serving(node) as site:
         await send(site, b"a")
-        (document,) = await receive(await site.program("receive"))
-    async with Client(url_of(node.settings, node.port)) as client, client.receive(idle_s=30) as documents:
+        (document,) = await receive(await site.program("receive", inbox=site.inbox))
+    async with Client(url_of(node.settings, node.port)) as client, client.receive(site.inbox, idle_s=30) as documents:
         repeated = await anext(documents)
         assert (repeated.lk0, repeated.payload, repeated.redelivered) == (document["lk0"], b"a", True)
         await repeated.ack()

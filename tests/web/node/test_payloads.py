@@ -5,31 +5,31 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
+from local_node.node import LocalNode
 from semq.store.views import pieces as views
 from semq.umx_t.pieces import PIECE_BYTES
-from tests.local_node.pieces.test_transfer import body_of, counted, local
-from tests.service.inprocess import InProcess, linked
+from tests.local_node.pieces.test_transfer import body_of, counted
 from tests.waiting import until
 from tests.web.running import Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SIZE = 40 * PIECE_BYTES + 5  # more than one answer of the node
 PATH = "/documents/K1/body"
 SENT = {"SEMQ-App-Key": "a/b/c/K1"}
 
 
-@pytest.fixture
-async def site(inprocess: InProcess) -> AsyncIterator[Site]:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def site(pieces_node: LocalNode) -> AsyncIterator[Site]:
     """Serve a node that has received document K1 in pieces, from itself."""
-    hub = await inprocess.hub()
-    node = await local(inprocess, "10008", hub.port)
-    await linked(node)
-    async with serving(node) as site:
-        site.node = node  # type: ignore[attr-defined]
+    async with serving(pieces_node) as site:
+        site.node = pieces_node  # type: ignore[attr-defined]
         sender = await site.program("submit")
         sent = await sender.post("/documents?target=10008", content=body_of(SIZE), headers=SENT)
         assert sent.status_code == 201
-        await until(lambda: counted(node, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+        await until(lambda: counted(pieces_node, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
         yield site
 
 

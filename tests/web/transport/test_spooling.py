@@ -10,12 +10,16 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
+from local_node.node import LocalNode
 from semq.web.transport.spooling import IN_MEMORY
 from tests.local_node.pieces.test_transfer import body_of, counted, local
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MIB = 1 << 20
 SIZE = 9 * MIB + 5  # more than a client keeps in memory
@@ -23,20 +27,33 @@ RAW = {"accept": "application/octet-stream"}
 SUBMITTED = "SELECT (SELECT count(*) FROM tb_0031_submit) + (SELECT count(*) FROM tb_0031_piece)"
 
 
-@pytest.fixture
-async def site(inprocess: InProcess) -> Any:
-    """Serve a node that sends large documents to itself, in pieces."""
-    hub = await inprocess.hub()
-    node = await local(inprocess, "10008", hub.port)
+@pytest_asyncio.fixture(loop_scope="module")
+async def site(pieces_node: LocalNode) -> Any:
+    """Serve a node that has sent the documents of other tests completely."""
+    async with serving(pieces_node, spool_bytes=2 * SIZE) as site:
+        site.node = pieces_node  # type: ignore[attr-defined]
+        await until(lambda: not rows_submitted(site))
+        yield site
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_site(own_inprocess: InProcess) -> Any:
+    """Serve a node whose incomplete documents other tests shall not find."""
+    hub = await own_inprocess.hub()
+    node = await local(own_inprocess, "10008", hub.port)
     await linked(node)
     async with serving(node, spool_bytes=2 * SIZE) as site:
-        site.node = node  # type: ignore[attr-defined]
         yield site
 
 
 async def parts(body: bytes, size: int = 70_001) -> AsyncIterator[bytes]:
     for begin in range(0, len(body), size):
         yield body[begin : begin + size]
+
+
+def documents(site: Site) -> str:
+    """Return the path to which documents for the inbox of the test are posted."""
+    return f"/documents?target=10008/{site.inbox}"
 
 
 def is_free(site: Site) -> bool:
@@ -50,12 +67,12 @@ def rows_submitted(site: Site) -> int:
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 async def test_a_large_document_is_sent_and_received_over_http(site: Site, is_chunked: bool) -> None:
-    program, body = await site.program("submit", "receive"), body_of(SIZE)
-    key = {"Idempotency-Key": "one"}
+    program, body = await site.program("submit", "receive", inbox=site.inbox), body_of(SIZE)
+    key = {"Idempotency-Key": site.inbox}
     content = parts(body) if is_chunked else body
-    sent = await program.post("/documents?target=10008", content=content, headers=key)
+    sent = await program.post(documents(site), content=content, headers=key)
     assert (sent.status_code, sent.json()["digest"]) == (201, sha256(body).hexdigest())
-    repeated = await program.post("/documents?target=10008", content=body, headers=key)
+    repeated = await program.post(documents(site), content=body, headers=key)
     assert (repeated.status_code, repeated.json()["repeated"]) == (200, True)
     assert is_free(site)
 
@@ -73,7 +90,7 @@ async def test_a_large_document_is_sent_and_received_over_http(site: Site, is_ch
 @pytest.mark.parametrize("size", [IN_MEMORY - 1, IN_MEMORY, IN_MEMORY + 1, 2 * IN_MEMORY])
 async def test_no_byte_is_lost_where_a_body_becomes_a_file(site: Site, size: int) -> None:
     program, body = await site.program("submit"), body_of(size)
-    sent = await program.post("/documents?target=10008", content=parts(body))
+    sent = await program.post(documents(site), content=parts(body))
     assert (sent.status_code, sent.json()["digest"]) == (201, sha256(body).hexdigest())
 
 
@@ -81,12 +98,12 @@ async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> 
     program, body = await site.program("submit"), body_of(SIZE)
     release = site.web.disk.reserve_now(site.web.http.spool_bytes - 4 * MIB)
     for content in (body, parts(body)):
-        refused = await program.post("/documents?target=10008", content=content)
+        refused = await program.post(documents(site), content=content)
         assert (refused.status_code, refused.json()["code"], refused.json()["retry"]) == (507, "SEMQ-1414", True)
     assert rows_submitted(site) == 0
     release()
-    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
-    large = await program.post("/documents?target=10008", content=body_of(2 * SIZE + 1))
+    assert (await program.post(documents(site), content=body)).status_code == 201
+    large = await program.post(documents(site), content=body_of(2 * SIZE + 1))
     assert (large.status_code, large.json()["code"]) == (413, "SEMQ-1405")
 
 
@@ -104,19 +121,20 @@ def small_files(size: int) -> Iterator[None]:
 async def test_a_full_disk_refuses_the_document(site: Site) -> None:
     program, body = await site.program("submit"), body_of(SIZE)
     with small_files(3 * MIB):
-        refused = await program.post("/documents?target=10008", content=body)
+        refused = await program.post(documents(site), content=body)
     assert (refused.status_code, refused.json()["code"]) == (507, "SEMQ-1414")
     assert refused.json()["facts"]["fault"] == "File too large"
     assert rows_submitted(site) == 0
     assert is_free(site)
 
 
-async def test_incomplete_bodies_leave_no_file(site: Site) -> None:
+async def test_incomplete_bodies_leave_no_file(own_site: Site) -> None:
+    site = own_site
     token, body = await site.token("submit"), body_of(SIZE)
     for announced, sent in ((SIZE, b""), (SIZE, body[: SIZE // 2]), (SIZE // 2, body[: SIZE // 2] + b"\0 more")):
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
         writer.write(
-            f"POST /api/v1/documents?target=10008 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+            f"POST /api/v1{documents(site)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
             f"Idempotency-Key: {announced}\r\nContent-Length: {announced}\r\n\r\n".encode()
         )
         writer.write(sent)
@@ -135,13 +153,17 @@ async def test_incomplete_bodies_leave_no_file(site: Site) -> None:
 
 async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site) -> None:
     program, body = await site.program("submit", "payload", "viewer"), body_of(SIZE)
-    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
+    rows_before = (await program.get("/msg/list?side=inbound")).json()
+    assert (await program.post(documents(site), content=body)).status_code == 201
 
     async def downloaded() -> httpx.Response | None:
         """Return the answer with the body; None until the document has arrived."""
         rows = (await program.get("/msg/list?side=inbound")).json()
-        answer = await program.get(f"/documents/{rows[0]['lk0']}/body") if rows else None
-        return answer if answer is not None and answer.status_code == 200 else None
+        lk0s = {row["lk0"] for row in rows} - {row["lk0"] for row in rows_before}
+        if not lk0s:
+            return None
+        answer = await program.get(f"/documents/{lk0s.pop()}/body")
+        return answer if answer.status_code == 200 else None
 
     answer = await until(downloaded)
     assert answer.content == body
@@ -155,8 +177,8 @@ async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site
 
 
 async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site) -> None:
-    program, body = await site.program("submit", "receive"), body_of(SIZE)
-    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
+    program, body = await site.program("submit", "receive", inbox=site.inbox), body_of(SIZE)
+    assert (await program.post(documents(site), content=body)).status_code == 201
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
         (lease,) = site.web.leases._open.values()
         assert (answer.headers["semq-lease"], lease.timer) == (lease.id, None)
@@ -167,8 +189,8 @@ async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site)
 
 
 async def test_a_document_whose_reader_disconnects_is_delivered_again(site: Site) -> None:
-    program, body = await site.program("submit", "receive"), body_of(SIZE)
-    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
+    program, body = await site.program("submit", "receive", inbox=site.inbox), body_of(SIZE)
+    assert (await program.post(documents(site), content=body)).status_code == 201
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
         await anext(answer.aiter_bytes())
     (repeated,) = await until(lambda: received(program))
