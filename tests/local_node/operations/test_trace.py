@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from local_node.errors import RefusedByHub
 from local_node.link.answers import NotTold
@@ -21,6 +22,9 @@ from semq.transport.errors import DialFailed
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+Parties = tuple[HubNode, LocalNode, LocalNode]
+
 
 async def submit(inprocess: InProcess, node: LocalNode, key: str, target: str = "56001") -> str:
     arguments = {"target": target, "body_base64": "eA==", "app_key": f"trade/order//{key}"}
@@ -34,12 +38,25 @@ async def trace_of(inprocess: InProcess, node: LocalNode, name: str) -> dict[str
     return result
 
 
-async def start_hub_and_two_nodes(inprocess: InProcess, *, secure: bool) -> tuple[HubNode, LocalNode, LocalNode]:
-    if secure:
-        hub = await inprocess.secure_hub()
-        return hub, await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+async def start_hub_and_two_nodes(inprocess: InProcess) -> Parties:
     hub = await inprocess.hub()
-    return hub, await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    a, b = [await inprocess.local(name, hub.port) for name in ("10008", "56001")]
+    await linked(a, b)
+    return hub, a, b
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def parties(shared_inprocess: InProcess) -> Parties:
+    """A hub and the institutions 10008 and 56001."""
+    return await start_hub_and_two_nodes(shared_inprocess)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def stranger(shared_inprocess: InProcess, parties: Parties) -> LocalNode:
+    """The linked institution 88001, which is no party of any message."""
+    node = await shared_inprocess.local("88001", parties[0].port)
+    await linked(node)
+    return node
 
 
 async def trace_when_delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
@@ -56,16 +73,12 @@ async def trace_when_delivered(inprocess: InProcess, node: LocalNode, name: str)
     return trace
 
 
-@pytest.mark.parametrize("secure", [False, True])
-async def test_all_three_parties_report_their_events(inprocess: InProcess, secure: bool) -> None:
-    hub, a, b = await start_hub_and_two_nodes(inprocess, secure=secure)
-    await linked(a, b)
-    lk0 = await submit(inprocess, a, "S1")
-    if secure:
-        await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
-        await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
+async def check_traces(inprocess: InProcess, parties: Parties, key: str, *, secure: bool) -> str:
+    """Check the traces of a new message at all three parties, and return its LK0."""
+    hub, a, b = parties
+    lk0 = await submit(inprocess, a, key)
     for node, other in ((a, "1.56001"), (b, "1.10008")):
-        result = await trace_when_delivered(inprocess, node, "S1")
+        result = await trace_when_delivered(inprocess, node, key)
         assert result["unanswered"] == []
         assert [line["at"] for line in result["events"]] == sorted(line["at"] for line in result["events"])
         passed_on = [line for line in result["events"] if line["node"] == other]
@@ -73,49 +86,54 @@ async def test_all_three_parties_report_their_events(inprocess: InProcess, secur
         assert all("via" not in line for line in result["events"] if line["node"] != other)
     at_hub = (await ask(await inprocess.client(hub), "msg.trace", {"id": lk0, "parties": True}))["result"]
     assert ({line["node"] for line in at_hub["events"]}, at_hub["unanswered"]) == ({"1.10008", "2.hub", "1.56001"}, [])
-    own_trace = (await ask(await inprocess.client(a), "msg.trace", {"id": "S1"}))["result"]
+    own_trace = (await ask(await inprocess.client(a), "msg.trace", {"id": key}))["result"]
     assert "unanswered" not in own_trace
     assert all("node" not in line for line in own_trace["events"])
+    return lk0
 
 
-async def test_private_details_of_a_node_are_not_sent_to_its_partner(inprocess: InProcess) -> None:
-    _, a, b = await start_hub_and_two_nodes(inprocess, secure=False)
-    await linked(a, b)
-    await submit(inprocess, a, "S1")
-    await trace_when_delivered(inprocess, a, "S1")
+async def test_all_three_parties_report_their_events(shared_inprocess: InProcess, parties: Parties) -> None:
+    await check_traces(shared_inprocess, parties, "S1", secure=False)
+
+
+async def test_parties_that_cannot_be_asked_are_named_and_private_details_are_not_sent(
+    own_inprocess: InProcess,
+) -> None:
+    hub, a, b = await start_hub_and_two_nodes(own_inprocess)
+    await submit(own_inprocess, a, "S1")
+    await trace_when_delivered(own_inprocess, a, "S1")
     parked = {"id": "S1", "error": "Traceback: the secrets of our application"}
-    assert (await ask(await inprocess.client(b), "failed.park", parked))["ok"]
-    result = await trace_of(inprocess, a, "S1")
+    assert (await ask(await own_inprocess.client(b), "failed.park", parked))["ok"]
+    result = await trace_of(own_inprocess, a, "S1")
     assert ("1.56001", "PARKED") in {(line["node"], line["event"]) for line in result["events"]}
     assert "secrets" not in str(result)
-    assert "secrets" in str(await trace_of(inprocess, b, "S1"))
-
-
-async def test_a_node_that_cannot_be_asked_is_named_with_the_reason(inprocess: InProcess) -> None:
-    _, a, b = await start_hub_and_two_nodes(inprocess, secure=False)
-    await linked(a, b)
-    await submit(inprocess, a, "S1")
-    await trace_when_delivered(inprocess, a, "S1")
+    assert "secrets" in str(await trace_of(own_inprocess, b, "S1"))
     assert b.settings.hub is not None
     silent = b.settings.hub.model_copy(update={"answer_partners": False})
     b.settings = b.settings.model_copy(update={"hub": silent})
-    [unasked] = (await trace_of(inprocess, a, "S1"))["unanswered"]
+    [unasked] = (await trace_of(own_inprocess, a, "S1"))["unanswered"]
     assert (unasked["node"], NotTold.code in unasked["why"]) == ("1.56001", True)
     await b.stop()
-    [unasked] = (await trace_of(inprocess, a, "S1"))["unanswered"]
+    [unasked] = (await trace_of(own_inprocess, a, "S1"))["unanswered"]
     assert (unasked["node"], NotAsked.code in unasked["why"]) == ("1.56001", True)
+    await hub.stop()
+    result = await trace_of(own_inprocess, a, "S1")
+    assert result["events"][0]["event"] == "ACCEPTED"
+    assert [party["node"] for party in result["unanswered"]] == ["hub", "1.56001"]
+    assert DialFailed.code in result["unanswered"][0]["why"]
 
 
 async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    own_inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub, a, b = await start_hub_and_two_nodes(inprocess, secure=True)
+    hub = await own_inprocess.secure_hub()
+    a, b = [await own_inprocess.secure_local(name, hub) for name in ("10008", "56001")]
     await linked(a, b)
-    lk0 = await submit(inprocess, a, "S1")
     await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
-    await trace_when_delivered(inprocess, a, "S1")
-    other_lk0 = await submit(inprocess, a, "S2")
-    await trace_when_delivered(inprocess, a, "S2")
+    await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
+    lk0 = await check_traces(own_inprocess, (hub, a, b), "S1", secure=True)
+    other_lk0 = await submit(own_inprocess, a, "S2")
+    await trace_when_delivered(own_inprocess, a, "S2")
     ask_truly = hub.questions.ask
     seen: list[Any] = []
 
@@ -140,22 +158,22 @@ async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
 
     monkeypatch.setattr(hub.questions, "ask", ask_and_falsify)
     for falsify in (alter, remove_signature, repeat_another, invent, lambda answer: answer | {"result": None, "ok": 7}):
-        trace = await trace_of(inprocess, a, lk0 if falsify is not repeat_another else other_lk0)
+        trace = await trace_of(own_inprocess, a, lk0 if falsify is not repeat_another else other_lk0)
         assert {line["node"] for line in trace["events"]} == {"1.10008", "2.hub"}
         assert [party["node"] for party in trace["unanswered"]] == ["1.56001"]
 
 
-async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
+async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    a = await own_inprocess.local("10008", hub.port)
     await linked(a)
-    admin, name = await inprocess.client(a), {"id": "S1"}
+    admin, name = await own_inprocess.client(a), {"id": "S1"}
 
     async def sender_lines() -> list[dict[str, Any]]:
         lines = (await ask(admin, "msg.trace", name))["result"]["events"]
         return [line for line in lines if line["side"] == "sender"]
 
-    await submit(inprocess, a, "S1")  # its target is offline, so the hub stores it
+    await submit(own_inprocess, a, "S1")  # its target is offline, so the hub stores it
     await until(lambda: _has_events(sender_lines, "STORED", 1))
     assert (await ask(admin, "msg.cancel", name | {"why": "ordered twice"}))["ok"]
     await until(lambda: _has_events(sender_lines, "STORED", 2))
@@ -167,27 +185,27 @@ async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(inprocess:
     assert [(event, is_marker) for event, is_marker, _ in lines[5:]] == [("SENT", True), ("STORED", True)]
 
 
-async def test_a_flood_of_questions_of_one_institution_delays_no_others(inprocess: InProcess) -> None:
-    hub, a, b = await start_hub_and_two_nodes(inprocess, secure=False)
-    flooder = await inprocess.local("88001", hub.port)
-    await linked(a, b, flooder)
-    lk0 = await submit(inprocess, a, "S1")
-    await trace_when_delivered(inprocess, a, "S1")
-    config, replies = flooder.uplink.dial_config_for(VIRTUAL_HOST), list[str]()
+async def test_a_flood_of_questions_of_one_institution_delays_no_others(
+    shared_inprocess: InProcess, parties: Parties, stranger: LocalNode
+) -> None:
+    _, a, _ = parties
+    lk0 = await submit(shared_inprocess, a, "F1")
+    await trace_when_delivered(shared_inprocess, a, "F1")
+    config, replies = stranger.uplink.dial_config_for(VIRTUAL_HOST), list[str]()
     foreign = {"lk0": lk0.replace("1.10008.", "1.88001."), "nonce": "n", "target": "1.56001"}
 
     async def flood() -> None:
         while True:
             try:
-                answer = await request(config, flooder.clock, EXCHANGE, "trace", foreign)
+                answer = await request(config, stranger.clock, EXCHANGE, "trace", foreign)
                 replies.append(str(answer["other"].get("unanswered")))
             except RefusedByHub as error:  # the hub refuses questions beyond the share of one institution
                 replies.append(str(error))
 
     floods = [asyncio.create_task(flood()) for _ in range(12)]
     await until(lambda: len(replies) > 20)
-    for _ in range(5):
-        answer = await trace_of(inprocess, a, "S1")
+    for _ in range(3):
+        answer = await trace_of(shared_inprocess, a, "F1")
         assert (answer["unanswered"], "1.56001" in {line["node"] for line in answer["events"]}) == ([], True)
     for task in floods:
         task.cancel()
@@ -199,12 +217,12 @@ async def _has_events(read_lines: Any, event: str, times: int) -> bool:
     return [line["event"] for line in await read_lines()].count(event) == times
 
 
-async def test_other_nodes_get_no_information_about_a_message(inprocess: InProcess) -> None:
-    hub, a, _ = await start_hub_and_two_nodes(inprocess, secure=False)
-    stranger = await inprocess.local("88001", hub.port)
-    await linked(a, stranger)
-    lk0 = await submit(inprocess, a, "S1")
-    await until(lambda: hub.engine.core.counters.counts.get("forwarded"))
+async def test_other_nodes_get_no_information_about_a_message(
+    shared_inprocess: InProcess, parties: Parties, stranger: LocalNode
+) -> None:
+    hub, a, _ = parties
+    lk0 = await submit(shared_inprocess, a, "O1")
+    await trace_when_delivered(shared_inprocess, a, "O1")
     config = stranger.uplink.dial_config_for(VIRTUAL_HOST)
     answer = await request(config, stranger.clock, EXCHANGE, "trace", {"lk0": lk0})
     assert answer == {"node": "2.hub", "events": []}
@@ -228,14 +246,3 @@ async def test_other_nodes_get_no_information_about_a_message(inprocess: InProce
             await request(own_config, a.clock, EXCHANGE, "trace", arguments)
     with pytest.raises(RefusedByHub):
         await request(own_config, a.clock, "semq.none", "trace", {"lk0": lk0})
-
-
-async def test_a_hub_that_does_not_answer_is_named(inprocess: InProcess) -> None:
-    hub, a, b = await start_hub_and_two_nodes(inprocess, secure=False)
-    await linked(a, b)
-    await submit(inprocess, a, "S1")
-    await hub.stop()
-    result = await trace_of(inprocess, a, "S1")
-    assert result["events"][0]["event"] == "ACCEPTED"
-    assert [party["node"] for party in result["unanswered"]] == ["hub", "1.56001"]
-    assert DialFailed.code in result["unanswered"][0]["why"]
