@@ -1,7 +1,7 @@
 """The chain of the ledger: every commit extends it, and every manipulation of the ledger is detected."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import psycopg
@@ -10,12 +10,15 @@ from psycopg._copy_base import format_row_binary
 
 from semq.seal.chain import LINES_MAX, ChainLink
 from semq.seal.errors import LedgerChanged
+from semq.store.embedded.cluster import DATABASE
+from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.chain import Verified, oldest, verify
 from semq.store.postgres.conversion import binary
 from semq.store.postgres.ledger_partitions import drop_before
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Unit
+from tests.conftest import new_database_of
 from tests.store.jobs import Job
 from tests.store.postgres.test_store import opened
 
@@ -135,13 +138,26 @@ TAMPERING = {
 }
 
 
+@pytest.fixture(scope="module")
+def original(postgres: EmbeddedPostgres) -> Iterator[tuple[str, ChainLink]]:
+    """Yield the name of a filled database, and the end of its chain."""
+    with new_database_of(postgres, template=DATABASE) as url:
+        head = asyncio.run(filled(url))
+        with psycopg.connect(url) as connection:
+            name = connection.info.dbname
+        yield name, head
+
+
 @pytest.mark.parametrize("tampering", TAMPERING)
-async def test_a_check_of_the_chain_detects_a_changed_ledger(database: str, tampering: str) -> None:
-    head = await filled(database)
-    with psycopg.connect(database) as connection:
-        connection.execute(TAMPERING[tampering].encode())
-    with pytest.raises(LedgerChanged):
-        check(database, head)
+def test_a_check_of_the_chain_detects_a_changed_ledger(
+    postgres: EmbeddedPostgres, original: tuple[str, ChainLink], tampering: str
+) -> None:
+    name, head = original
+    with new_database_of(postgres, template=name) as url:
+        with psycopg.connect(url) as connection:
+            connection.execute(TAMPERING[tampering].encode())
+        with pytest.raises(LedgerChanged):
+            check(url, head)
 
 
 async def test_a_writer_notices_that_its_link_was_changed(database: str) -> None:

@@ -5,14 +5,17 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, Engine, event, text
 
+from semq.store.embedded.cluster import DATABASE
+from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event, Side
 from semq.store.views import names, submissions
 from semq.store.views.names import find_in_ledger, find_messages
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Arrival, Direction
+from tests.conftest import new_database_of
 
 NUMBER = (1 << 40) + 7
 OTHERS = 20_000  # rows of other messages
@@ -23,14 +26,29 @@ def lk0(origin: int, number: int = NUMBER) -> str:
     return f"1.{10000 + origin}.1.1.{origin + 1:x}.{number}"
 
 
+@pytest.fixture(scope="module")
+def engine(postgres: EmbeddedPostgres) -> Iterator[Engine]:
+    with new_database_of(postgres, template=DATABASE) as url:
+        engine = engine_of(url)
+        fill(engine)
+        yield engine
+
+
 @pytest.fixture
-def tables(database: str) -> Iterator[Connection]:
-    """Yield a connection to the tables of a node with many messages; five origins have a message with ``NUMBER``."""
+def tables(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection to the filled tables, whose changes are rolled back."""
+    with engine.connect() as connection, connection.begin() as transaction:
+        yield connection
+        transaction.rollback()
+
+
+def fill(engine: Engine) -> None:
+    """Write the rows of a node with many messages; five origins have a message with ``NUMBER``."""
     line = (
         "INSERT INTO semq_ledger SELECT n, now(), :side, :event, :front || n, '1.2', 1, '', '', '', '', 'k' || n, '',"
         " 0, '' FROM generate_series(:first, :last) n"
     )
-    with engine_of(database).connect() as connection, connection.begin():
+    with engine.begin() as connection:
         others = {"first": NUMBER + 1, "last": NUMBER + OTHERS, "front": lk0(0, 0)[:-1]}
         connection.execute(text(line), {**others, "side": Side.HUB, "event": Event.STORED})
         connection.execute(text(line), {**others, "side": Side.HUB, "event": Event.SENT})
@@ -67,7 +85,6 @@ def tables(database: str) -> Iterator[Connection]:
             {"others": OTHERS, "front": lk0(9, 0)[:-1]},
         )
         connection.execute(text("ANALYZE"))
-        yield connection
 
 
 def rows_read(connection: Connection, search: Any) -> float:

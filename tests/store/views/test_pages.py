@@ -4,24 +4,33 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import psycopg
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Engine, text
 
 from bench.http.large_tables import fill
+from semq.store.embedded.cluster import DATABASE
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres.migration import engine_of
 from semq.store.views import pages
 from semq.store.views.pages import Search, search_page
+from tests.conftest import new_database_of
 
 WAITING = 300
 
 
+@pytest.fixture(scope="module")
+def engine(postgres: EmbeddedPostgres) -> Iterator[Engine]:
+    with new_database_of(postgres, template=DATABASE) as url:
+        fill(url, WAITING, 40)
+        yield engine_of(url)
+
+
 @pytest.fixture
-def connection(database: str) -> Iterator[Connection]:
-    fill(database, WAITING, 40)
-    engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
+def connection(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection to the filled tables, whose changes are rolled back."""
     with engine.connect() as connection:
         yield connection
-    engine.dispose()
+        connection.rollback()
 
 
 def all_pages(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]], list[int]]:
@@ -65,15 +74,14 @@ def test_pages_have_every_row_once_and_each_page_reads_a_bounded_number_of_rows(
 
 
 @pytest.mark.parametrize("direction", [1, -1])  # -1: the clock was put back repeatedly
-def test_both_queues_are_merged_by_time_and_no_row_is_left_out(
-    connection: Connection, database: str, direction: int
-) -> None:
-    with psycopg.connect(database) as writer:
-        writer.execute(
+def test_both_queues_are_merged_by_time_and_no_row_is_left_out(connection: Connection, direction: int) -> None:
+    connection.execute(
+        text(
             "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, save_fwd, ack2, status, received_at)"
             " SELECT n, '1.56001.1.1.tb_0031.' || n, '1.56001.1.1', 1, n, '1.10008', 3, true, 410,"
             f" now() - make_interval(secs => 60 - n * {direction}) FROM generate_series(1, 50) AS n"
         )
+    )
     rows, _ = all_pages(connection, Search(limit=7))
     assert len({(row["side"], row["id"]) for row in rows}) == len(rows) == WAITING + 50
     assert [row["name"] for row in all_pages(connection, Search(partner="56001"))[0]] == [
