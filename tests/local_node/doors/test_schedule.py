@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.amqp import errors as amqp
@@ -15,11 +16,19 @@ from semq.amqp.wire import Table
 from semq.app.client import Client
 from semq.app.errors import RefusedByNode
 from semq.clock import SystemClock
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, linked_node
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 DAY_MS = 86_400_000
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def node(shared_inprocess: InProcess) -> LocalNode:
+    """A linked node; no test leaves scheduled documents at it."""
+    return await linked_node(shared_inprocess)
 
 
 def url(node: LocalNode) -> str:
@@ -30,9 +39,9 @@ def now_ms() -> int:
     return round(SystemClock().wall().timestamp() * 1000)
 
 
-async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+async def test_a_scheduled_document_is_shown_and_arrives_on_time(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    a, b = await own_inprocess.local("10008", hub.port), await own_inprocess.local("56001", hub.port)
     await linked(a, b)
     async with Client(url(a)) as client, Client(url(b)) as receiver:
         at = now_ms() + 3000
@@ -58,12 +67,11 @@ async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InPr
         assert shown["lk0"] == document.lk0 != sent.lk0
 
 
-@pytest.mark.parametrize("name", ["x-delay", "@NotBefore"])
-async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(inprocess: InProcess, name: str) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
-    link = await inprocess.client(a)
+@pytest.mark.parametrize(("name", "first", "second"), [("x-delay", "K1", "K2"), ("@NotBefore", "L1", "L2")])
+async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(
+    shared_inprocess: InProcess, node: LocalNode, name: str, first: str, second: str
+) -> None:
+    link = await shared_inprocess.client(node)
     channel = await link.open_channel()
     await channel.confirm_select()
     headers = {name: DAY_MS + (now_ms() if name == "@NotBefore" else 0)}
@@ -73,45 +81,48 @@ async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(inproce
         header = ContentHeader.build(1, Properties(headers=attributes))
         assert await publish_and_wait(channel, "semq", "10008", header, body)
 
-    for key in ("K1", "K2"):
+    for key in (first, second):
         await publish(key)
-    shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
+    shown = (await ask(link, "msg.show", {"id": first}))["result"]
     assert abs(shown["not_before"] - now_ms() - DAY_MS) < 60_000
-    cancelled = (await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"}))["result"]
+    cancelled = (await ask(link, "msg.cancel", {"id": first, "why": "not wanted"}))["result"]
     assert cancelled["lk0"] == shown["lk0"]
-    await publish("K1")  # a repetition of the cancelled document
+    await publish(first)  # a repetition of the cancelled document
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
-    assert [row["app_key"].rpartition("/")[2] for row in (await ask(link, "msg.list", {}))["result"]] == ["K2"]
-    released = (await ask(link, "msg.release", {"id": "K2", "why": "wanted now"}))["result"]
+    listed = {row["app_key"].rpartition("/")[2] for row in (await ask(link, "msg.list", {}))["result"]}
+    assert listed & {first, second} == {second}
+    released = (await ask(link, "msg.release", {"id": second, "why": "wanted now"}))["result"]
     assert released["released"]
     inbox: asyncio.Queue[bytes] = asyncio.Queue()
     listener = await link.open_channel()
 
     def put_bodies(batch: list[Delivered]) -> None:
         for delivered in batch:
+            listener.ack(delivered.delivery_tag)
             inbox.put_nowait(bytes(delivered.body))
 
     await listener.consume("semq.inbox", put_bodies)
     async with asyncio.timeout(60):
         assert await inbox.get() == b"x"
+    listener.close()
     status = (await ask(link, "node.status", {}))["result"]
     assert status["sql_submissions"]["scheduled"] == 0
 
 
 @pytest.mark.parametrize("delay", [-1, "soon", True, 2**40])
-async def test_a_delay_that_is_no_number_of_milliseconds_is_refused(inprocess: InProcess, delay: Any) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    channel = await (await inprocess.client(a)).open_channel()
+async def test_a_delay_that_is_no_number_of_milliseconds_is_refused(
+    shared_inprocess: InProcess, node: LocalNode, delay: Any
+) -> None:
+    channel = await (await shared_inprocess.client(node)).open_channel()
     await channel.confirm_select()
     header = ContentHeader.build(1, Properties(headers={"x-delay": delay}))
     with pytest.raises(amqp.PreconditionFailed, match="x-delay"):
         await publish_and_wait(channel, "semq", "10008", header, b"x")
 
 
-async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
+async def test_sql_schedules_documents_by_a_header_and_reads_their_state(own_inprocess: InProcess) -> None:
+    hub = await own_inprocess.hub()
+    a = await own_inprocess.local("10008", hub.port)
     await linked(a)
     with psycopg.connect(a.store.url, autocommit=True) as connection:
 
@@ -151,9 +162,8 @@ async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inproce
         await until(is_refused)
 
 
-async def test_a_search_uses_the_index_of_due_rows(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
+async def test_a_search_uses_the_index_of_due_rows(own_inprocess: InProcess) -> None:
+    a = await own_inprocess.local("10008", 1)  # no hub
     with psycopg.connect(a.store.url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO tb_0031_submit (target, payload, not_before)"
@@ -172,10 +182,8 @@ async def test_a_search_uses_the_index_of_due_rows(inprocess: InProcess) -> None
             assert top["Plan"]["Plans"][0]["Actual Rows"] <= 1
 
 
-async def test_a_document_that_would_expire_before_its_release_is_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    async with Client(url(a)) as client:
+async def test_a_document_that_would_expire_before_its_release_is_refused(node: LocalNode) -> None:
+    async with Client(url(node)) as client:
         with pytest.raises(RefusedByNode) as caught:
             await client.send("10008", b"x", not_before=now_ms() + DAY_MS, expires_at=now_ms() + 1000)
         assert caught.value.code == "SEMQ-1104"
