@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
+from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
 from tests.local_node.doors.test_sql_submissions import status_of
 from tests.service.inprocess import InProcess, ask, linked
@@ -47,8 +48,8 @@ async def refused(inprocess: InProcess) -> Any:
     return a, admin, row
 
 
-async def test_a_refused_submission_is_in_every_list_of_failures(refused: Any) -> None:
-    _, admin, row = refused
+async def test_a_refused_submission_is_in_every_list_of_failures_and_acts_on_it_are_refused(refused: Any) -> None:
+    a, admin, row = refused
     assert (row["outcome"], row["reason"][0], row["app_key"], row["token"]) == (
         "REJECTED", "SEMQ-1201", "trade/order//S9", "T9",
     )  # fmt: skip
@@ -67,53 +68,28 @@ async def test_a_refused_submission_is_in_every_list_of_failures(refused: Any) -
     (check,) = [check for check in health["checks"] if check["check"] == "submissions"]
     assert (health["verdict"], check["verdict"]) == ("warning", "warning")
     assert "refused (1)" in check["detail"]
-
-
-async def test_acts_on_a_submission_that_was_not_accepted_are_refused(refused: Any) -> None:
-    """An inquiry about ``sql-NUMBER`` must not enter the schedule of inquiries, where it would stop all others."""
-    a, admin, row = refused
+    with psycopg.connect(a.store.url) as connection:
+        for number_or_token in (row["submission"], "T9"):
+            status = connection.execute("SELECT * FROM semq_status(%s)", (number_or_token,)).fetchone() or ()
+            assert status[:4] == (row["submission"], row["lk0"], "REFUSED", "SEMQ-1201")
+        assert connection.execute("SELECT * FROM semq_status(4711)").fetchall() == []
+    # An inquiry about ``sql-NUMBER`` must not enter the schedule of inquiries, where it would stop all others.
     with psycopg.connect(a.store.url) as connection:
         statement = "SELECT semq_send('56001', 'x'::bytea, app_key => '/order//WAITS', encrypt => true)"
         (number,) = connection.execute(statement).fetchone() or ()
-    refused, waiting = {f"sql-{row['submission']}", "S9", row["lk0"], row["name"]}, {f"sql-{number}", "WAITS"}
+    names, waiting = {f"sql-{row['submission']}", "S9", row["lk0"], row["name"]}, {f"sql-{number}", "WAITS"}
     for operation in ("msg.inquire", "msg.cancel", "msg.hold", "msg.release", "msg.resend"):
         # a waiting submission can be withdrawn
-        for name in refused if operation == "msg.cancel" else refused | waiting:
+        for name in names if operation == "msg.cancel" else names | waiting:
             answer = await ask(admin, operation, {"id": name})
             assert (name, answer["error"]["code"]) == (name, "SEMQ-1224")
 
 
-@pytest.fixture
-async def waiting(inprocess: InProcess) -> Any:
-    """Return a node with a submission that waits for a certificate, its administrator, and its number."""
-    send = "'56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW'"
+async def test_a_waiting_document_is_shown_and_can_be_withdrawn(inprocess: InProcess) -> None:
+    send = "'56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW'"  # waits for a certificate
     a, admin, number = await submit_by_sql(inprocess, send)
-    await until(lambda: status_of(a, [number])[0][0] == "WAITS")
-    return a, admin, number
-
-
-async def test_a_waiting_document_is_found_by_each_of_its_names(waiting: Any) -> None:
-    _, admin, number = waiting
-    for name in (f"sql-{number}", "W1", "a/b//W1"):
-        shown = (await ask(admin, "msg.show", {"id": name}))["result"]
-        assert (shown["name"], shown["state"], shown["reason"][0]) == (f"sql-{number}", "WAITS", "SEMQ-5207")
-        answer = (await ask(admin, "msg.trace", {"id": name, "parties": True}))["result"]
-        assert [(line["event"], line["detail"][:9]) for line in answer["events"]] == [
-            ("SUBMITTED", ""), ("WAITS", "SEMQ-5207"),
-        ]  # fmt: skip
-        assert (answer["unanswered"], answer["events"][1]["at"]) == ([], shown["waits_since"])
-        explained = (await ask(admin, "stuck.explain", {"id": name}))["result"]
-        assert [line["event"] for line in explained["last_events"]] == ["SUBMITTED", "WAITS"]
-        assert (await ask(admin, "msg.body", {"id": name}))["result"]["body_base64"] == "eA=="
-        for operation in ("failed.show", "msg.prove"):
-            assert (await ask(admin, operation, {"id": name}))["error"]["code"] == "SEMQ-1224"
-    assert [row["state"] for row in (await ask(admin, "msg.list"))["result"]] == ["WAITS"]
-    assert (await ask(admin, "msg.list", {"state": "SUBMITTED"}))["result"] == []
-    assert (await ask(admin, "failed.list"))["result"] == []
-
-
-async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: Any, inprocess: InProcess) -> None:
-    a, admin, number = waiting
+    await until(lambda: status_of(a, [number])[0][:2] == ("WAITS", "SEMQ-5207"))
+    await check_views_of_waiting(admin, number)
     events = await received_events(inprocess, a)
     answer = (await ask(admin, "msg.cancel", {"id": f"sql-{number}", "why": "ordered twice"}))["result"]
     assert (answer["withdrawn"], answer["name"]) == (True, f"sql-{number}")
@@ -140,13 +116,31 @@ async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: A
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
 
 
-async def test_an_application_reads_the_state_of_a_refused_submission_by_number_and_by_token(refused: Any) -> None:
-    a, _, row = refused
-    with psycopg.connect(a.store.url) as connection:
-        for number_or_token in (row["submission"], "T9"):
-            status = connection.execute("SELECT * FROM semq_status(%s)", (number_or_token,)).fetchone() or ()
-            assert status[:4] == (row["submission"], row["lk0"], "REFUSED", "SEMQ-1201")
-        assert connection.execute("SELECT * FROM semq_status(4711)").fetchall() == []
+async def check_views_of_waiting(admin: ClientLink, number: int) -> None:
+    """Check that a waiting document is found by each of its names, and in every list."""
+    for name in (f"sql-{number}", "W1", "a/b//W1"):
+        shown = (await ask(admin, "msg.show", {"id": name}))["result"]
+        assert (shown["name"], shown["state"], shown["reason"][0]) == (f"sql-{number}", "WAITS", "SEMQ-5207")
+        answer = (await ask(admin, "msg.trace", {"id": name, "parties": True}))["result"]
+        assert [(line["event"], line["detail"][:9]) for line in answer["events"]] == [
+            ("SUBMITTED", ""), ("WAITS", "SEMQ-5207"),
+        ]  # fmt: skip
+        assert (answer["unanswered"], answer["events"][1]["at"]) == ([], shown["waits_since"])
+        explained = (await ask(admin, "stuck.explain", {"id": name}))["result"]
+        assert [line["event"] for line in explained["last_events"]] == ["SUBMITTED", "WAITS"]
+        assert (await ask(admin, "msg.body", {"id": name}))["result"]["body_base64"] == "eA=="
+        for operation in ("failed.show", "msg.prove"):
+            assert (await ask(admin, operation, {"id": name}))["error"]["code"] == "SEMQ-1224"
+    assert [row["state"] for row in (await ask(admin, "msg.list"))["result"]] == ["WAITS"]
+    assert (await ask(admin, "msg.list", {"state": "SUBMITTED"}))["result"] == []
+    assert (await ask(admin, "failed.list"))["result"] == []
+    (row,) = (await ask(admin, "stuck.list"))["result"]
+    assert (row["reason"][0], row["submission"]) == ("SEMQ-5207", number)
+    assert row["stuck"]["cause"] == "SUBMISSION_WAITS"
+    (check,) = [
+        check for check in (await ask(admin, "node.health"))["result"]["checks"] if check["check"] == "submissions"
+    ]
+    assert check["verdict"] == "warning"
 
 
 async def test_a_requeued_submission_is_sent_and_found_by_its_old_names(inprocess: InProcess, refused: Any) -> None:
@@ -196,22 +190,3 @@ async def test_a_removed_submission_stays_in_the_ledger(refused: Any) -> None:
         assert (shown["lk0"], shown["outcome"], shown["reason"][:9]) == (row["lk0"], "REJECTED", "SEMQ-1201")
     with psycopg.connect(a.store.url) as connection:
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
-
-
-async def test_a_waiting_document_is_shown_to_the_application_and_to_operators(inprocess: InProcess) -> None:
-    send = "'56001', 'x'::bytea, app_key => 'a/b//K1', encrypt => true"
-    a, admin, number = await submit_by_sql(inprocess, send)
-
-    def status() -> Any:
-        with psycopg.connect(a.store.url) as connection:
-            row = connection.execute("SELECT state, reason_code FROM semq_status(%s)", (number,)).fetchone()
-        return row if row != ("SUBMITTED", None) else None
-
-    assert await until(status) in (("WAITS", "SEMQ-5207"), ("REFUSED", "SEMQ-5207"))
-    (row,) = (await ask(admin, "stuck.list"))["result"]
-    assert (row["reason"][0], row["submission"]) == ("SEMQ-5207", number)
-    assert row["stuck"]["cause"] in ("SUBMISSION_WAITS", "SUBMISSION_REFUSED")
-    (check,) = [
-        check for check in (await ask(admin, "node.health"))["result"]["checks"] if check["check"] == "submissions"
-    ]
-    assert check["verdict"] == "warning"
