@@ -54,20 +54,6 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     assert "1.10008" in hub.links.links
 
 
-async def test_a_revocation_by_another_process_of_the_hub_applies_immediately(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platform_node.node.REVOCATION_S", 3600.0)
-    hub = await inprocess.secure_hub()
-    a = await inprocess.secure_local("10008", hub)
-    await linked(a)
-    assert a.node_identity is not None
-    with engine_of(hub.store.url).connect() as connection:
-        identities.revoke(connection, [a.node_identity.certificate.serial_text], hub.clock.wall(), "lost")
-    await until(lambda: "1.10008" not in hub.links.links)
-    await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
-
-
 async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> None:
     """All three nodes renew while documents pass; every link is opened again with the new certificate."""
     hub = await inprocess.secure_hub()
@@ -116,7 +102,10 @@ async def test_certificates_are_renewed_by_the_jobs(inprocess: InProcess) -> Non
     assert any(line["event"] == "certificate_active" for line in logs)
 
 
-async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> None:
+async def test_a_link_ends_with_its_certificate_and_with_a_revocation_by_another_process(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform_node.node.REVOCATION_S", 3600.0)
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
@@ -128,6 +117,12 @@ async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> 
     hub.guard._clock = SystemClock()
     await until(lambda: "1.10008" not in hub.links.links or hub.links.links["1.10008"].session is not session)
     await until(lambda: "1.10008" in hub.links.links)
+    await linked(a)
+    assert a.node_identity is not None
+    with engine_of(hub.store.url).connect() as connection:
+        identities.revoke(connection, [a.node_identity.certificate.serial_text], hub.clock.wall(), "lost")
+    await until(lambda: "1.10008" not in hub.links.links)
+    await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
 
 
 async def test_the_directory_refuses_invalid_certificates(inprocess: InProcess) -> None:

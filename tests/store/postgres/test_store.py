@@ -106,7 +106,7 @@ def compare_recovered(expected: Recovered, recovered: Recovered) -> None:
     assert sorted(recovered.streams, key=str) == sorted(streams, key=str)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(units=units_of_actions)
 def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: list[list[Action]]) -> None:
     async def run() -> None:
