@@ -22,14 +22,12 @@ async def consume(link: ClientLink, user: str) -> None:
     await (await link.open_channel()).consume(f"semq.inbox.{user}", lambda batch: None)
 
 
-async def presence_by_user(inprocess: InProcess, node: LocalNode) -> dict[str, bool]:
-    rows: list[dict[str, Any]] = (await ask(await inprocess.client(node), "users.list"))["result"]
-    return {f"{row['node']}/{row['user']}": row["present"] for row in rows}
-
-
 async def until_shown(inprocess: InProcess, node: LocalNode, expected: dict[str, bool]) -> None:
+    link = await inprocess.client(node)
+
     async def is_shown() -> bool:
-        return await presence_by_user(inprocess, node) == expected
+        rows: list[dict[str, Any]] = (await ask(link, "users.list"))["result"]
+        return {f"{row['node']}/{row['user']}": row["present"] for row in rows} == expected
 
     await until(is_shown)
 

@@ -62,10 +62,11 @@ async def stranger(shared_inprocess: InProcess, parties: Parties) -> LocalNode:
 async def trace_when_delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
     """Return the complete trace of a delivered message, from all parties."""
     trace: dict[str, Any] = {}
+    link = await inprocess.client(node)
 
     async def is_known() -> bool:
         nonlocal trace
-        trace = await trace_of(inprocess, node, name)
+        trace = (await ask(link, "msg.trace", {"id": name, "parties": True}))["result"]
         events = {(line["node"], line["event"]) for line in trace["events"]}
         return {("1.10008", "DELIVERED"), ("2.hub", "FORWARDED"), ("1.56001", "SENDER_ACKED")} <= events
 
