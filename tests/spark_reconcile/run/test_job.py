@@ -5,7 +5,7 @@ messages, refusals.
 import csv
 import io
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -198,43 +198,7 @@ def test_a_repeated_run_writes_the_same_bytes_to_another_folder(published: Publi
     assert not (other / "_staging").exists()
 
 
-# ---------------------------------------------------------------- from one night to the next
-
-
-def test_open_messages_are_judged_again_until_they_are_settled(office: Office, spark: SparkSession) -> None:
-    late, waiting, lost = OfficeMessage(1, at=24 * HOUR - 30), OfficeMessage(2), OfficeMessage(3)
-    office.write(late, FORWARD_COURSE)  # its lines are before and after midnight
-    office.write(waiting, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c")
-    office.write(lost, "S:ACCEPTED@0 S:SENT@3")
-    office.write(OfficeMessage(4), FORWARD_COURSE)
-    office.extract()
-    first = reconcile(office.settings, spark, office.clock)
-    assert {name: count for name, count in first.verdicts.items() if count} == {
-        "MATCHED": 1, "IN_FLIGHT": 1, "WAITING_OFFLINE": 1, "MISSING_AT_HUB": 1,
-    }  # fmt: skip
-
-    office.advance(1)
-    tomorrow = {"S": 30, "H": 25, "R": 26}
-    for step in "H:SENT R:RECEIVED H:RELEASED R:PLATFORM_ACKED S:DELIVERED R:SENDER_ACKED".split():
-        office.write(waiting, f"{step}@{tomorrow[step[0]] * HOUR - 10 * HOUR}c")
-    office.write(replace(OfficeMessage(5), at=26 * HOUR), FORWARD_COURSE)
-    office.extract(NEXT)
-    second = reconcile(office.settings, spark, office.clock, day=NEXT)
-    assert {name: count for name, count in second.verdicts.items() if count} == {"MATCHED": 1}
-    assert second.carried == {"MATCHED": 2, "MISSING_AT_HUB": 1}
-    assert second.outcome == "met"  # exceptions that an earlier run has reported do not count again
-
-    again = reconcile(office.settings, spark, office.clock)  # the first date again, with the extracts of the second
-    reports = Place.at(office.settings.reports)
-    difference = diff(spark, runs.find(reports, DAY, first.run), runs.find(reports, DAY, again.run))
-    assert {(move["old"], move["new"]): move["messages"] for move in difference["moves"]} == {
-        ("IN_FLIGHT", "MATCHED"): 1,
-        ("WAITING_OFFLINE", "MATCHED"): 1,
-    }
-    assert [row["lk0"] for row in difference["sample"]] == [late.lk0, waiting.lk0]
-    page = Path(second.report).read_text()
-    assert "Messages by business date." in page
-    assert "carried from an earlier date" in page
+# ---------------------------------------------------------------- partial and implausible runs
 
 
 def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
