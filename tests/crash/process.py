@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from semq.installation.configuration import NodePlace
+from semq.installation.empty_database import copy_empty_database
 from semq.installation.process import STOP_S, NodeProcess
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
@@ -221,12 +222,14 @@ class SharedServer:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.postgres = EmbeddedPostgres(folder)
         self._has_ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
         """Start the server, and return the URL of its database."""
+        await asyncio.to_thread(copy_empty_database, self._folder)
         url = await asyncio.to_thread(self.postgres.start)
         self._task = asyncio.create_task(self._keep(), name="keep the shared server")
         return url
