@@ -283,6 +283,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(own_inp
     assert scene.a.node_identity is not None
     await own_inprocess.client(scene.b, **login, tls=scene.a.node_identity.client())
     # The partner of the revoked node has dialled the session.
+    assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]
     await revoke(scene, B)
     await session_end(scene, scene.a)
