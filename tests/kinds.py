@@ -78,6 +78,7 @@ interop                                slow,processes        interop
 service/datagrams                      slow                  -
 simulation                             slow                  -
 test_house                             -                     house
+house                                  -                     house
 test_protocol_references.py            -                     house
 differential                           slow,processes        differential
 cli/node/test_process.py               slow,processes        network
