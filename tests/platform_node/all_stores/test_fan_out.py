@@ -77,14 +77,14 @@ async def running(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def platform(shared_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
+async def instances(shared_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
     """Yield instances whose documents the tests only read."""
     async with running(shared_inprocess) as started:
         yield started
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def own_platform(own_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
+async def own_instances(own_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
     async with running(own_inprocess) as started:
         yield started
 
@@ -96,83 +96,87 @@ def by_store(rows: list[dict[str, Any]]) -> dict[str, int]:
     return rows_by_store
 
 
-async def test_lists_and_figures_have_the_rows_of_both_stores(platform: HubWithTwoInstances) -> None:
-    for hub in (platform.first, platform.second):
-        rows = await platform.ask(hub, "held.list")
+async def test_lists_and_figures_have_the_rows_of_both_stores(instances: HubWithTwoInstances) -> None:
+    for hub in (instances.first, instances.second):
+        rows = await instances.ask(hub, "held.list")
         assert by_store(rows) == {"1.1": EACH, "2.2": EACH}
-        assert by_store(await platform.ask(hub, "msg.list")) == {"1.1": EACH, "2.2": EACH}
-        assert len(await platform.ask(hub, "msg.list", limit=4)) == 4
-        counted = await platform.ask(hub, "held.count")
+        assert by_store(await instances.ask(hub, "msg.list")) == {"1.1": EACH, "2.2": EACH}
+        assert len(await instances.ask(hub, "msg.list", limit=4)) == 4
+        counted = await instances.ask(hub, "held.count")
         assert {(row["store"], row["target"], row["rows"]) for row in counted} == {
             ("1.1", "1.10008", EACH), ("2.2", "1.56001", EACH),
         }  # fmt: skip
-        while not (census := await platform.ask(hub, "queue.census"))["as_of"]:
+        while not (census := await instances.ask(hub, "queue.census"))["as_of"]:
             pass  # not all stores have counted yet
         assert sum(pair["rows"] for pair in census["pairs"]) == 2 * EACH
-        nodes = {row["node"]: row for row in await platform.ask(hub, "nodes.list")}
+        nodes = {row["node"]: row for row in await instances.ask(hub, "nodes.list")}
         assert {node: row["held"] for node, row in nodes.items()} == {"1.10008": EACH, "1.56001": EACH, "1.88001": 0}
         assert [node for node, row in nodes.items() if row["online"]] == ["1.88001"]
         assert nodes["1.88001"]["boot"] == 1
-        assert [row["store"] for row in await platform.ask(hub, "hub.health")] == ["1.1", "2.2"]
-    shown = await semq(platform.second, "held", "list")
+        assert [row["store"] for row in await instances.ask(hub, "hub.health")] == ["1.1", "2.2"]
+    shown = await semq(instances.second, "held", "list")
     assert shown.status == 0
     heading, _, *_rows = shown.out.splitlines()
     assert heading.split()[-1] == "store"
     assert "2.2" in shown.out
 
 
-async def test_pages_and_lists_continue_in_the_next_store(platform: HubWithTwoInstances) -> None:
+async def test_pages_and_lists_continue_in_the_next_store(instances: HubWithTwoInstances) -> None:
     rows: list[dict[str, Any]] = []
     position: dict[str, Any] = {}
     for _ in range(10):
-        page = await platform.ask(platform.second, "msg.search", limit=2, order="oldest", **position)
+        page = await instances.ask(instances.second, "msg.search", limit=2, order="oldest", **position)
         rows += page["rows"]
         if page["next"] is None:
             break
         position = {name: value for name, value in page["next"].items() if value is not None}
     assert len({row["lk0"] for row in rows}) == len(rows) == 2 * EACH
     listed: list[dict[str, Any]] = []
-    while batch := await platform.ask(platform.first, "held.list", limit=2, after=listed[-1]["after"] if listed else 0):
+    while batch := await instances.ask(
+        instances.first, "held.list", limit=2, after=listed[-1]["after"] if listed else 0
+    ):
         listed += batch
     assert [row["lk0"] for row in listed] == [row["lk0"] for row in rows]
-    assert (await platform.ask(platform.first, "failed.page"))["rows"] == []
+    assert (await instances.ask(instances.first, "failed.page"))["rows"] == []
 
 
-async def test_one_message_is_found_in_the_store_that_has_it(platform: HubWithTwoInstances) -> None:
-    inprocess = platform.hubs.inprocess
-    rows = await platform.ask(platform.first, "held.list")
-    for hub in (platform.first, platform.second):
+async def test_one_message_is_found_in_the_store_that_has_it(instances: HubWithTwoInstances) -> None:
+    inprocess = instances.hubs.inprocess
+    rows = await instances.ask(instances.first, "held.list")
+    for hub in (instances.first, instances.second):
         for row in (rows[0], rows[-1]):
-            shown = await platform.ask(hub, "msg.show", id=row["lk0"])
+            shown = await instances.ask(hub, "msg.show", id=row["lk0"])
             assert (shown["store"], shown["target"]) == (row["store"], row["target"])
-            traced = await platform.ask(hub, "msg.trace", id=row["lk0"], parties=True)
+            traced = await instances.ask(hub, "msg.trace", id=row["lk0"], parties=True)
             assert {event["store"] for event in traced["events"] if event["node"] == "2.hub"} == {row["store"]}
             assert "1.88001" in {
                 event["node"] for event in traced["events"]
             }  # 88001 has its session at one of the two instances
-            assert (await platform.ask(hub, "stuck.explain", id=row["lk0"]))["message"]["lk0"] == row["lk0"]
-    answer = await ask(await inprocess.client(platform.first), "msg.show", {"id": "10008.1.1.1.1"})
+            assert (await instances.ask(hub, "stuck.explain", id=row["lk0"]))["message"]["lk0"] == row["lk0"]
+    answer = await ask(await inprocess.client(instances.first), "msg.show", {"id": "10008.1.1.1.1"})
     assert answer["error"]["code"] == "SEMQ-1207"
-    at_sender = await ask(await inprocess.client(platform.sender), "msg.trace", {"id": rows[0]["lk0"], "parties": True})
+    at_sender = await ask(
+        await inprocess.client(instances.sender), "msg.trace", {"id": rows[0]["lk0"], "parties": True}
+    )
     assert "STORED" in {event["event"] for event in at_sender["result"]["events"] if event["node"] == "2.hub"}
 
 
-async def test_acts_reach_copies_in_both_stores(own_platform: HubWithTwoInstances) -> None:
-    rows = await own_platform.ask(own_platform.first, "held.list")
+async def test_acts_reach_copies_in_both_stores(own_instances: HubWithTwoInstances) -> None:
+    rows = await own_instances.ask(own_instances.first, "held.list")
     names = [rows[0]["lk0"], rows[-1]["lk0"]]
-    answer = await own_platform.ask(own_platform.second, "held.resend", ids=names)
+    answer = await own_instances.ask(own_instances.second, "held.resend", ids=names)
     assert answer["counts"] == {"resent": 2}
-    assert (await own_platform.ask(own_platform.first, "msg.resend", id=names[1]))["counts"] == {"resent": 1}
-    done = await semq(own_platform.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
+    assert (await own_instances.ask(own_instances.first, "msg.resend", id=names[1]))["counts"] == {"resent": 1}
+    done = await semq(own_instances.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (done.status, done.out.strip()) == (0, f'{{"refused": {2 * EACH}}}')
-    counted = await own_platform.ask(own_platform.first, "held.count")
+    counted = await own_instances.ask(own_instances.first, "held.count")
     assert [row for row in counted if row["rows"] > row["refused"] + row["markers"]] == []
 
 
-async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_platform: HubWithTwoInstances) -> None:
+async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_instances: HubWithTwoInstances) -> None:
     """In the answers of operations and commands, over HTTP, in the console and by the doctor."""
-    first, second = own_platform.first, own_platform.second
-    lk0 = (await own_platform.ask(first, "held.list"))[0]["lk0"]  # in store 1.1
+    first, second = own_instances.first, own_instances.second
+    lk0 = (await own_instances.ask(first, "held.list"))[0]["lk0"]  # in store 1.1
     found = await checks_of(second)
     assert found["store 1.1"].verdict in ("ok", "warning")
     assert found["stuck"].verdict == "ok"
@@ -192,7 +196,7 @@ async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_platform: Hu
         assert "no instance serves it" in page.text.partition('role="alert"')[2]
     check = (await checks_of(second))["store 1.1"]
     assert (check.verdict, check.detail) == ("failing", "no instance serves it")
-    listed = await ask(await own_platform.hubs.inprocess.client(second), "held.list")
+    listed = await ask(await own_instances.hubs.inprocess.client(second), "held.list")
     assert listed["error"]["code"] == "SEMQ-2104"
     assert list(listed["error"]["facts"]) == ["store 1.1"]
     assert by_store(listed["result"]) == {"2.2": EACH}
@@ -203,7 +207,7 @@ async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_platform: Hu
     (await semq(second, "msg", "show", lk0)).fails(69, "SEMQ-2104", "store 1.1")
     refused = await semq(second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (refused.status, refused.out.strip()) == (69, f'{{"refused": {EACH}}}')
-    await own_platform.ask(second, "node.status")  # an operation about this instance
+    await own_instances.ask(second, "node.status")  # an operation about this instance
 
 
 async def checks_of(hub: HubNode) -> dict[str, Finding]:
@@ -213,12 +217,14 @@ async def checks_of(hub: HubNode) -> dict[str, Finding]:
     return {check.check: check async for check in running_node.check(settings, 8.0)}
 
 
-async def test_delivered_copies_disappear_from_the_answers_of_both_instances(own_platform: HubWithTwoInstances) -> None:
-    target = await own_platform.hubs.local("10008", own_platform.second, own_platform.first)
-    assert sorted(await received(target, own_platform.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
-    await until(lambda: not own_platform.first.engine.custody.held)
-    for hub in (own_platform.first, own_platform.second):
-        assert by_store(await own_platform.ask(hub, "held.list")) == {"2.2": EACH}
+async def test_delivered_copies_disappear_from_the_answers_of_both_instances(
+    own_instances: HubWithTwoInstances,
+) -> None:
+    target = await own_instances.hubs.local("10008", own_instances.second, own_instances.first)
+    assert sorted(await received(target, own_instances.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
+    await until(lambda: not own_instances.first.engine.custody.held)
+    for hub in (own_instances.first, own_instances.second):
+        assert by_store(await own_instances.ask(hub, "held.list")) == {"2.2": EACH}
 
 
 async def test_each_operation_about_messages_asks_all_stores() -> None:
