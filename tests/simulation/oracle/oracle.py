@@ -106,12 +106,8 @@ class Oracle:
         if message is None or event.kind not in ("delivered", "failed"):
             return
         outcome = message.outcome.name if message.outcome else ""
-        self.demand(
-            event.outcome == outcome or was_corrected(message, event.outcome),
-            "I6",
-            f"reported {event.outcome}, committed {outcome}",
-            event.lk0,
-        )
+        holds = event.outcome == outcome or was_corrected(message, event.outcome)
+        self.demand(holds, "I6", f"reported {event.outcome}, committed {outcome}", event.lk0)
 
     def given(self, host: "LocalHost", delivery: Delivery) -> None:
         """Check a delivery to the receiver's application."""
@@ -146,11 +142,9 @@ class Oracle:
     def commits(self, host: "Host", unit: Unit) -> None:
         """Check a unit that a store is about to write."""
         self._acted(host, unit)
-        if unit.new_outbound:
-            self._stored(host, unit)
+        self._stored(host, unit)
         self.schedule.commits(host, unit)
-        if unit.new_outbound:
-            self._check_handed(unit)
+        self._check_handed(unit)
         for object_id in unit.changed_outbound:
             row = unit.outbound[object_id]
             if row.direction is Direction.OWN:
@@ -436,9 +430,7 @@ class Oracle:
     def _check_held(self, host: "Host", ident: str) -> None:
         """Check that a process states custody only of a message whose copy it had in its store."""
         lk0 = parse_lk0(ident)
-        self.demand(
-            lk0 in self.held[id(host), host.life], "I2", f"{host.name} says that it holds this, and does not", lk0
-        )
+        self.demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says falsely that it holds", lk0)
 
     def _check_said(self, host: "Host", ident: str, answer: Answer) -> None:
         if answer not in RECORDED and answer is not Answer.SETTLED:
