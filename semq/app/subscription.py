@@ -66,6 +66,8 @@ class Subscription(Generic[T]):
         """
         if self._channel is None or not self._channel.is_open:
             await self._begin()
+            if self.is_closed:  # by another task meanwhile
+                await self.aclose()
         return self
 
     async def aclose(self) -> None:

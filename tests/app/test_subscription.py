@@ -54,6 +54,14 @@ async def test_a_closed_iteration_ends(receiver: Client) -> None:
     assert await waiting is None
 
 
+async def test_an_iteration_that_is_closed_while_it_connects_ends(receiver: Client) -> None:
+    documents = receiver.receive("nobody-writes-to-him")
+    waiting = asyncio.create_task(anext(documents, None))
+    await asyncio.sleep(0)
+    await documents.aclose()
+    assert await asyncio.wait_for(waiting, 10) is None
+
+
 async def test_a_queue_with_a_reserved_name_is_refused(receiver: Client) -> None:
     with pytest.raises(RefusedByNode) as caught:
         await receiver.events(queue="amq.reserved").open()
