@@ -116,6 +116,7 @@ class Subscription(Generic[T]):
         self._unsettled.clear()
         while True:
             client = await self._link.connection(until)
+            channel: ClientChannel | None = None
             try:
                 async with asyncio.timeout(max(until - self._link.clock.monotonic(), 0.1)):
                     channel = await client.open_channel()
@@ -130,6 +131,9 @@ class Subscription(Generic[T]):
                 await asyncio.sleep(RETRY_S_MIN)
             except TimeoutError as error:
                 raise NodeUnreachable(address=self._link.address, cause="no answer") from error
+            finally:
+                if channel is not None and channel is not self._channel:
+                    channel.close()  # deliveries return to their queue
 
     async def _consume(self, channel: ClientChannel) -> None:
         # Deliveries of a lost channel cannot be settled: each channel has a new queue of arrivals.

@@ -3,10 +3,12 @@
 import asyncio
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from semq.app import AlreadyGone, Client, RefusedByNode
+from semq.app import AlreadyGone, Client, NodeUnreachable, RefusedByNode
+from semq.transport.client_channel import ClientChannel
 from tests.app.network import Network
 
 
@@ -60,6 +62,25 @@ async def test_an_iteration_that_is_closed_while_it_connects_ends(receiver: Clie
     await asyncio.sleep(0)
     await documents.aclose()
     assert await asyncio.wait_for(waiting, 10) is None
+
+
+async def test_a_channel_whose_consumer_starts_too_late_is_closed(
+    receiver: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would reserve documents, and nobody would read them."""
+    channels: list[ClientChannel] = []
+
+    async def consume(channel: ClientChannel, *_: Any, **__: Any) -> None:
+        channels.append(channel)
+        await asyncio.sleep(60)
+
+    await receiver.connect()
+    monkeypatch.setattr(ClientChannel, "consume", consume)
+    documents = receiver.receive("nobody-writes-to-him")
+    documents._patience_s = 1.0
+    with pytest.raises(NodeUnreachable):
+        await documents.open()
+    assert [channel.is_open for channel in channels] == [False]
 
 
 async def test_a_queue_with_a_reserved_name_is_refused(receiver: Client) -> None:
