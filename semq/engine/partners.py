@@ -29,8 +29,8 @@ class KnownGroup(NamedTuple):
 
 @dataclass(slots=True)
 class Partners:
-    """The institutions that the hub has named. Until the hub's list is complete, this node accepts a target that is not
-    named yet."""
+    """The institutions and groups that the hub has named, with the agreements and present users of the institutions.
+    Until the hub's list is complete, this node accepts a target that is not named yet."""
 
     has_hub: bool = True
     complete: bool = False
@@ -42,7 +42,8 @@ class Partners:
     meter: Meter = field(default_factory=lambda: Meter(1.0))
     overflow: bool = False  #: the hub's list exceeds the bounds, so targets that are not named are accepted
     is_listed: bool = False  #: the hub has sent its complete list in this session
-    _named: set[str] = field(default_factory=set)  #: nodes and groups that the hub has named in this session
+    _named: set[str] = field(default_factory=set)  #: partners named by the hub in this session, and kept
+    _named_groups: set[str] = field(default_factory=set)  #: groups named by the hub in this session, and kept
     _terms_bytes: int = 0
 
     @classmethod
@@ -60,41 +61,51 @@ class Partners:
         self.complete, self.overflow, self.is_listed = old.complete, old.overflow, old.is_listed
         self.allowed, self.online, self.terms, self.meter = old.allowed, old.online, old.terms, old.meter
         self.groups, self.present = old.groups, old.present
-        self._named, self._terms_bytes = old._named, old._terms_bytes
+        self._named, self._named_groups, self._terms_bytes = old._named, old._named_groups, old._terms_bytes
 
     def begin(self) -> None:
         """Begin a session: the hub sends its complete list again, in one or more packets."""
         self._named.clear()
+        self._named_groups.clear()
         self.overflow = self.is_listed = False
 
     def learn(self, records: Sequence[Presence]) -> None:
         """Process records of the hub. The last record of the complete list removes all partners and groups that the hub
-        has not named in this session.
+        has not named in this session, or that exceeded the bounds.
 
         Raises DirectoryTooLarge, once in a session, if the list exceeds the bounds; records within the bounds are kept.
         """
-        before = self.overflow
+        overflow, first = self.overflow, None
         for record in records:
-            if record.members is not None:
-                self._note_group(record.node, KnownGroup(record.members, record.others))
-            elif record.node and self.keeps(record):
-                self.allowed[record.node] = record.allowed
-                self.online[record.node] = record.online
-                self._note_users(record)
-                self._set_terms(record.node, record.terms)
-                self._named.add(record.node)
-            elif record.node:
-                self.overflow = True
+            excess = self._note_partner(record) if record.members is None else self._note_group(record)
+            first = first or excess
+            self.overflow = self.overflow or excess is not None
             if record.complete:
                 self.complete, self.is_listed = not self.overflow, True
                 for node in self.allowed.keys() - self._named:
                     del self.allowed[node], self.online[node]
                     self.present.pop(node, None)
                     self._set_terms(node, None)
-                for name in self.groups.keys() - self._named:
+                for name in self.groups.keys() - self._named_groups:
                     del self.groups[name]
-        if self.overflow and not before:
-            raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
+        if first is not None and not overflow:
+            raise first
+
+    def _note_partner(self, record: Presence) -> errors.DirectoryTooLarge | None:
+        """Note a partner, unless it exceeds a bound: return the error then."""
+        if not record.node:  # the end of the list
+            return None
+        if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
+            return errors.DirectoryTooLarge(counted="partners", kept=len(self._named), most=PARTNERS_MAX)
+        more = _size(record.terms or ()) - _size(self.terms.get(record.node, ()))
+        if more > 0 and self._terms_bytes + more > TERMS_BYTES_MAX:
+            return errors.DirectoryTooLarge(counted="bytes of agreements", kept=self._terms_bytes, most=TERMS_BYTES_MAX)
+        self.allowed[record.node] = record.allowed
+        self.online[record.node] = record.online
+        self._note_users(record)
+        self._set_terms(record.node, record.terms)
+        self._named.add(record.node)
+        return None
 
     def _note_users(self, record: Presence) -> None:
         """Note the users of a partner who receive documents now. A list that exceeds the bound of all users is not
@@ -103,25 +114,19 @@ class Partners:
         if record.online and record.present and sum(map(len, self.present.values())) + len(record.present) <= USERS_MAX:
             self.present[record.node] = record.present
 
-    def _note_group(self, name: str, group: KnownGroup) -> None:
-        """Note a group. A group without members no longer exists for this node; a group that exceeds the bound is not
-        kept."""
-        before = self.groups.pop(name, None)
+    def _note_group(self, record: Presence) -> errors.DirectoryTooLarge | None:
+        """Note a group, unless it exceeds the bound: return the error then. A group without members no longer exists
+        for this node."""
+        self.groups.pop(record.node, None)
         used = sum(len(known.members) for known in self.groups.values())
-        if group.members and used + len(group.members) <= MEMBERS_MAX:
-            self.groups[name] = group
-            self._named.add(name)
-        elif group.members:
-            self.overflow = True
-        elif before is not None:
-            self._named.discard(name)
-
-    def keeps(self, record: Presence) -> bool:
-        """Whether there is room for the hub's record of a partner."""
-        if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
-            return False
-        more = _size(record.terms or ()) - _size(self.terms.get(record.node, ()))
-        return more <= 0 or self._terms_bytes + more <= TERMS_BYTES_MAX
+        if not record.members:
+            self._named_groups.discard(record.node)
+            return None
+        if used + len(record.members) > MEMBERS_MAX:
+            return errors.DirectoryTooLarge(counted="members of groups", kept=used, most=MEMBERS_MAX)
+        self.groups[record.node] = KnownGroup(record.members, record.others)
+        self._named_groups.add(record.node)
+        return None
 
     def _set_terms(self, node: str, terms: tuple[Terms, ...] | None) -> None:
         self._terms_bytes -= _size(self.terms.pop(node, ()))

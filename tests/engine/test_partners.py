@@ -37,8 +37,10 @@ def test_a_node_without_a_hub_knows_the_partners_of_its_configuration_only() -> 
 def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "PARTNERS_MAX", 10)
     directory = Partners()
-    with pytest.raises(DirectoryTooLarge):
+    directory.learn([Presence(node="3.a", members=("1.1",))])  # a group does not count as a partner
+    with pytest.raises(DirectoryTooLarge) as caught:
         directory.learn([Presence(node=f"1.{n}") for n in range(1000)])
+    assert caught.value.facts == {"counted": "partners", "kept": 10, "most": 10}
     directory.learn([Presence(node=f"1.{n}") for n in range(1000)])  # the error is raised once in a session
     directory.learn([Presence(node="1.9", allowed=False), END])  # records about known partners are still processed
     assert len(directory.allowed) == len(directory.online) == 10
@@ -57,8 +59,9 @@ def test_agreements_without_end_are_kept_up_to_a_bound(monkeypatch: pytest.Monke
     directory = Partners()
     for _ in range(5):  # repeated records take no more memory
         directory.learn([Presence(node="1.a", terms=long), Presence(node="1.b", terms=long)])
-    with pytest.raises(DirectoryTooLarge):
+    with pytest.raises(DirectoryTooLarge) as caught:
         directory.learn([Presence(node="1.c", terms=long)])
+    assert caught.value.facts == {"counted": "bytes of agreements", "kept": directory._terms_bytes, "most": 10_000}
     assert directory.terms.keys() == {"1.a", "1.b"}
     directory.learn([Presence(node="1.b", terms=()), Presence(node="1.c", terms=long)])
     assert directory.terms["1.c"] == long
@@ -68,8 +71,9 @@ def test_groups_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "MEMBERS_MAX", 3)
     directory = Partners()
     directory.learn([Presence(node="3.a", members=("1.a", "1.b"), others=1)])
-    with pytest.raises(DirectoryTooLarge):
+    with pytest.raises(DirectoryTooLarge) as caught:
         directory.learn([Presence(node="3.b", members=("1.a", "1.b")), END])
+    assert caught.value.facts == {"counted": "members of groups", "kept": 2, "most": 3}
     assert directory.groups.keys() == {"3.a"}
     directory.learn([Presence(node="3.a", members=("1.a", "1.b", "1.c"))])  # counts once
     assert len(directory.groups["3.a"].members) == 3
