@@ -125,13 +125,13 @@ def _bad(message: str, state: str, file: Place) -> BadRepairList:
 
 
 def _lines(file: Place) -> Iterator[bytes]:
-    """Read the lines of a text file in blocks, without line ends."""
+    """Yield the lines of a text file, without line ends. Raises BadRepairList for a line above ``_LINE_MAX``."""
     incomplete = b""
     with file.open() as stream:
         while block := stream.read(1 << 20):
             *lines, incomplete = (incomplete + block).split(b"\n")
-            yield from (line for line in lines if line)
-            if len(incomplete) > _LINE_MAX:
+            if any(len(line) > _LINE_MAX for line in (*lines, incomplete)):
                 raise _bad("A line of the list is too long.", "ALTERED", file)
+            yield from (line for line in lines if line)
     if incomplete:
         yield incomplete

@@ -181,6 +181,8 @@ def rewrite(file: Path, text: str) -> None:
 BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
     ("ALTERED", lambda folder: rewrite(folder / "1.10008.jsonl", json.dumps({"lk0": "another"}))),
     ("MISSING", lambda folder: (folder / "1.10008.jsonl").unlink()),
+    ("ALTERED", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"reason": "x" * 70_000}, b"\n")),
+    ("ALTERED", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"reason": "x" * 70_000})),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, "no list")),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, '{"nodes": []}')),
     ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"deed": "erase"})),
@@ -190,10 +192,10 @@ BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
 )
 
 
-def _replace_list(folder: Path, line: dict[str, Any]) -> None:
+def _replace_list(folder: Path, line: dict[str, Any], end: bytes = b"") -> None:
     """Replace the list by one line, with an index that agrees."""
     file = Place.at(folder / "1.10008.jsonl")
-    file.write(msgspec.json.encode(line))
+    file.write(msgspec.json.encode(line) + end)
     nodes = {"1.10008": {"file": file.name, "rows": 1, "sha256": file.sha256()}}
     rewrite(folder / INDEX, json.dumps({"nodes": nodes, "signature": None}))
 
