@@ -80,7 +80,8 @@ def make_cluster(data: Path, password_file: Path, programs: Programs, identity: 
             argv, cwd="/", env=dict(ENVIRONMENT), capture_output=True, text=True, timeout=INITDB_S_MAX, check=False
         )
     except subprocess.TimeoutExpired as error:
-        output = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else ""
+        outputs = (error.stdout, error.stderr)  # bytes in spite of ``text``, or None
+        output = b"".join(output for output in outputs if isinstance(output, bytes)).decode(errors="replace")
         raise ServerFailed(f"initdb did not end within {INITDB_S_MAX} seconds.", log=last_lines(output)) from error
     if result.returncode != 0:
         raise ServerFailed("initdb could not make a database cluster.", log=last_lines(result.stdout + result.stderr))

@@ -191,6 +191,18 @@ def test_an_initdb_that_does_not_end_is_an_error_of_the_server(tmp_path: Path, m
     assert not (tmp_path / "postgres" / "data").exists()
 
 
+def test_the_error_of_an_initdb_that_does_not_end_has_both_its_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "initdb").write_text("#!/bin/sh\necho to stdout\necho to stderr >&2\nexec sleep 60\n")
+    (tmp_path / "initdb").chmod(0o755)
+    monkeypatch.setattr(cluster, "INITDB_S_MAX", 1)
+    fake = programs.Programs(tmp_path, 18, "18.0")
+    with pytest.raises(ServerFailed) as caught:
+        cluster.make_cluster(tmp_path / "data", tmp_path / "password", fake, SystemUser("this user", (), os.geteuid()))
+    assert caught.value.facts["log"] == "to stdout\nto stderr"
+
+
 def test_a_path_too_long_for_a_socket_makes_the_url_use_tcp(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 60) / ("y" * 60)
     copy_empty_database(folder)
