@@ -33,6 +33,7 @@ from psycopg import sql
 from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
+from tests import depth
 from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import (
     Measuring,
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
 
 _numbers = count(1)
 _measuring = pytest.StashKey[Measuring]()
@@ -79,6 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
     collect_rarely()
     draw_without_constants()
     shorten_refusals()
+    depth.is_deep = config.getoption("deep") or PROFILE == "deep"
     config.stash[_measuring] = Measuring(config.getoption("cov_source", None) or ())
     left_out = MARKS if config.getoption("quick") else () if config.getoption("deep") else (DEEP,)
     if not config.option.markexpr:

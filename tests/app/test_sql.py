@@ -22,6 +22,7 @@ from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receiv
 from semq.umx_t.errors import BadAppKey
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.app.network import Network
+from tests.depth import deeper
 from tests.local_node.pieces.test_transfer import (
     body_of,
     confirming,
@@ -41,7 +42,9 @@ PLAIN = (
     | st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False).filter(lambda f: str(f) != "-0.0")
 )  # fmt: skip
 VALUES = st.recursive(
-    PLAIN, lambda inner: st.lists(inner, max_size=20) | st.dictionaries(TEXT, inner, max_size=20), max_leaves=24
+    PLAIN,
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(TEXT, inner, max_size=20),
+    max_leaves=deeper(24, 100),
 )
 
 

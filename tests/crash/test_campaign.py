@@ -20,7 +20,7 @@ from tests.prepared.client import command_of
 ROOT = Path(__file__).parents[2]
 CYCLES, SECURE_CYCLES, CLUSTER_CYCLES = 3, 3, 2
 SEED = int(os.environ.get("SEMQ_CRASH_SEED", datetime.now(UTC).toordinal()))  # other faults each day
-DEEP = 4  # times as many cycles with --deep
+DEEP = 8  # times as many cycles with --deep
 NODE_KILLS = {"kill", "kill two", "kill both", "kill ends", "kill twice", "kill postgres at start"}
 
 

@@ -16,9 +16,10 @@ from tests.crash import oracle
 from tests.crash.certificates import ask
 from tests.crash.documents import PIECES_FROM
 from tests.crash.world import ADDRESS, A, B, CrashWorld
+from tests.depth import deeper
 from tests.waiting import until
 
-PIECES = 32
+PIECES = deeper(32, 60)
 SIZE = (PIECES - 1) * PIECE_BYTES + 7
 RESTART_S = 0.3  # pause before a killed node is started again
 MIDDLE = PIECES // 4  # number of pieces at B when a process is killed

@@ -111,12 +111,15 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
         book.committed.add(number)
 
 
-def kill_repeatedly(folder: Path, kills: int, seed: int) -> ClientBook:
-    """Start and kill the node ``kills`` times; then compare its queues with the records of the clients."""
+def kill_repeatedly(folder: Path, kills: int, seed: int, gap_max: int = 500) -> ClientBook:
+    """Start and kill the node ``kills`` times; then compare its queues with the records of the clients.
+
+    Before each kill, clients confirm up to ``gap_max`` messages.
+    """
     random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):
         book.is_time_to_kill.clear()
-        book.kill_after += random_numbers.randint(20, 200)
+        book.kill_after += random_numbers.randint(20, gap_max)
         with node_process(folder) as (process, port):
             if not number:
                 _declare(port)

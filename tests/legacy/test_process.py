@@ -17,10 +17,11 @@ from semq.app import Client
 from semq.legacy.mapping import DEFAULT
 from tests.app.network import Network
 from tests.cli.command import semq
+from tests.depth import deeper
 from tests.legacy import sample
 from tests.waiting import until_sync
 
-DOCUMENTS = 600
+DOCUMENTS = deeper(600, 1200)
 USER = "import"
 LARGE = 10_000  # rows
 GROWTH_MIB_MAX = 12

@@ -1,9 +1,10 @@
 """Documents to groups and to all users of an institution reach each member once, despite crashes, restores and cuts."""
 
+from tests.depth import deeper
 from tests.simulation.campaign import Totals, run_share
 from tests.simulation.runs import Runs
 
-SEEDS = 25
+SEEDS = deeper(25, 60)
 FOCUS = frozenset({"groups", "schedule", "crash", "restore_local", "cut", "offline", "commit", "cancel", "poison"})
 
 

@@ -5,11 +5,13 @@ from collections import Counter
 import pytest
 
 from semq.engine.hub.instances import Instances
+from tests import depth
+from tests.depth import deeper
 from tests.simulation.campaign import Totals, coverage, run_share
 from tests.simulation.instances import REPLACING, SimCarrier, simulate_instances
 from tests.simulation.runs import Runs
 
-SEEDS = 40
+SEEDS = deeper(40, 100)
 CELLS_MIN = 150  # cells of all grids that runs without drills reach
 # These seeds once found a fault: a report of room or a document was lost, and the store waited for ever for a report.
 STARVED = ((206, 2), (261, 3), (5387, 3), (5533, 3))
@@ -57,7 +59,7 @@ def test_homes_move_and_stores_are_lost_replaced_and_taken_over_from_owners_that
             missing.discard(where if what == "FAULT" else what)
             if what == "crashes" and f"{where}'" in started:
                 missing.discard("ended after its successor had started")
-        if not missing:
+        if not missing and not depth.is_deep:
             break
     assert missing == set()
 

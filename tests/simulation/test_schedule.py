@@ -2,6 +2,7 @@
 indefinitely.
 """
 
+from tests.depth import deeper
 from tests.simulation.campaign import Totals, run_share
 from tests.simulation.runs import Runs
 
@@ -9,6 +10,6 @@ FOCUS = frozenset({"schedule", "crash", "restore_local", "clock_jump", "cancel",
 
 
 def test_scheduled_documents_are_sent_once_and_not_before_their_time(runs: Runs) -> None:
-    totals: Totals = runs(run_share, 0, 30, focus=FOCUS)
+    totals: Totals = runs(run_share, 0, deeper(30, 60), focus=FOCUS)
     assert totals.failed == []
     assert totals.outcomes["DELIVERED"] > 60

@@ -31,6 +31,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address
+from tests.depth import deeper
 from tests.flows.real_nodes.test_left_alone import QUEUES, count
 from tests.pki.people import add, authority, issued, trust
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
@@ -38,7 +39,7 @@ from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 A, B = "1.10008", "1.56001"
-ROUNDS, PER_ROUND = 4, 10
+ROUNDS, PER_ROUND = deeper(4, 6), deeper(10, 20)
 UP = {"link": "up", "last_error": "", "sent": 1}
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

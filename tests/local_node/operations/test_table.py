@@ -18,6 +18,7 @@ from semq.access_rights import AccessRole
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, descriptions, read_arguments
 from semq.service.operations.operation import Kind, Operation
+from tests.depth import deeper
 from tests.service.inprocess import InProcess
 
 KINDS = (LocalNode, HubNode)
@@ -26,7 +27,7 @@ every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda values: st.lists(values) | st.dictionaries(st.text(), values),
-    max_leaves=6,
+    max_leaves=deeper(6, 100),
 )
 
 

@@ -18,6 +18,7 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.config.institutions import database_url
 from semq.store.embedded.server import EmbeddedPostgres
+from tests.depth import deeper
 from tests.local_node.link.test_direct import Hubless
 from tests.local_node.virtual.hosting import HUB, RunningInstallation, RunningServer, databases, hosting
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
@@ -129,8 +130,8 @@ async def test_neither_a_stuck_database_nor_a_flood_of_one_institution_stops_oth
             return len(accepted) >= least
 
         floods = [programs.create_task(flood()) for _ in range(3)]
-        for number in range(1, 5):
-            await until(partial(has_accepted, 50 * number))
+        for number in range(1, 1 + deeper(4, 10)):
+            await until(partial(has_accepted, deeper(50, 100) * number))
             await hosted.wait_arrived(c, await hosted.send(b, c))
             row = (await hosted.listed())[flooding]
             assert row["memory_bytes"] <= row["memory_max_bytes"]

@@ -18,6 +18,7 @@ from spark_reconcile.judgement import assessment, facts
 from spark_reconcile.judgement.assessment import EvidenceCoverage, JudgementContext
 from spark_reconcile.judgement.verdicts import RULES
 from spark_reconcile.run import stages
+from tests.depth import deeper
 from tests.spark_reconcile.office import FORWARD_COURSE, HOUR, HUB, MIDNIGHT, STORE_COURSE
 from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 
@@ -120,7 +121,7 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
         rows: list[dict[str, Any]] = []
         stories: dict[str, list[OracleLine]] = {}
         world.outside.clear()
-        for number in range(2000):
+        for number in range(deeper(2000, 4000)):
             sender, fields = invent(dice)
             lk0 = f"{sender}.broken.{number}" if dice.random() < 0.01 else f"{sender}.1.1.3f.{number}"
             for line in fields:

@@ -32,6 +32,7 @@ from semq.store.broker.store import BodyGone, PostgresMessageStore
 from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.errors import StoreUnavailable
 from tests.broker.memory_store import MemoryBrokerStore
+from tests.depth import deeper
 from tests.store.postgres.notified_store import NotifiedStore, column, open_notified_store, run
 
 small, flags = st.integers(1, 3), st.booleans()
@@ -98,7 +99,7 @@ def is_possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
     return True
 
 
-@settings(max_examples=15)
+@settings(max_examples=deeper(15, 25))
 @given(lists=st.lists(st.lists(ops, max_size=6), max_size=8), together=flags)
 def test_postgres_and_memory_return_the_same_broker_state(
     database_for_all: str, lists: list[list[StoreOp]], together: bool

@@ -21,6 +21,7 @@ from semq.store.postgres.owner import Owner
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Recovered, StreamsTo, Unit
+from tests.depth import deeper
 from tests.memory_store.store import MemoryStore
 from tests.store.jobs import ALL_NEEDS, GIVE, IDS, Action, Job, job_of, load_everything
 
@@ -106,7 +107,7 @@ def compare_recovered(expected: Recovered, recovered: Recovered) -> None:
     assert sorted(recovered.streams, key=str) == sorted(streams, key=str)
 
 
-@settings(max_examples=15)
+@settings(max_examples=deeper(15, 25))
 @given(units=units_of_actions)
 def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: list[list[Action]]) -> None:
     async def run() -> None:

@@ -15,6 +15,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.umx_t.status import AppStatus
 from semq.web.api.leases import Leases
 from semq.web.transport.bodies import CHUNK
+from tests.depth import deeper
 from tests.local_node.pieces.test_transfer import counted_at
 from tests.test_trace_context import PARENT
 from tests.waiting import until
@@ -150,7 +151,7 @@ async def test_parallel_polls_receive_one_document_each(site: Site) -> None:
     """Eight polls for eight documents, in rounds with and without an order key."""
     site.web.leases = Leases(100)
     program = await site.program("receive", inbox=site.inbox)
-    for round_ in range(4):
+    for round_ in range(deeper(4, 10)):
         keys = [{"order_key": "one"} if round_ % 2 else {} for _ in range(8)]
         for number, key in enumerate(keys):
             await send(site, bytes([number]), **key)

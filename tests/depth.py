@@ -1,0 +1,11 @@
+"""Numbers of examples, seeds and rounds that are larger in a long run.
+
+Test files are imported after ``conftest`` has set ``is_deep``, so that constants and decorators may call ``deeper``.
+"""
+
+is_deep = False  #: whether the run has --deep, or the profile ``deep`` of hypothesis
+
+
+def deeper(usual: int, deep: int) -> int:
+    """Return ``deep`` in a long run, otherwise ``usual``."""
+    return deep if is_deep else usual
