@@ -17,7 +17,7 @@ from semq.engine.hub.custody import Custody
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub.sessions import PresentNode
-from semq.engine.hub.speakers import faults, record_name
+from semq.engine.hub.speakers import check_records, record_name
 from semq.engine.hub.user_reports import UserReports
 from semq.engine.ports import Directory, Link, NoEvents, runs
 from semq.engine.settings import EngineSettings
@@ -162,7 +162,7 @@ class HubEngine:
         if packet.source.node != peer:
             self.relay.note_violation(NotYours(source=str(packet.source), peer=str(peer)), str(peer))
             return
-        permitted, wrong = faults(packet, peer, self.core.address)
+        permitted, wrong = check_records(packet, peer, self.core.address)
         for record, fault in wrong:
             self.relay.note_violation(
                 NotYours(f"A node makes a statement to which it has no right: {fault}.", peer=str(peer)),

@@ -1,10 +1,10 @@
 """The hub's check whether the sender of a packet may make the statements in it, before the hub answers it or passes it
 on.
 
-The name of a session is proven (certificate, or password on loopback); every record is compared with it, so that a node
-makes statements for itself only (PROTOCOL.md section 10): it acknowledges only messages addressed to it, answers only
-for itself, inquires only about its own messages, and never sends the hub's records. The receiver of a packet also
-checks whether the row was addressed to the packet's source, because only the receiver has the row. Called by
+The name of a session is proven (certificate, or password on loopback), and a node makes statements for itself only
+(PROTOCOL.md section 10). A record that must be about the node's own messages is compared with the session's name, one
+that must be about the target's messages with the name of the target, and the hub's own records are refused. Whether a
+message was addressed to the node is checked by the receiver of the packet, because it has the row. Called by
 ``hub_engine``, ``forwarding`` and ``instances``; ``engine.direct`` uses ``message_fault`` for the messages of partners.
 """
 
@@ -19,18 +19,19 @@ from semq.umx_t.records import AckFlag, InquiryRole
 
 INDICATION, RESPONSE = Primitive.INDICATION, Primitive.RESPONSE
 REQUEST, CONFIRMATION = Primitive.REQUEST, Primitive.CONFIRMATION
-# (record, "speaker.", "target.", whether the target is the hub) -> what is wrong, or an empty text
+# (record, name of the speaker with a final dot, likewise of the target, whether the target is the hub) -> the fault, or
+# an empty text. The names are prefixes of the names of messages.
 Fault = Callable[[Any, str, str, bool], str]
 
 
-def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], list[tuple[Any, str]]]:
+def check_records(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], list[tuple[Any, str]]]:
     """Return the records that ``peer`` may send in this packet, and the others with their faults."""
     rule = RULES.get((packet.function, packet.primitive))
     if rule is None:
         return [], [(record, "only the hub may send such records") for record in packet.records]
-    target = packet.target.node
-    speaker, other, to_hub = f"{peer}.", f"{target}.", target == hub
-    wrong = [(record, fault) for record in packet.records if (fault := rule(record, speaker, other, to_hub))]
+    to_hub = packet.target.node == hub
+    speaker, target = f"{peer}.", f"{packet.target.node}."
+    wrong = [(record, fault) for record in packet.records if (fault := rule(record, speaker, target, to_hub))]
     if not wrong:
         return packet.records, wrong
     bad = {id(record) for record, _ in wrong}
@@ -52,7 +53,7 @@ def record_name(record: Any) -> str:
     return str(getattr(record, "ident", ""))
 
 
-def _receipt(record: Any, speaker: str, other: str, to_hub: bool) -> str:
+def _receipt(record: Any, speaker: str, target: str, to_hub: bool) -> str:
     """Check an indication: a node may send Ack to the hub, about a copy, and Ack2 to the sender of the message."""
     if record.flag is not None:
         return "only the hub reports what it has forwarded, stored or refused"
@@ -60,10 +61,10 @@ def _receipt(record: Any, speaker: str, other: str, to_hub: bool) -> str:
         return "" if record.ack_flag is AckFlag.TRANSPORT else "an Ack2 goes to the sender of the message"
     if record.ack_flag is not AckFlag.END_TO_END:
         return "an Ack goes to the hub"
-    return "" if record.ident.startswith(other) else "an Ack2 for another node's message"
+    return "" if record.ident.startswith(target) else "an Ack2 for another node's message"
 
 
-def _receipt_noted(record: Any, speaker: str, other: str, to_hub: bool) -> str:
+def _receipt_noted(record: Any, speaker: str, target: str, to_hub: bool) -> str:
     """Check a response: a sender may send ReAck2, and a ReAck of a refusal, about its own messages."""
     if to_hub:
         is_own = record.ack_flag is AckFlag.TRANSPORT and record.ident.startswith(speaker)
@@ -73,23 +74,23 @@ def _receipt_noted(record: Any, speaker: str, other: str, to_hub: bool) -> str:
     return "" if record.ident.startswith(speaker) else "a ReAck2 for another node's message"
 
 
-def _inquiry(record: Any, speaker: str, other: str, to_hub: bool) -> str:
+def _inquiry(record: Any, speaker: str, target: str, to_hub: bool) -> str:
     """Check an inquiry: role S about a message of the speaker, role R about one of the target; role P is the hub's."""
     if record.role is InquiryRole.S:
         return "" if record.ident.startswith(speaker) else "an inquiry about another node's message"
     if record.role is InquiryRole.R:
-        return "" if to_hub or record.ident.startswith(other) else "an inquiry about a message of a third node"
+        return "" if to_hub or record.ident.startswith(target) else "an inquiry about a message of a third node"
     return "only the hub asks in this role"
 
 
-def _answer(record: Any, speaker: str, other: str, to_hub: bool) -> str:
+def _answer(record: Any, speaker: str, target: str, to_hub: bool) -> str:
     """Check an answer: it goes to the sender of the message, or to the hub about a copy."""
-    return "" if to_hub or record.ident.startswith(other) else "an answer about a message of a third node"
+    return "" if to_hub or record.ident.startswith(target) else "an answer about a message of a third node"
 
 
-def _introduction(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """Check a record of presence: a node may send its own certificates to the hub; only the hub may send other
-    records.
+def _introduction(record: Any, speaker: str, target: str, to_hub: bool) -> str:
+    """Check a record of presence: a node may send its own certificates and present users to the hub; only the hub
+    may send other records.
     """
     if not to_hub:
         return "only the hub reports which nodes are online"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from semq.engine.hub.speakers import faults
+from semq.engine.hub.speakers import check_records
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
@@ -55,13 +55,13 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
 def test_permitted_statements_of_a_node(
     function: Function, primitive: Primitive, to: Address, record: Any, is_permitted: bool
 ) -> None:
-    permitted, wrong = faults(Packet(PEER, to, function, primitive, [record]), PEER, HUB)
+    permitted, wrong = check_records(Packet(PEER, to, function, primitive, [record]), PEER, HUB)
     assert list(permitted) == ([record] if is_permitted else [])
     assert [refused for refused, _ in wrong] == ([] if is_permitted else [record])
 
 
 def test_permitted_records_of_a_packet_are_passed_on() -> None:
     good, bad = Inquiry(role=InquiryRole.S, ident=MINE), Inquiry(role=InquiryRole.S, ident=THIRD)
-    permitted, wrong = faults(Packet(PEER, OTHER, Q, ASKS, [good, bad, good]), PEER, HUB)
+    permitted, wrong = check_records(Packet(PEER, OTHER, Q, ASKS, [good, bad, good]), PEER, HUB)
     assert list(permitted) == [good, good]
     assert wrong == [(bad, "an inquiry about another node's message")]
