@@ -18,7 +18,7 @@ from spark_reconcile.errors import NoSuchRun
 from spark_reconcile.extracts.manifest import Verify
 from spark_reconcile.extracts.signatures import authorities, verifier
 from spark_reconcile.node import node_url
-from spark_reconcile.repair.repair_list import HUB, INDEX, Deed, read_repair
+from spark_reconcile.repair.repair_list import HUB, INDEX, RepairLine, read_repair
 from spark_reconcile.run import runs
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
@@ -123,7 +123,7 @@ async def _apply(
         return results
 
 
-async def apply_deed(client: Client, deed: Deed, *, is_real: bool) -> DeedResult:
+async def apply_deed(client: Client, deed: RepairLine, *, is_real: bool) -> DeedResult:
     """Do a deed, if the message in its present state still needs it. Without ``is_real`` the result is only
     ``planned``.
 

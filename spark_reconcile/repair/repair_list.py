@@ -1,8 +1,9 @@
-"""The repair list: exceptions that a node may repair through the protocol; signed, one file per node.
+"""The repair lists: exceptions that nodes may repair through the protocol, one file per node, with an index. The index
+may be signed.
 
 There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
-drops a second copy), ``reack`` (acknowledge again), ``close`` (delete the row of a message that has ended at its
-sender). The job writes the lists. ``acts`` reads the list of one node with ``read_repair`` and carries it out.
+drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message). The job
+writes the lists. ``acts`` reads the list of one node with ``read_repair`` and carries it out.
 """
 
 import json
@@ -24,7 +25,7 @@ _INDEX_MAX = 64 << 20
 _LINE_MAX = 1 << 16
 
 
-class Deed(msgspec.Struct, frozen=True):
+class RepairLine(msgspec.Struct, frozen=True):
     """One line of a repair list: a deed for a message, with its evidence."""
 
     lk0: str
@@ -52,7 +53,7 @@ def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Repa
     """Write the lists of all nodes below ``place`` and add them to ``index``; return the number of messages by deed."""
     node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
     repairable = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
-    columns = [*Deed.__struct_fields__, "node"]
+    columns = [*RepairLine.__struct_fields__, "node"]
     repairable.select(*columns).repartition("node").sortWithinPartitions("node", "lk0").write.partitionBy("node").json(
         staging.uri
     )
@@ -73,13 +74,14 @@ def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Repa
 
 
 def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
-    """Write and sign the index, also if all lists are empty, so that an empty list is authentic."""
+    """Write the index, also if all lists are empty, so that an empty list is authentic. It is signed if ``sign`` is
+    given."""
     content = index._asdict()
     signature = sign(canonical(content)) if sign is not None else None
     (place / INDEX).write(canonical({**content, "signature": signature}))
 
 
-def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[Deed]:
+def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[RepairLine]:
     """Read the list of one node and check it against the signed index; empty if there is nothing to do.
 
     With ``verify``, a signature of the hub is required. Raises NoSuchRun, BadRepairList.
@@ -95,7 +97,7 @@ def read_repair(place: Place, node: str, verify: Verify | None = None, signer: s
     if file.sha256() != entry.get("sha256"):
         raise _bad("The list does not match its index.", "ALTERED", file)
     try:
-        deeds = [msgspec.json.decode(line, type=Deed) for line in _lines(file)]
+        deeds = [msgspec.json.decode(line, type=RepairLine) for line in _lines(file)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
     if any(deed.deed not in DEEDS for deed in deeds):

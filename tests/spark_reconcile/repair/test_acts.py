@@ -19,7 +19,7 @@ from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.judgement.verdicts import FINDINGS
 from spark_reconcile.repair import acts
 from spark_reconcile.repair.acts import ACTS, DeedResult, apply, apply_deed
-from spark_reconcile.repair.repair_list import INDEX, Deed, read_repair
+from spark_reconcile.repair.repair_list import INDEX, RepairLine, read_repair
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from tests.service.inprocess import InProcess, linked
@@ -30,11 +30,11 @@ def url(node: Any) -> str:
     return f"amqp://guest:guest@127.0.0.1:{node.port}"
 
 
-def deed(lk0: str, name: str = "inquire", side: str = "sender") -> Deed:
-    return Deed(lk0, name, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
+def deed(lk0: str, name: str = "inquire", side: str = "sender") -> RepairLine:
+    return RepairLine(lk0, name, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
 
 
-def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
+def repair_list(folder: Path, **deeds: list[RepairLine]) -> Path:
     """Write a repair folder like the job. ``deeds``: by node; 1.10008 is written as n1_10008."""
     nodes = {}
     for name, lines in deeds.items():
