@@ -1,7 +1,7 @@
 """The Java processes of a local session: their files, and their end together with this process.
 
 On local cores there is one process; ``local-cluster[EXECUTORS,CORES,MIB]`` has one more for each executor. Used by
-``session``, but not under ``spark-submit``, which starts the processes.
+``session``, but not under ``spark-submit``, which starts the processes, and by ``class_archive``.
 """
 
 import atexit
@@ -21,14 +21,14 @@ from pyspark import SparkContext
 
 END_S = 60.0  # time for Java to end by itself
 # Classes of Spark, loaded and checked (``class_archive``): a start takes 4.5 s of processor time instead of 10.6.
-# The archive lies in the environment whose Spark it belongs to. Java compares it with its own version and class path,
-# and reads its files as usual if they differ, as after an update.
+# The archive is kept in the Python environment that contains this Spark. If it does not fit Java's version and class
+# path, for example after an update, Java ignores it and loads the classes from the JAR files.
 CLASS_ARCHIVE = Path(sys.prefix) / "semq-spark-classes.jsa"
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 LOOPBACK = "127.0.0.1"
 PREFIX, LOCK = "semq-spark-", "lock"
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*([0-9]+)\s*]")
-# Only errors, on stderr. The gateway has its own logger, so that Spark does not configure one and log that.
+# Only errors, on stderr. Without an entry for the gateway, Spark would set its log level and print a line about that.
 _LOG = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -43,8 +43,11 @@ logger.shutdown.level = off
 """
 
 
-def on_this_machine(master: str) -> dict[str, str]:
-    """Return settings for a local master; empty for other masters, whose processes need this machine's address."""
+def local_settings(master: str) -> dict[str, str]:
+    """Return settings for a local master; empty for other masters, whose processes need this machine's address.
+
+    For a local cluster, also set SPARK_HOME, and SPARK_LOCAL_IP if it is not set, in the environment.
+    """
     if not master.startswith("local"):
         return {}
     settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.local.dir": str(folder())}

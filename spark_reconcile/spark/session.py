@@ -73,7 +73,7 @@ def start(
         return _submitted()
     os.environ["JAVA_HOME"] = str(java_home())
     master = master or "local[*]"
-    local = LOCAL_DEFAULTS | _heap(memory) | _java(master, rows) | processes.on_this_machine(master)
+    local = LOCAL_DEFAULTS | _heap(memory) | _java(master, rows) | processes.local_settings(master)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in (FIXED | SQL_DEFAULTS | local | dict(conf or {})).items():
         builder = builder.config(key, value)

@@ -57,8 +57,8 @@ def test_separate_executors_publish_the_result_of_a_single_process(office: Offic
 
 
 def test_only_processes_of_this_machine_get_local_addresses() -> None:
-    assert processes.on_this_machine("spark://somewhere:7077") == {}
-    settings = processes.on_this_machine("local[2]")
+    assert processes.local_settings("spark://somewhere:7077") == {}
+    settings = processes.local_settings("local[2]")
     assert settings.pop("spark.local.dir") == str(processes.folder())
     assert set(settings.values()) == {processes.LOOPBACK}
 
