@@ -21,7 +21,7 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PATH": os.defpath, "LC_ALL":
 
 # The size of a file of the write-ahead log. If a commit needs a new file, all commits wait until the file is filled
 # with zeros and durable: with 16 MiB, the default of Postgres, this took 40 to 55 ms.
-LOG_FILE_MIB = 1
+WAL_FILE_MIB = 1
 
 # Passed on the command line at each start, so that a new version of SEMQ applies its own values to existing data.
 SETTINGS: Mapping[str, str] = MappingProxyType({
@@ -73,7 +73,7 @@ def make_cluster(data: Path, password_file: Path, programs: Programs, identity: 
         "--encoding=UTF8",
         "--locale=C.UTF-8",
         "--data-checksums",
-        f"--wal-segsize={LOG_FILE_MIB}",
+        f"--wal-segsize={WAL_FILE_MIB}",
     )
     try:
         result = subprocess.run(
