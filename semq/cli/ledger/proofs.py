@@ -92,7 +92,10 @@ async def verify_ledger(
         ),
     ] = None,
 ) -> None:
-    """Check the node's ledger by its hash chain, which shows every line that was changed, removed, added or moved."""
+    """Check the node's ledger against its hash chain, up to the first line that was changed, removed, added or moved.
+
+    Lines missing at the end are found only if they were removed while the node runs, or with ``--head``.
+    """
     days: dict[str, Any] = {"from": since, "to": until}  # `from` is a keyword of Python
     answer = await session.ask("ledger.verify", head=head, **days)
     dates = f" of the days {answer['from']} to {answer['to']} (UTC)" if answer.get("to") else ""

@@ -55,8 +55,9 @@ async def trust(
         str | None, typer.Option(metavar="SHA256", help="Stop trusting the authority with this fingerprint.")
     ] = None,
 ) -> None:
-    """List the fingerprints of the authorities that the node trusts, which enrolment needs; add or remove authorities.
-    Links reconnect after a change.
+    """List the fingerprints of the authorities that the node trusts; add or remove authorities.
+
+    Enrolment at a hub needs the fingerprint of the hub's authority. Links reconnect after a change.
     """
     if add is not None:
         try:
