@@ -1,7 +1,8 @@
-"""The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries of more than one connection.
+"""The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries, which continues on a new
+connection after the loss of one.
 
-After the loss of a connection it reconnects and consumes again; the node redelivers unsettled deliveries. Refusals (no
-such queue, not allowed) are raised as RefusedByNode. ``aclose`` returns unsettled deliveries to their queue.
+The node redelivers unsettled deliveries on the new connection. Refusals (no such queue, not allowed) are raised as
+RefusedByNode. ``aclose`` returns unsettled deliveries to their queue.
 """
 
 import asyncio
@@ -26,8 +27,8 @@ class Subscription(Generic[T]):
     """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
     ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
-    With ``settles`` (events), each delivery is acknowledged when the next one is requested, or with ``behind`` after
-    that many further requests; otherwise (documents) the caller settles the value that ``read`` returned. The iteration
+    With ``settles`` (events), the iteration acknowledges deliveries: each request acknowledges all earlier deliveries
+    except the last ``behind``. Otherwise (documents) the caller settles the value that ``read`` returned. The iteration
     ends when nothing has arrived for ``idle_s`` seconds (None: never).
     """
 
@@ -62,7 +63,7 @@ class Subscription(Generic[T]):
     async def open(self) -> Self:
         """Begin to consume now instead of with the first step of the iteration.
 
-        Raises RefusedByNode, LoginRefused, NodeUnreachable, as each step does.
+        Raises RefusedByNode, LoginRefused, NodeUnreachable, ForeignBroker, as each step does.
         """
         if self._channel is None or not self._channel.is_open:
             await self._begin()

@@ -56,7 +56,7 @@ class GroupMember:
     """The place of a document in a submission to a group, or to all users of an institution."""
 
     lk0: str  #: the name of the submission, as in ``Sent``
-    target: str  #: the group: 3.retailers
+    target: str  #: the group (3.retailers), or the institution whose users are addressed (4.56001)
     member: int  #: from 1
     members: int
 
@@ -73,9 +73,9 @@ class DocumentEvent:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
-    corrects: str = ""  #: the wrong outcome that was reported earlier, from the hub's information alone
+    corrects: str = ""  #: the wrong outcome in an earlier event, which was based on a statement of the hub alone
     token: str = ""  #: token of the submission; a refused document has no ``lk0``
-    group: GroupMember | None = None  #: only if the document was submitted to a group
+    group: GroupMember | None = None  #: only if it was submitted to a group or to all users of an institution
     id: str = ""  #: the same whenever the node delivers this event again
 
     @property

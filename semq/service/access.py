@@ -1,4 +1,5 @@
-"""The configured users of a node: their permissions and virtual hosts. Used by ``node`` and ``operations.reload``.
+"""The configured users of a node: their permissions and virtual hosts. Used by ``node`` and ``operations.reload``;
+``local_node.virtual.server`` uses the permissions, ``local_node.doors.inbox`` the names of inboxes.
 
 ``semq.broker.users`` has the permissions of AMQP (three regular expressions per virtual host); this module adds
 permissions for administration and for inboxes.
@@ -27,7 +28,7 @@ class ApplicationPermissions(Permissions):
     """Permissions in the virtual host of applications.
 
     The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. The regular
-    expressions decide about all other names. ``inboxes`` lists the inboxes that they may allow; None: every inbox.
+    expressions decide about all other names. An inbox also has to be in ``inboxes``, unless that is None.
     """
 
     is_admin: bool = False

@@ -12,7 +12,7 @@ Start with ``grids`` (the rules for each event of a message). The engine, on flo
 ``envelope``           a message with its attributes; packets of records
 ``attributes``         the table of all attributes; ``attribute_values``: readers of their values
 ``headers``            attributes as AMQP headers and properties; ``packed_envelope``: attributes in one field
-``records``            810 and 809 records, records of presence and of datagram channels
+``records``            receipts (810), inquiries (809), records of presence and of datagram channels
 ``agreement``          terms for the documents that one institution may send to another
 ``pieces``             documents in pieces and their manifests
 ``retry``              intervals between inquiries and between retries
