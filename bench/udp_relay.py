@@ -73,7 +73,7 @@ class UdpRelay:
         self._target = (LOOPBACK, port)
 
     def stop(self) -> None:
-        """Close all sockets."""
+        """Close all open sockets."""
         if self._front is not None:
             self._front.close()
         self.rebind()

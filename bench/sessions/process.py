@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.errors import NoFigures
 
-READY_S = 1800.0  # time for a program to serve
+READY_S = 1800.0  # time limit for the start of a program, until its first line
 
 
 def rss(pid: int) -> int:

@@ -1,1 +1,4 @@
-"""One file for each revision, numbered in their order. Released revisions are never changed."""
+"""One module for each revision, numbered in their order; long SQL is in files of the same number.
+
+Released revisions are never changed.
+"""

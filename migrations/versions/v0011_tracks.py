@@ -1,4 +1,4 @@
-"""Turns among sources, and priorities: columns that never change, and indexes on them."""
+"""Columns ``source`` and ``priority``, for turns among sources and for priorities, and indexes on them."""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ down_revision = "0010"
 def upgrade() -> None:
     """Add the columns and indexes, and replace semq_receive.
 
-    Rows that a node of the previous version writes have no source, and priority 0.
+    Rows that a node of the previous version writes have an empty source, and priority 0.
+    ``semq.store.postgres.recovery`` sets the source at the next start.
     """
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
