@@ -1,4 +1,4 @@
-"""``semq db``: tables of older and newer versions, the embedded server, roles."""
+"""``semq db``: empty databases, tables of newer versions, the embedded server, roles."""
 
 import os
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_newer_database_is_refused(config: str, empty_database: str) -> None:
     node_process("platform", "run", "--config", config).fails(78, "SEMQ-3011")
 
 
-def test_without_migrate_a_node_does_not_open_an_older_database(config: str) -> None:
+def test_without_migrate_a_node_does_not_open_an_empty_database(config: str) -> None:
     node_process("platform", "run", "--config", config).fails(78, "SEMQ-3010")
 
 

@@ -1,6 +1,6 @@
 """A burst of documents: as long as the link has room, each document is marked as sent in the commit that accepts it.
 
-The tests count changes of rows: a document that waits in SS_INIT costs an update, and its body is read again.
+The first test counts changes of rows: a document that waits in SS_INIT costs an update, and its body is read again.
 """
 
 from semq.store.unit import Unit

@@ -6,10 +6,10 @@ from tests.flows.trio import Trio, TrioWire, is_message
 
 
 def test_a_predecessor_is_recorded_during_the_search_for_its_successor() -> None:
-    """Of two documents of one order key the second arrives first and waits.
+    """Of two documents with one order key, the later one arrives before the earlier one, and waits.
 
-    The first is recorded in the same unit in which the inbox searches for the second again. No query returns the row of
-    the first then, but the first counts as recorded.
+    The earlier one is recorded in the same unit in which the inbox searches for the later one again. No query returns
+    the row of the earlier one then, but it counts as recorded.
     """
     trio = Trio()
     late: list[tuple[TrioWire, Frame]] = []
@@ -30,7 +30,7 @@ def test_a_predecessor_is_recorded_during_the_search_for_its_successor() -> None
     assert b.up is not None
     b.engine.handover.feed("")  # a consumer has become free: search the next document
     b.store.begin()
-    b.engine.receive(b.up, [first])  # the first is queued before the second search for the other document
+    b.engine.receive(b.up, [first])  # the earlier one is queued before the search for the later one
     b.store.commit()
     b.store.deliver()
     trio.settle()

@@ -238,7 +238,7 @@ async def reason_of(link: ClientLink, key: str) -> str | None:
     return str(shown["reason"]) if shown.get("reason") else None
 
 
-async def test_pieces_have_priority_and_expiry_of_their_document_and_are_refused_after_it(
+async def test_pieces_have_priority_and_expiry_of_their_document_and_are_refused_after_the_expiry(
     own_inprocess: InProcess,
 ) -> None:
     hub = await own_inprocess.hub()

@@ -47,11 +47,12 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     sent = "S:ACCEPTED@0 S:SENT@3"
     lost = office.write(OfficeMessage(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
     lost_at_noon = office.write(OfficeMessage(21, "1.a", "1.b", 12 * HOUR), sent)
-    # Of the next date, by its sender's clock.
+    # ``tomorrow`` belongs to the next date by its sender's clock; ``ahead`` and ``crossing`` are sent 30 ms before
+    # midnight.
     tomorrow = office.write(OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), FORWARD_COURSE, SKEW)
     ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), FORWARD_COURSE, SKEW)
     crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
-    # Recorded in the last hour of the previous date, by the receiver's clock, in an extract that was never delivered.
+    # By the slow clocks of their receivers, these were recorded on the previous date, whose extract does not exist.
     early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), FORWARD_COURSE, SKEW)
     reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), FORWARD_COURSE, {"1.reset": -HOUR})
     # Recorded likewise, and given to the application after midnight.
@@ -90,7 +91,7 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     }
 
 
-# ---------------------------------------------------------------- without Spark
+# ---------------------------------------------------------------- the evidence of each node
 
 
 def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
@@ -147,8 +148,8 @@ def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None
 def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wrong_clocks(
     office: Office, spark: SparkSession
 ) -> None:
-    """Messages without a line of their sender may belong to another date by the sender's clock only. They are counted,
-    too.
+    """Without its sender's line, it is unknown whether a message belongs to another date by its sender's clock. Such
+    messages are counted, too.
     """
     off = {"1.p": -900, "1.q": 1_100, "1.r": 40}
     timed = [
@@ -199,14 +200,14 @@ def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office
 def test_a_node_without_lines_of_the_hub_causes_no_exceptions_and_an_invented_copy_hides_none(
     office: Office, spark: SparkSession
 ) -> None:
-    """The hub has two delivered stores. Later runs expect both of them."""
+    """Extracts of two stores of the hub are delivered. Later runs expect both of them."""
     lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), FORWARD_COURSE)]
     lines += [{**line, "store": "2.1"} for line in lines if line["node"] == HUB]
     elsewhere = [OfficeMessage(10 + number, "1.x", "1.y", at=HOUR * 9 + number * 1000) for number in range(30)]
     lines += through_second_store(office, elsewhere, FORWARD_COURSE)
-    # A single message is a contradiction, because the delivered stores of the hub serve 1.b.
+    # The delivered stores of the hub have lines about 1.b, so a message that is absent there is a contradiction.
     lines += through_second_store(office, [OfficeMessage(50)], FORWARD_COURSE)
-    # So is one whose copy in a third store only its receiver names.
+    # Likewise if only the receiver's line names a copy in a third store.
     lines += [{**line, "lk1": "9.9.1"} if line["node"] == "1.b" else line
               for line in through_second_store(office, [OfficeMessage(51)], FORWARD_COURSE)]  # fmt: skip
     office.deliver(lines)

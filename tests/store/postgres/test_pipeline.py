@@ -142,7 +142,7 @@ async def test_a_lost_connection_is_reported_once(empty_database: str) -> None:
 
 @pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
 async def test_a_connection_that_breaks_while_it_sends_is_reported_once(empty_database: str, how: str) -> None:
-    """The server has ended, and the wire sends a batch before it has noticed this."""
+    """The test shuts down the wire's socket, and the wire sends a batch before it has noticed this."""
     async with open_wire(empty_database) as (wire, lost, _):
         with socket.socket(fileno=os.dup(wire._fd)) as own_end:
             own_end.shutdown(socket.SHUT_RDWR)
