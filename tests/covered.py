@@ -97,7 +97,6 @@ semq.console.pages.overview            console/test_pages_in_browser.py
 semq.console.pages.reconciliation      console/test_roles_and_forms.py
 semq.console.pages.stuck               console/test_pages_in_browser.py
 semq.console.routes                    console/test_roles_and_forms.py
-semq.engine.bodies                     service/test_process_memory.py
 semq.engine.core                       flows/test_documents.py
 semq.engine.hub.copies                 flows/custody/test_refused_copies.py
 semq.engine.hub.custody                flows/test_documents.py
@@ -129,6 +128,7 @@ semq.engine.sender.resealing           flows/real_nodes/test_stuck.py
 semq.engine.sender.sender              flows/test_documents.py
 semq.engine.sender.statements          flows/distrust/test_statement_rights.py
 semq.engine.settings                   flows/test_limits.py
+semq.engine.stored_envelopes           service/test_process_memory.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.uplink                     flows/test_sessions.py
 semq.service.database                  service/test_node.py

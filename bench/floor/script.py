@@ -18,7 +18,7 @@ from sqlalchemy.types import TypeEngine
 from bench.floor.reference import TableWork
 from bench.floor.rows import RowChanges
 from bench.network import NODE_IDS, A, B
-from semq.engine.bodies import encode_envelope
+from semq.engine.stored_envelopes import encode_envelope
 from semq.store import tables
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.statements import copy_in

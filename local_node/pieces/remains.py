@@ -17,9 +17,9 @@ import msgspec
 import structlog
 
 from local_node.pieces.upload import drop_pieces
-from semq.engine.bodies import decode_envelope
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent, Submission
+from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored

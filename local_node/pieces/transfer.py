@@ -21,12 +21,12 @@ from local_node.doors.events import EventExchange
 from local_node.doors.refused_submissions import refuse_open
 from local_node.pieces.window import PieceWindow
 from semq.broker.vhost import PreparedPublish
-from semq.engine.bodies import decode_envelope
 from semq.engine.errors import BodyUnreadable, NotThere, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
 from semq.engine.sender.notices import REFUSALS
 from semq.engine.sender.scheduling import release_early
+from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.admin import committed
 from semq.store.postgres.store import PostgresStore

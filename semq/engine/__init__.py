@@ -10,7 +10,7 @@ simulator runs the same code. In reading order:
 | local_engine                                 | the engine of an institution's node                                 |
 | hub_engine                                   | the engine of the hub                                               |
 | core, ports                                  | state shared by all parts; interfaces to the engine's surroundings  |
-| frames, bodies                               | records and documents as AMQP content; envelopes in the store       |
+| frames, stored_envelopes                     | records and documents as AMQP content; envelopes in the store       |
 | mail, tracks                                 | outgoing records, gathered; rows that wait, by source and priority  |
 | uplink, direct                               | sessions with the hub and with partners; rights of partners in them |
 | document_spans, latency                      | spans for distributed tracing; histograms of durations              |

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from semq.amqp.content import ContentHeader, Properties
 from semq.errors import SemqError
 from semq.foreign_text import shortened
+from semq.seal.session import OVERHEAD
 from semq.umx_t.address import parse_address
 from semq.umx_t.attributes import PROPERTIES
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
@@ -114,3 +115,9 @@ def split_by_role(packet: Packet) -> list[Packet]:
     role_r = [record for record in packet.records if record.role is InquiryRole.R]
     others = [record for record in packet.records if record.role is not InquiryRole.R]
     return [replace(packet, records=records) for records in (role_r, others) if records]
+
+
+def document_size(message: Data) -> int:
+    """Return the size of the document in a message, in bytes, without the bytes that a seal adds. Limits apply to this
+    size."""
+    return message.size - OVERHEAD * message.envelope.is_sealed

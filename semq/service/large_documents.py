@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from semq.engine.bodies import decode_envelope
 from semq.engine.errors import InPieces, PayloadGone, PiecesMissing
+from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import SemqError
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored

@@ -10,9 +10,9 @@ credit, except for best-effort documents that can leave as datagrams. If a messa
 
 from collections.abc import Sequence
 
-from semq.engine.bodies import document_size
 from semq.engine.core import Core, note_lines, with_marker_note
 from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached
+from semq.engine.frames import document_size
 from semq.engine.hub.custody import Custody
 from semq.engine.hub.forward_notes import ForwardNotes, forward_note
 from semq.engine.hub.sessions import PresentNode

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired
 from semq.engine.ports import Delivery
+from semq.engine.stored_envelopes import decode_envelope
 from semq.engine.time.cleanup import delete_if_done
 from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Pending, Side

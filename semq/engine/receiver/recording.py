@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from semq.engine.bodies import document_size, encode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
+from semq.engine.frames import document_size
 from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, apply_event, end_ungiven
 from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.pieces import check_piece, is_stored_piece
+from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
 from semq.engine.uplink import DIRECTLY, NodeSessions

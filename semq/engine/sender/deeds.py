@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
 from semq.engine.ports import Secrecy
+from semq.engine.stored_envelopes import decode_envelope, encode_envelope
 from semq.engine.time.expiry import says_expired
 from semq.store.rows import Outbound, Reason, Side, Stored
 from semq.store.unit import Unit

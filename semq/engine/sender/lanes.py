@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
+from semq.engine.stored_envelopes import decode_envelope
 from semq.engine.tracks import Pick, Tracks, interleaved
 from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound, Side, Stored

@@ -14,10 +14,10 @@ its position. Used by ``receipts``.
 
 from dataclasses import dataclass
 
-from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable, NotYours
 from semq.engine.ports import Secrecy
+from semq.engine.stored_envelopes import decode_envelope
 from semq.seal.errors import SignerGone
 from semq.store.rows import Outbound, Stored
 from semq.umx_t.grids import SenderEvent

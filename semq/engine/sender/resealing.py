@@ -16,12 +16,12 @@ from dataclasses import replace as replace_row
 
 from msgspec.structs import replace
 
-from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
 from semq.engine.ports import Secrecy
 from semq.engine.sender.notices import REFUSALS
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import next_position, take_position
+from semq.engine.stored_envelopes import decode_envelope, encode_envelope
 from semq.errors import SemqError
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, KeptKey, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored

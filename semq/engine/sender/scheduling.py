@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from semq.engine import errors
-from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
 from semq.engine.ports import Accepted, Submission
+from semq.engine.stored_envelopes import decode_envelope, encode_envelope
 from semq.errors import SemqError
 from semq.moments import moment_text
 from semq.store.rows import Stored, Submitted

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from semq.engine import errors
 from semq.engine.agreements import check
-from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core
 from semq.engine.latency import Stage
 from semq.engine.partners import Partners
@@ -27,6 +26,7 @@ from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.sender.scheduling import check_times, schedule
+from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.tracks import level
 from semq.engine.uplink import NodeSessions
 from semq.errors import SemqError, Unavailable

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import create_engine
 
-from semq.engine.bodies import encode_envelope
+from semq.engine.stored_envelopes import encode_envelope
 from semq.store.views.pieces import ArrivedPiece, arrived, pieces_of
 from semq.umx_t.address import parse_address
 from semq.umx_t.app_key import AppKey

@@ -1,11 +1,10 @@
-"""The stored form of envelopes, and the size of a document without its seal."""
+"""The stored form of envelopes. Used by ``sender``, ``hub`` and ``receiver``, and by readers of stored documents."""
 
 import msgspec
 
 from semq.engine.errors import BodyUnreadable
-from semq.seal.session import OVERHEAD
 from semq.store.rows import Stored
-from semq.umx_t.envelope import Data, Envelope
+from semq.umx_t.envelope import Envelope
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Envelope)
@@ -22,9 +21,3 @@ def decode_envelope(stored: Stored | None) -> Envelope:
         return _decoder.decode(stored.envelope if stored is not None else b"")
     except msgspec.MsgspecError as error:
         raise BodyUnreadable(fault=str(error)) from error
-
-
-def document_size(message: Data) -> int:
-    """Return the size of the document in a message, in bytes, without the bytes that a seal adds. Limits apply to this
-    size."""
-    return message.size - OVERHEAD * message.envelope.is_sealed
