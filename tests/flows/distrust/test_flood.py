@@ -4,6 +4,7 @@ Meanwhile, documents of another partner must be delivered.
 """
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 import psycopg
@@ -94,6 +95,8 @@ async def test_a_flood_of_packets_of_any_kind_does_not_stop_the_documents_of_oth
         for count in range(3):
             await deliver(admin, receiver, f"{kind} {count}")
         task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
         # The link of the flood stays up, and the documents sent on it arrive.
         await peer.send_frame(message(number, 0))
         await until(partial(peer.count, ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=OURS.format(number)), 60)
