@@ -5,7 +5,8 @@ import pytest
 from semq.umx_t.version import HIGHEST, LOWEST, NoCommonVersion, agree, offer
 
 
-def test_two_equal_nodes_use_the_highest_version() -> None:
+def test_a_node_offers_its_versions_and_two_equal_nodes_use_the_highest() -> None:
+    assert offer() == [LOWEST, HIGHEST]
     assert agree(offer()) == HIGHEST
 
 
