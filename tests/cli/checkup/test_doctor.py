@@ -20,8 +20,8 @@ from semq.service.credentials.identity import ring_of
 from tests.app.network import Network
 from tests.cli.command import node_process, semq, semq_aside
 from tests.pki.people import authority
-from tests.replication import replicated
 from tests.service.inprocess import InProcess, linked
+from tests.store.embedded.replication import replicated
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 # Checks whose verdict depends on other tests of this network, or on the disk of this machine

@@ -7,8 +7,8 @@ from pathlib import Path
 from local_node.node import LocalNode
 from semq.app import Client
 from semq.errors import SemqError
-from tests.replication import ReplicatedServers, replicated
 from tests.service.inprocess import InProcess, ask, linked
+from tests.store.embedded.replication import ReplicatedServers, replicated
 from tests.waiting import until
 
 
