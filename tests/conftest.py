@@ -67,7 +67,7 @@ _measuring = pytest.StashKey[Measuring]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``./run test --quick`` and ``--deep``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
-    parser.addoption("--deep", action="store_true", help=f"more seeds and cycles of crashes; also tests marked {DEEP}")
+    parser.addoption("--deep", action="store_true", help=f"more seeds, examples, cycles; also tests marked {DEEP}")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import httpx
 
+from tests.depth import deeper
 from tests.prepared.client import command_of
 
 QUEUES = ("tb_0031", "tb_0030")
 DEMO = command_of("semq.demo")
 
 
+DOCUMENTS = 2 * deeper(10, 40)  # of both institutions
 # Text of a line | the node to kill when the line appears.
-KILLS = (("   5 ", "hub"), ("  10 ", "56001"), ("  15 ", "10008"))
+KILLS = [(f"  {DOCUMENTS * part // 4:2} ", node) for part, node in ((1, "hub"), (2, "56001"), (3, "10008"))]
 
 
 def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp_path: Path) -> None:
@@ -25,7 +27,7 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
     temporary.mkdir()
     for number in range(4):
         (orders / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
-    command = [*DEMO, "--json", "--secure", "--documents", str(orders), "--count", "10", "--inject"]
+    command = [*DEMO, "--json", "--secure", "--documents", str(orders), "--count", str(DOCUMENTS // 2), "--inject"]
     environment = {**os.environ, "TMPDIR": str(temporary)}  # parent of the demo's folder, which keeps the report
     demo = subprocess.Popen(
         command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -45,8 +47,8 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
     assert "56001 has a certificate" in messages
     result = json.loads(demo.stdout.read().splitlines()[-1])
     expected = {
-        "accepted": 20,
-        "delivered": 20,
+        "accepted": DOCUMENTS,
+        "delivered": DOCUMENTS,
         "duplicated": 0,
         "lost": 0,
         "left_in_queues": 0,
@@ -55,7 +57,7 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
     assert result | expected == result
     assert result["restarts"] == len(KILLS)
     reconciled = result["reconcile"]
-    assert (reconciled["messages"], len(reconciled["planted"])) == (20, 6)
+    assert (reconciled["messages"], len(reconciled["planted"])) == (DOCUMENTS, 6)
     assert (reconciled["found"], reconciled["strange"]) == (6, 0), reconciled
     report = Path(reconciled["report"])
     assert report.read_text().startswith("<!DOCTYPE html>")
