@@ -87,7 +87,7 @@ class Login:
         self._session.close(error)
 
     def accept_secret_offer(self, _event: e.SecretOffered) -> None:
-        """Accept connection.update-secret without checking it. RabbitMQ does the same with authentication backends whose
+        """Accept connection.update-secret without checking it, as RabbitMQ does with authentication backends whose
         secrets do not expire. The connection is authenticated already, and its rights change only with the user's
         permissions.
         """
