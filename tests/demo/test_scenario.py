@@ -16,7 +16,7 @@ QUEUES = ("tb_0031", "tb_0030")
 DEMO = command_of("semq.demo")
 
 
-DOCUMENTS = 2 * deeper(10, 40)  # of both institutions
+DOCUMENTS = 2 * deeper(20, 40)  # of both institutions
 # Text of a line | the node to kill when the line appears.
 KILLS = [(f"  {DOCUMENTS * part // 4:2} ", node) for part, node in ((1, "hub"), (2, "56001"), (3, "10008"))]
 
@@ -29,23 +29,24 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
         (orders / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
     command = [*DEMO, "--json", "--secure", "--documents", str(orders), "--count", str(DOCUMENTS // 2), "--inject"]
     environment = {**os.environ, "TMPDIR": str(temporary)}  # parent of the demo's folder, which keeps the report
-    demo = subprocess.Popen(
-        command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert demo.stdout is not None
-    assert demo.stderr is not None
     pids, messages = {}, ""
-    for line in demo.stderr:
-        messages += line
-        if found := re.search(r"(\w+) +is process (\d+), port", line):
-            pids[found[1]] = int(found[2])
-        for mark, victim in KILLS:
-            if mark in line and victim in pids:
-                os.kill(pids.pop(victim), signal.SIGKILL)
-    assert demo.wait() == 0, messages
+    with subprocess.Popen(
+        command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        for line in demo.stderr:
+            messages += line
+            if found := re.search(r"(\w+) +is process (\d+), port", line):
+                pids[found[1]] = int(found[2])
+            for mark, victim in KILLS:
+                if mark in line and victim in pids:
+                    os.kill(pids.pop(victim), signal.SIGKILL)
+        output = demo.stdout.read()
+    assert demo.returncode == 0, messages
     assert "10008 has a certificate" in messages
     assert "56001 has a certificate" in messages
-    result = json.loads(demo.stdout.read().splitlines()[-1])
+    result = json.loads(output.splitlines()[-1])
     expected = {
         "accepted": DOCUMENTS,
         "delivered": DOCUMENTS,
