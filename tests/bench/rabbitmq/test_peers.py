@@ -2,12 +2,9 @@
 
 import json
 from pathlib import Path
-from unittest.mock import AsyncMock
 
 import pytest
 
-from bench import phases
-from bench.network import BenchNetwork
 from bench.rabbitmq import peers
 from bench.rabbitmq import server as rabbitmq
 from bench.rabbitmq.chain import DOCUMENTS, HOSTS, RECEIPTS, ConfirmedTags, definitions
@@ -43,15 +40,10 @@ def test_the_ratio_is_the_median_of_the_ratios_of_the_rounds() -> None:
 def test_without_rabbitmq_only_semq_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def measured(bench: phases.Bench, messages: int) -> dict[str, float]:
-        return {"per_s": messages, "ack2_per_s": messages, "cpu_us": 1.0}
-
     monkeypatch.setattr(rabbitmq, "PROGRAM", tmp_path / "none")
-    monkeypatch.setattr(phases, "online", measured)  # tests/bench/test_phases.py measures real nodes
-    monkeypatch.setattr(BenchNetwork, "start", AsyncMock())
     assert peers.main(["--json", "--messages", "30", "--rounds", "1", "--size", "100"]) == 0
     output = capsys.readouterr()
     assert "is not installed" in output.err
     figures = json.loads(output.out.splitlines()[-1])
     assert (figures["chain_per_s"], figures["ratio_chain"]) == (None, None)
-    assert figures["online_per_s"] == 30
+    assert figures["online_per_s"] > 0
