@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  #: starts the process; tests replace it
+from semq.installation.process import NodeProcess
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def node_process(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", int]
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", "--data", str(folder / "broker")]
     log = folder / "broker.log"
     with log.open("ab") as errors:
-        process = popen(
+        process = NodeProcess.popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=os.environ,
             start_new_session=True, preexec_fn=None,
         )  # fmt: skip

@@ -23,7 +23,6 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from psycopg import sql
 
-from bench import lone_node
 from semq.installation.empty_database import FOLDER_VARIABLE
 from semq.installation.process import NodeProcess
 from semq.transport import listener
@@ -50,7 +49,6 @@ def start_nodes_quickly(stack: ExitStack) -> None:
     if SOCKET not in os.environ:
         start_server(stack)
     NodeProcess.popen = PreparedProcess  # type: ignore[assignment]
-    lone_node.popen = PreparedProcess  # type: ignore[assignment]
 
 
 def uses_memory() -> bool:
