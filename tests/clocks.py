@@ -1,4 +1,4 @@
-"""Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's.
+"""Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's or behind it.
 
 The simulator has clocks of its own (``simulation.timeline``), which are wrong on purpose.
 """
@@ -39,7 +39,7 @@ class ManualClock:
 
 
 class ShiftedClock(SystemClock):
-    """The clock of this machine, set ahead."""
+    """The clock of this machine, set ahead, or back by a negative difference."""
 
     def __init__(self, ahead: timedelta = timedelta(0)) -> None:
         super().__init__()
@@ -50,3 +50,9 @@ class ShiftedClock(SystemClock):
 
     def wall(self) -> datetime:
         return super().wall() + self.ahead
+
+
+def noon_clock() -> ShiftedClock:
+    """Return a clock that shows noon of this day in UTC: a test with it ends on the same day."""
+    now = datetime.now(UTC)
+    return ShiftedClock(now.replace(hour=12, minute=0) - now)

@@ -15,7 +15,6 @@ import pytest
 
 from local_node.node import LocalNode
 from semq.app import Client
-from semq.clock import SystemClock
 from semq.store.rows import Event
 from semq.umx_t.locator import parse_lk0
 from spark_reconcile import commands
@@ -23,6 +22,7 @@ from spark_reconcile.days import Window, parse_date
 from spark_reconcile.extracts.ledger import read_ledger
 from spark_reconcile.sources import inputs
 from spark_reconcile.storage import Place
+from tests.clocks import noon_clock
 from tests.local_node.pieces.test_transfer import (
     SIZE,
     KeepingConsumer,
@@ -36,7 +36,8 @@ from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 
 SECRET_KEY, SECRET_BODY = "S0001-secret", b"the price is 4711"
-TODAY = datetime.now(UTC).date().isoformat()
+CLOCK = noon_clock()
+TODAY = CLOCK.wall().date().isoformat()
 
 
 def url(node: LocalNode) -> str:
@@ -50,7 +51,7 @@ async def sender(inprocess: InProcess) -> LocalNode:
     (inprocess.folder / "salt").write_text("a long enough secret\n")
     text = LOCAL.format(name="10008", hub=hub.port)
     extract_table = '[extract]\ndeliver_to = "56001/reports"\npiece_bytes = 4096\nsalt_file = "salt"\nfolder = "out"\n'
-    node = LocalNode(inprocess.settings("10008", text + extract_table), SystemClock())
+    node = LocalNode(inprocess.settings("10008", text + extract_table), CLOCK)
     inprocess.stack.push_async_callback(node.stop)
     await node.start()
     await linked(node)
@@ -63,7 +64,7 @@ async def call(node: LocalNode, monkeypatch: pytest.MonkeyPatch, *arguments: str
     monkeypatch.setenv("SEMQ_NODE", url(node))
     printed: list[str] = []
     monkeypatch.setattr("builtins.print", lambda text, file=None: printed.append(text))
-    code = await asyncio.to_thread(commands.main, [*arguments, "--json"], SystemClock())
+    code = await asyncio.to_thread(commands.main, [*arguments, "--json"], CLOCK)
     monkeypatch.undo()
     return code, json.loads(printed[-1])
 
@@ -103,7 +104,7 @@ async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
 
 
 async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    began = datetime.now(UTC) - timedelta(days=3)
+    began = CLOCK.wall() - timedelta(days=3)
     with psycopg.connect(sender.store.url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
