@@ -58,7 +58,7 @@ class Subscription(Generic[T]):
         self._behind = behind
         self._unsettled: deque[int] = deque()
         self.is_closed = False
-        self.opened = 0  #: number of times that consumption has begun, including reconnections
+        self.times_opened = 0  #: number of times that consumption has begun, including reconnections
 
     async def open(self) -> Self:
         """Begin to consume now instead of with the first step of the iteration.
@@ -149,4 +149,4 @@ class Subscription(Generic[T]):
         channel.on_cancelled = lambda _: channel.close()
         await channel.consume(queue, on_delivered, consumer_tag=self._consumer_tag)
         self._channel = channel
-        self.opened += 1
+        self.times_opened += 1

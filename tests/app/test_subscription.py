@@ -39,7 +39,7 @@ async def test_an_iteration_continues_after_its_node_was_killed(
         assert seen == {first.lk0: True, second.lk0: False}
         with pytest.raises(AlreadyGone):
             await document.ack()
-        assert documents.opened == 2
+        assert documents.times_opened == 2
 
 
 async def test_an_iteration_ends_when_no_document_arrives(receiver: Client) -> None:
