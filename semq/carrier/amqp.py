@@ -3,12 +3,13 @@
 | name                    | meaning                                                                              |
 |-------------------------|--------------------------------------------------------------------------------------|
 | ``semq.HUB.store.I.D``  | exclusive queue of a store; the broker refuses a second owner (405)                  |
-| ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, also bound to the exchange        |
+| ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, bound to ``semq.HUB.all``         |
 | ``semq.HUB.all``        | fanout exchange for messages to all instances, such as signs of life                 |
 
 HUB is the hub's id from the control database; I and D are semq_id and semq_db_id of the store. Nothing is durable, and
-no message waits for its confirm: confirms and prefetch only control the flow. If the connection is lost, the carrier
-tries the next address. It notifies the engine when the connection is lost and when it is restored.
+no message waits for its confirm: confirms and prefetch only control the flow. If a connection that worked is lost, the
+carrier begins again with the first address; after a failed attempt it tries the next one. It notifies the engine when
+the connection is lost and when it is restored.
 """
 
 import asyncio
@@ -62,7 +63,7 @@ class CarrierReceiver(Protocol):
         """Note that the carrier is available."""
 
     def note_cut(self) -> None:
-        """Note that the carrier is not available."""
+        """Note that the carrier is no longer available."""
 
 
 class AmqpCarrier:

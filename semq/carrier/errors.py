@@ -7,7 +7,10 @@ class ForeignBatch(BadInput):
     """A batch on the carrier is not from an instance of this hub, or not for this queue, or cannot be read."""
 
     code = "SEMQ-1264"
-    remedy = "Find out which other party has credentials of the carrier. The batch was dropped and had no effect."
+    remedy = (
+        "Find out which other party has credentials of the carrier, unless the instances have different versions. The "
+        "batch or message was dropped and had no effect."
+    )
 
 
 class StoreServedElsewhere(Unavailable):

@@ -1,4 +1,4 @@
-"""The bounded queue of messages to publish. The messages of one turn for one destination form a batch.
+"""The bounded queue of messages to publish. The messages that wait for one destination form batches.
 
 Each AMQP message has a cost at the broker, so messages between instances are batched. Beyond the bound, messages are
 dropped and counted; the rows and timers of the engines repair their loss. Called by ``amqp``.
@@ -28,7 +28,7 @@ class WaitingMessages:
             self._drop_oldest(destination)
 
     def batches(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield batches and remove them from the queue; destinations take turns."""
+        """Yield (destination, messages) of each batch, and remove them from the queue; destinations take turns."""
         while self._waiting:
             destination, queue = next(iter(self._waiting.items()))
             del self._waiting[destination]

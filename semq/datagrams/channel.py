@@ -31,8 +31,9 @@ class DatagramChannel:
         self._out, self._in = ciphers if self.is_offered_here else reversed(ciphers)
         self._next_sequence = 0
         self.documents_sent = 0
-        self._received, self._expected = 0, 0
-        self._announced, self._announced_before = 0, 0
+        self._received = 0
+        self._expected = 0  #: documents of the other end that have arrived or count as lost
+        self._announced, self._announced_before = 0, 0  #: ``_announced_before``: at the last ``count_missing``
         self.full = 0  #: documents of the other end that were dropped here for lack of room
         self.sent_coverage = Coverage()  #: coverage of the documents sent on the channel, as the other end reports
 
@@ -48,11 +49,14 @@ class DatagramChannel:
 
     @property
     def received_coverage(self) -> Coverage:
-        """The numbers of documents of the other end that have arrived, count as lost, or were dropped here."""
+        """What this end reports about the documents of the other end."""
         return Coverage(self._expected, self.lost, self.full)
 
     def record_coverage(self, reported: Coverage) -> Coverage:
-        """Record a report about the documents sent; return the difference to the previous report."""
+        """Record a report about the documents sent; return the difference to the previous report.
+
+        A peer cannot report more documents than were sent: larger numbers are lowered to that.
+        """
         previous, sent = self.sent_coverage, self.documents_sent
         self.sent_coverage = Coverage(
             max(previous.documents, min(reported.documents, sent)), min(reported.lost, sent), min(reported.full, sent)

@@ -1,4 +1,4 @@
-"""A document in a datagram: number, routing key, content header and body, as on a link.
+"""A document in a datagram: its number; then routing key, content header and body as on a link.
 
 The number counts the documents of one direction of a channel without gaps, so that loss can be counted.
 """
@@ -23,12 +23,12 @@ class CarriedDocument(NamedTuple):
 
 
 def write_document(number: int, document: CarriedDocument) -> bytes:
-    """Return the content of a datagram."""
+    """Return the content of a datagram, without the byte for its kind."""
     return _encode((number, document.routing_key, document.header.raw, document.body))
 
 
 def read_document(content: bytes | memoryview) -> tuple[int, CarriedDocument] | None:
-    """Return number and document of a datagram; None if the content cannot be read."""
+    """Return number and document of such a content; None if it cannot be read."""
     try:
         number, routing_key, raw, body = _decode(content)
         header = ContentHeader.parse(raw)

@@ -34,15 +34,15 @@ class SentProbe(NamedTuple):
 
 
 class PathProbe:
-    """The path in one direction."""
+    """The path from this end to the other."""
 
     def __init__(self, times: PathTimes, now: float) -> None:
         self._times = times
         self.is_open = False
         self.size = SIZES[0]  #: the largest datagram that may be sent
         self._unanswered = 0
-        self._keep_at = now
-        self._search_at = now
+        self._keep_at = now  #: when the next probe of the present size is due
+        self._search_at = now  #: when a probe of the next larger size is due
         self._tries = 0
         self._sent: dict[int, SentProbe] = {}  #: keyed by the number of the datagram
 

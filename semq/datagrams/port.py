@@ -107,7 +107,7 @@ class DatagramPort(SessionPort):
         return session
 
     def end(self, session: DatagramSession) -> None:
-        """End a session."""
+        """End a session: its datagrams are ignored from now on."""
         session.close()
         self._sessions.pop(session, None)
 

@@ -2,8 +2,8 @@
 
 A session has one channel, and two while keys are renewed: the older channel is used until the newer one is open.
 Records travel over the link (PROTOCOL.md section 25): an offer creates a channel, a report has the numbers of documents
-sent and lost. Both ends of a link use this class: the listening end calls ``offer``, the dialling end ``accept``. Made
-by ``port``.
+sent, received, lost and dropped. Both ends of a link use this class: the listening end calls ``offer``, the dialling
+end ``accept``. Made by ``port``.
 """
 
 from collections.abc import Callable
@@ -96,14 +96,17 @@ class DatagramSession:
 
     # --- channels
     def offer(self, draw: Callable[[int], bytes], host: str, port: int) -> None:
-        """Offer a channel at an address, and a new one each time that keys must be renewed."""
+        """Offer a channel at an address, and a new one each time that keys must be renewed.
+
+        ``draw`` returns random bytes; an empty ``host`` means the address of the link.
+        """
         self._renewal = lambda: self.offer(draw, host, port)
         channel_id, secret = draw(ID_BYTES), draw(SECRET_BYTES)
         self._add(DatagramChannel(channel_id, secret, self._times.path, self._now()))
         self._send_record(ChannelRecord(id=channel_id.hex(), secret=secret.hex(), host=host, port=port))
 
     def accept(self, record: ChannelRecord, address: Any) -> None:
-        """Use a channel that the other end, at ``address``, has offered."""
+        """Use a channel that the other end, at ``address``, has offered. An offer that is repeated changes nothing."""
         channel_id, secret = bytes.fromhex(record.id), bytes.fromhex(record.secret)
         if all(channel.id != channel_id for channel in self.channels):
             self._add(DatagramChannel(channel_id, secret, self._times.path, self._now(), address=address))
@@ -255,7 +258,7 @@ class DatagramSession:
             # (``process_datagram``), so that this end amplifies no forged traffic.
             if channel.path.is_open or not channel.is_offered_here:
                 self._probe(channel)
-        if self._has_replaced(now):
+        if self._is_older_replaced(now):
             self._end_first()
         if self._renewal is not None and self.channels:
             newest = self.channels[-1]
@@ -266,10 +269,8 @@ class DatagramSession:
             self._report_at = now + self._times.report_s
             self.report()
 
-    def _has_replaced(self, now: float) -> bool:
-        """Return whether the older channel can be closed: the newer one is open, and began at least ``grace_s``
-        ago.
-        """
+    def _is_older_replaced(self, now: float) -> bool:
+        """Return whether the older of two channels can end: the newer one is open, and began ``grace_s`` ago."""
         newest = self.channels[-1] if len(self.channels) > 1 else None
         return newest is not None and newest.path.is_open and now - newest.began_at >= self._times.grace_s
 

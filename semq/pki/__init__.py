@@ -5,12 +5,12 @@ argument. Called by the nodes, their links and operations, the reconciliation, a
 ``semq verify``. The keys of ``slots`` also open sealed documents.
 
     ring = KeyRing(folder, node, Passphrase(file=…))     # slots on disk: next, active, previous, retired
-    identity = ring.identity()                           # raises NoIdentity, KeyRefused, WrongName
+    identity = ring.identity()                           # raises NoIdentity, KeyRefused, WrongName, Untrusted
     identity.node, identity.certificate, identity.key    # EC P-256 (or P-384), or RSA; also signs receipts
     identity.keys[key_id]                                # every key that may be needed to open a document
 
     trust = TrustStore.read(ring.trust_path)             # raises TrustUnreadable
-    peer = trust.verify(der_or_pem, now, node=address)   # NodeCertificate; raises OutOfDate, WrongName, WrongAuthority
+    peer = trust.verify(der_or_pem, now, node=address)   # NodeCertificate; raises Untrusted or a subclass
     peer.node, peer.key_id, peer.public_key, peer.not_after, peer.fingerprint, peer.der
 
 ===============  =======================================================================================================

@@ -89,7 +89,10 @@ class Authority:
 
 
 def create_authority(name: str, now: datetime, key: PrivateKey | None = None) -> Authority:
-    """Create a self-signed authority for nodes only: it cannot sign further authorities."""
+    """Create a self-signed authority for nodes only: it cannot sign further authorities.
+
+    ``name`` is part of its subject; without ``key`` a new key is made.
+    """
     key = key or new_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"SEMQ authority of {name}"[:64])])
     certificate = (
@@ -124,7 +127,10 @@ def read_authority(folder: Path, passphrase: bytes | None) -> Authority | None:
 
 
 def new_request(key: PrivateKey, node: Address, host_names: tuple[str, ...] = ()) -> bytes:
-    """Return a PKCS#10 request in PEM. The names are for other authorities: ``Authority`` ignores them."""
+    """Return a PKCS#10 request in PEM. The names in it are for authorities outside SEMQ: ``Authority`` ignores them.
+
+    Raises RequestRefused for an impossible host name.
+    """
     return (
         x509.CertificateSigningRequestBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node.node))]))

@@ -5,13 +5,13 @@ Untrusted            a peer's certificate does not prove its identity
 ├── OutOfDate        it has expired, or is not yet valid
 ├── WrongName        it names no node, or another node than expected
 └── Revoked          its authority has revoked it
-KeyRefused           a key file that cannot or must not be used
+KeyRefused           a file of a key, its certificate or its passphrase cannot or must not be used
 NoIdentity           the node has no certificate yet
 RequestRefused       the authority does not sign this request
 KeyRevoked           a certificate of the requested key has been revoked
 TokenRefused         the token is not valid: unknown, used, or too old
 TrustUnreadable      the list of trusted authorities cannot be read
-TrustNeeded          the authority is the last one needed, or is not in the list
+TrustNeeded          an authority cannot be removed: the node needs it, or does not trust it anyway
 NoAuthority          the hub has no authority of its own
 """
 
@@ -59,7 +59,9 @@ class KeyRefused(Misconfigured):
     """The key file cannot be used."""
 
     code = "SEMQ-5110"
-    remedy = "Make it readable by the node's user only (chmod 600), in PKCS#8, with the passphrase set under tls."
+    remedy = (
+        "Store it in PKCS#8, for the node's user only (chmod 600); if it is encrypted, set the passphrase under tls."
+    )
 
 
 class NoIdentity(Misconfigured):

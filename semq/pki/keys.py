@@ -1,8 +1,9 @@
-"""Private keys: creation, writing, reading. EC on P-256 by default; RSA is accepted.
+"""Private keys: creation, writing, reading, names. EC on P-256 by default; P-384 and RSA are accepted.
 
 On disk a key is PKCS#8 in PEM, mode 0600, encrypted if the node has a passphrase (``Passphrase``: from a file, a
-systemd credential, or the environment). A key file that others may read is refused instead of repaired: its content may
-already be known. Used by ``slots`` and ``authority``; the same key is used for TLS and for unwrapping session keys.
+systemd credential, or the environment). A key file to which others have rights is refused instead of repaired: its
+content may already be known. Used by ``slots`` and ``authority``; the same key is used for TLS, for signatures and for
+unwrapping session keys.
 """
 
 import hashlib
@@ -61,12 +62,12 @@ class Passphrase:
 def _first_line(path: Path) -> bytes:
     line = read_private(path).split(b"\n", 1)[0].strip()
     if not line:
-        raise KeyRefused("The passphrase file is empty.", file=str(path))
+        raise KeyRefused("The first line of the passphrase file is empty.", file=str(path))
     return line
 
 
 def new_key(kind: str = "ec") -> PrivateKey:
-    """Return a new key: ``ec`` (P-256) or ``rsa``."""
+    """Return a new key: ``ec`` (P-256) or ``rsa`` (3072 bits)."""
     if kind == "rsa":
         return rsa.generate_private_key(65537, RSA_BITS_NEW)
     return ec.generate_private_key(ec.SECP256R1())
@@ -101,8 +102,8 @@ def write_key(path: Path, key: PrivateKey, passphrase: bytes | None) -> None:
 def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
     """Read a key.
 
-    Raises KeyRefused if the file is missing, readable by other users or not a key, if the key is of an unaccepted kind,
-    or if the passphrase is missing or wrong.
+    Raises KeyRefused if the file is missing or not a key, if other users have rights to it, if the key is of an
+    unaccepted kind, or if the passphrase is missing or wrong.
     """
     data = read_private(path)
     # A key in clear is accepted even if a passphrase is configured, so that a passphrase can be introduced
@@ -125,7 +126,7 @@ def is_encrypted(path: Path) -> bool:
 
 
 def read_private(path: Path) -> bytes:
-    """Return the content of a file that only its owner may read. Raises KeyRefused.
+    """Return the content of a file to which only its owner, the present user or root, has rights. Raises KeyRefused.
 
     The mode of the opened file is checked, so that the file cannot be replaced between check and reading.
     """
@@ -134,7 +135,7 @@ def read_private(path: Path) -> bytes:
             state = os.fstat(file.fileno())
             if state.st_mode & 0o077:
                 mode = oct(state.st_mode & 0o777)
-                raise KeyRefused("The file is readable by users other than its owner.", file=str(path), mode=mode)
+                raise KeyRefused("Users other than its owner have rights to the file.", file=str(path), mode=mode)
             if state.st_uid not in (0, os.geteuid()):
                 raise KeyRefused("The file belongs to another user.", file=str(path), uid=state.st_uid)
             return file.read(KEY_FILE_MAX)

@@ -113,17 +113,26 @@ class KeyRing:
         return read_key(self.key_path(name), self.passphrase())
 
     def certificate(self, name: str) -> NodeCertificate | None:
-        """Return the certificate of the key with this id, or None if no certificate has been stored yet."""
+        """Return the certificate of the key with this id, or None if no certificate has been stored yet.
+
+        Raises Untrusted if the file has no certificate of a node.
+        """
         path = self.certificate_path(name)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 
     def chain(self, name: str) -> list[x509.Certificate]:
-        """Return the intermediate certificates between the certificate of a key and the authority; usually none."""
+        """Return the intermediate certificates between the certificate of a key and the authority; usually none.
+
+        Raises Untrusted.
+        """
         path = self.certificate_path(name)
         return _chain(path.read_bytes()) if path.exists() else []
 
     def identity(self) -> Identity:
-        """Return the identity of this node. Raises NoIdentity, KeyRefused, WrongName."""
+        """Return the identity of this node.
+
+        Raises NoIdentity, KeyRefused, WrongName, Untrusted (the certificate cannot be read).
+        """
         slots = self.slots()
         certificate = self.certificate(slots.active) if slots.active else None
         if slots.active is None or certificate is None:
@@ -161,7 +170,7 @@ class KeyRing:
             self._save(replace(slots, next=None, retired=(*slots.retired, RetiredKey(slots.next, now))))
 
     def store_certificate(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
-        """Store the certificate, with its chain, of the key in slot next.
+        """Store the certificate of the key in slot next, with its chain.
 
         Raises Untrusted or a subclass if the certificate is not this node's or not signed by a trusted authority,
         KeyRefused if its key is not in slot next.

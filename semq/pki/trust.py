@@ -1,7 +1,8 @@
 """The authorities that a node trusts, and the verification of certificates against them.
 
-TLS verifies the certificates of links (``tls``); this module verifies certificates that arrive in other ways: in the
-hub's directory, in a receipt, in a slot. Chains are built and checked by ``cryptography.x509.verification``.
+TLS verifies the certificates of links (``tls``); this module verifies certificates that arrive in other ways: from the
+hub's directory, in a proof of delivery, for a key slot. Chains are built and checked by
+``cryptography.x509.verification``.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ CHAIN_MAX = 3  # intermediate certificates between a node's certificate and a tr
 
 
 class TrustStore:
-    """A set of trusted authorities."""
+    """A set of trusted authorities, at least one: without any, construction raises TrustUnreadable."""
 
     def __init__(self, authorities: Sequence[x509.Certificate]) -> None:
         if not authorities:
@@ -132,7 +133,7 @@ def fingerprint_of(certificate: x509.Certificate) -> str:
 
 
 def plain_fingerprint(text: str) -> str:
-    """Return a fingerprint in normal form: without colons, spaces, upper case and prefix. Its content is not
+    """Return a fingerprint in lower case, without colons, spaces and the prefix ``sha256``. Its content is not
     checked.
     """
     return text.strip().lower().removeprefix("sha256:").removeprefix("sha256=").replace(":", "").replace(" ", "")

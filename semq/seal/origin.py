@@ -1,12 +1,12 @@
 """Proof of a document's sender that does not need the session key: @Signature of a document.
 
-    2.<key id>.<signature>.<bytes of the body>.<place>.<count>[.<hash>…]
+    2.<key id>.<signature>.<size of the body>.<index of the leaf>.<number of leaves>[.<hash>…]
 
 Documents sent together to one institution are the leaves of a hash tree (``receipts``); its root, the number of leaves
 and both institutions are signed once, and each document carries its path to the root. A leaf binds every attribute that
-the sender set, the place of the message, the digest of the payload and the size of the body, but nothing that changes
-in transit. A seal proves the sender, too, but only to a node that can open it. A signature proves the sender to every
-node, and also exists for documents in clear.
+the sender set, the place of the message (LK0, sid, prev), the digest of the payload and the size of the body, but
+nothing that changes in transit. A seal proves the sender, too, but only to a node that can open it. A signature proves
+the sender to every node, and also exists for documents in clear.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
     key_id: str
     signature: bytes
     size: int  #: bytes of the body as its sender sent it
-    place: int
+    place: int  #: index of the leaf, from 0
     document_count: int  #: number of documents under the signature
     path: tuple[bytes, ...]
 

@@ -65,7 +65,10 @@ def read_proof(data: bytes) -> Proof:
 
 
 def check_proof(proof: Proof, key: PublicKey) -> None:
-    """Check that the owner of ``key`` signed the statement. Raises ProofWrong."""
+    """Check that the statement is about a recorded document, and that the owner of ``key`` signed it.
+
+    Raises ProofWrong.
+    """
     if len(proof.path) > PATH_MAX or any(len(hash_) not in (0, HASH_LENGTH) for hash_ in proof.path):
         raise ProofWrong("The path in the file is not valid.")
     if proof.status != DELIVERED_STATUS:

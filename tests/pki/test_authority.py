@@ -101,5 +101,5 @@ def test_a_key_and_a_certificate_that_do_not_match_are_refused(tmp_path: Path) -
     with pytest.raises(KeyRefused, match="cannot be read"):
         read_authority(tmp_path, None)
     (tmp_path / KEY_FILE).chmod(0o644)
-    with pytest.raises(KeyRefused, match="readable by users other"):
+    with pytest.raises(KeyRefused, match="Users other than its owner"):
         read_authority(tmp_path, None)

@@ -27,7 +27,7 @@ def test_a_key_is_read_as_it_was_written(tmp_path: Path, kind: str, passphrase: 
 def test_a_key_that_others_may_access_is_refused(tmp_path: Path, mode: int) -> None:
     write_key(tmp_path / "key", new_key(), None)
     (tmp_path / "key").chmod(mode)
-    with pytest.raises(KeyRefused, match="readable by users other") as caught:
+    with pytest.raises(KeyRefused, match="Users other than its owner") as caught:
         read_key(tmp_path / "key", None)
     assert caught.value.facts["mode"] == oct(mode)
 
@@ -36,7 +36,7 @@ def test_a_readable_key_behind_a_link_is_refused(tmp_path: Path) -> None:
     write_key(tmp_path / "key", new_key(), None)
     (tmp_path / "key").chmod(0o644)
     (tmp_path / "link").symlink_to(tmp_path / "key")
-    with pytest.raises(KeyRefused, match="readable by users other"):
+    with pytest.raises(KeyRefused, match="Users other than its owner"):
         read_key(tmp_path / "link", None)
 
 
@@ -86,7 +86,7 @@ def test_the_passphrase_comes_from_the_configured_source(tmp_path: Path) -> None
     assert Passphrase(credential="passphrase").read({"CREDENTIALS_DIRECTORY": str(tmp_path)}) == SECRET
     assert Passphrase(variable="KEY_PASS").read({"KEY_PASS": SECRET.decode()}) == SECRET
     file.chmod(0o644)
-    with pytest.raises(KeyRefused, match="readable by users other"):
+    with pytest.raises(KeyRefused, match="Users other than its owner"):
         Passphrase(file=file).read({})
 
 

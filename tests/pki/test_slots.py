@@ -125,7 +125,7 @@ def test_wide_permissions_are_refused(tmp_path: Path) -> None:
     active = keys.slots().active
     assert active is not None
     keys.key_path(active).chmod(0o640)
-    with pytest.raises(KeyRefused, match="readable by users other"):
+    with pytest.raises(KeyRefused, match="Users other than its owner"):
         keys.identity()
 
 
