@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 
 class AccessRole(StrEnum):
-    """The role that an operation or page requires. An operator also has the rights of a viewer; an administrator has
-    the rights of both.
+    """The role that an operation or page requires. An operator also has the rights of a viewer, an administrator those
+    of an operator.
     """
 
     VIEWER = "viewer"

@@ -1,8 +1,8 @@
 """Time, random numbers and new identities, from the operating system.
 
 The modules of nodes take a ``Clock`` as an argument instead of asking the operating system, so that the simulator can
-replay any run from a seed (``tests/test_house.py`` has the exceptions). Timers run on the monotonic clock; a jump of
-the wall clock changes only the time stamps that people see (PROTOCOL.md, rule N21).
+replay any run from a seed (``tests/test_house.py`` has the exceptions). Timers run on the monotonic clock (PROTOCOL.md,
+rule N21). The wall clock is for dates: time stamps, ``@NotBefore`` and expiry, certificates.
 """
 
 import secrets
@@ -27,7 +27,7 @@ class Clock(Protocol):
         """Return seconds on a clock that never goes back; only differences are meaningful."""
 
     def wall(self) -> datetime:
-        """Return the wall-clock time in UTC, for people and ledgers; it may jump."""
+        """Return the wall-clock time in UTC, for dates; it may jump."""
 
     def random(self) -> float:
         """Return a uniformly distributed number in [0, 1), for jitter."""

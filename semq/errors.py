@@ -7,10 +7,10 @@
     └── Misconfigured       the operator's fault: the process refuses to start
 
 Every class has a stable ``code`` (SEMQ-nnnn, never reused). The first line of its docstring is the sentence shown to
-operators, ``facts`` on the instance hold the details, and ``remedy`` says what to do. Other floors derive their own
-error classes from these.
+operators, ``facts`` on the instance hold the details, and ``remedy`` says what to do. Packages derive their own error
+classes from these.
 
-| codes     | floor                                   |
+| codes     | errors about                            |
 |-----------|-----------------------------------------|
 | 1000–1999 | the protocol and its documents          |
 | 2000–2999 | configuration, start-up, command line   |

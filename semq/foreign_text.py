@@ -57,12 +57,15 @@ def in_page(text: str) -> str:
 
 
 def json_text(value: Any, default: Any = str) -> str:
-    """Return data as JSON on one line that is safe on a terminal: invisible characters are escaped."""
+    """Return data as JSON on one line that is safe on a terminal: invisible characters are escaped.
+
+    ``default`` converts values that JSON does not have, as in ``json.dumps``.
+    """
     return in_json(json.dumps(value, ensure_ascii=False, default=default))
 
 
 def in_json(text: str) -> str:
-    """Escape the invisible characters of JSON without line breaks: there, only strings can contain such characters."""
+    """Escape the invisible characters of a JSON text on one line: in such a text, only strings can contain them."""
     return _IN_LINE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 

@@ -25,7 +25,7 @@ def utc_text(moment: datetime | float, *, exact: bool = False) -> str:
 
 
 def moment_text(at: int, *, exact: bool = False) -> str:
-    """Return milliseconds from another node in the form of ``utc_text``; the number itself if it is out of range."""
+    """Return the milliseconds that another node has sent in the form of ``utc_text``, or as digits if out of range."""
     try:
         return utc_text(at, exact=exact)
     except OverflowError:
@@ -33,7 +33,7 @@ def moment_text(at: int, *, exact: bool = False) -> str:
 
 
 def milliseconds(text: str) -> int:
-    """Return milliseconds since 1970 UTC for a text of ``utc_text``; a text of digits is returned as this number.
+    """Return milliseconds since 1970 UTC for a text of ``utc_text``, or for the milliseconds themselves as digits.
 
     Raises ValueError for a text that is not a time, and TypeError for a time without an offset.
     """

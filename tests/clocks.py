@@ -1,6 +1,6 @@
 """Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's or behind it.
 
-The simulator has clocks of its own (``simulation.timeline``), which are wrong on purpose.
+The simulator has clocks of its own, whose wall time is wrong and jumps (``simulation.timeline``).
 """
 
 from datetime import UTC, datetime, timedelta

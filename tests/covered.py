@@ -1,7 +1,6 @@
 """Modules without a test of their own name, each with the test that would fail first if it were wrong.
 
-The house test compares: every other module of the product has a test of its name. A module with such a test needs no
-row.
+``tests/test_house.py`` checks that the table has exactly these modules.
 """
 
 # module | test, below tests/
@@ -39,11 +38,11 @@ semq.engine.hub.carrier                flows/test_instances.py
 semq.engine.hub.fronts                 flows/test_instances.py
 semq.engine.hub.instances              flows/test_instances.py
 semq.engine.hub.unserved_homes         flows/test_instances.py
-semq.store.control.cluster                     platform_node/test_cluster.py
+semq.store.control.cluster             platform_node/test_cluster.py
 semq.store.control.cluster_tables      store/postgres/test_migration.py
 semq.datagrams.counts                  datagrams/test_session.py
 semq.service.datagrams.link            service/datagrams/test_ends.py
-semq.store.reader             store/postgres/test_store.py
+semq.store.reader                      store/postgres/test_store.py
 platform_node.operations.registration  platform_node/test_enrolment.py
 platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py
@@ -52,15 +51,15 @@ semq.app.document_tasks                webhooks/test_deliveries.py
 semq.service.companion.process         folders/test_process.py
 semq.app.requests                      app/test_client.py
 semq.app.watch                         app/test_client.py
-semq.broker.channel.arrival            broker/test_session.py
+semq.broker.channel.arrival            broker/queues/test_bodies.py
 semq.broker.channel.ports              broker/test_session.py
 semq.broker.channel.reply_targets      broker/channel/test_publication.py
-semq.broker.channel.settlements        broker/queues/test_bodies.py
+semq.broker.channel.settlements        broker/test_services.py
 semq.broker.environment                broker/test_server.py
 semq.broker.memory_gauge               broker/queues/test_pages.py
 semq.broker.limits                     broker/test_server.py
 semq.broker.ports                      broker/test_login.py
-semq.broker.refusals                   broker/test_services.py
+semq.broker.refusals                   broker/channel/test_commands.py
 semq.cli.checkup.database              cli/checkup/test_doctor.py
 semq.cli.checkup.finding               cli/checkup/test_doctor.py
 semq.cli.checkup.machine               cli/checkup/test_doctor.py
@@ -135,7 +134,7 @@ semq.service.database                  service/test_node.py
 semq.service.message_names             local_node/test_node.py
 semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/real_nodes/test_stuck.py
-semq.service.operations.node            service/monitoring/test_health.py
+semq.service.operations.node           service/monitoring/test_health.py
 semq.service.operations.proofs         service/credentials/test_secrecy.py
 semq.status_words                      console/test_words.py
 semq.service.story                     local_node/operations/test_trace.py
@@ -187,7 +186,7 @@ semq.web.pages.languages               web/test_process.py
 semq.web.mounts                        web/access/test_sign_in.py
 semq.web.node.operations               web/test_process.py
 semq.web.own_routes                    web/test_process.py
-semq.web.access.oidc_sign_in            web/access/test_oidc.py
+semq.web.access.oidc_sign_in           web/access/test_oidc.py
 semq.web.transport.response_headers    web/test_process.py
 semq.web.access.secret                 web/access/test_sign_in.py
 semq.web.services                      web/access/test_sign_in.py

@@ -1,5 +1,6 @@
-"""Surroundings of a test run: temporary files in memory, one empty database and one set of imports for all nodes,
-bytecode, cheap hashes, short pauses, rare collections, repeated examples, and limited measuring of coverage.
+"""Surroundings that make a test run fast and repeatable: temporary files in memory, one empty database and one set of
+imports for all nodes, bytecode, cheap hashes of passwords, short pauses, rare collections of garbage, the same examples
+in each run, and coverage measured only where it is needed.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
 wait for some hundred durable files when its database is created and when it is dropped. Durability does not change
@@ -29,15 +30,15 @@ from semq.transport import listener
 from tests.prepared.client import SOCKET, PreparedProcess, start_server
 
 MEMORY = Path("/dev/shm")  # a file system in memory
-ROOM_BYTES_MIN = 6 << 30  # free bytes that the files of a test run need in memory
+FREE_BYTES_MIN = 6 << 30  # free bytes that the files of a test run need in memory
 GC_THRESHOLDS = (100_000, 50, 100)
 # Packages whose own tests reach every branch of them, with the place of these tests.
 COVERED_BY_OWN_TESTS = {"semq/umx_t": "tests/umx_t/", "semq/amqp": "tests/amqp/", "semq/seal": "tests/seal/"}
 
 
 def use_memory() -> None:
-    """Put temporary files of this process and its children into memory, unless TMPDIR is set."""
-    if "TMPDIR" not in os.environ and _has_room():
+    """Put temporary files of this process and its children into memory, unless TMPDIR is set or memory is scarce."""
+    if "TMPDIR" not in os.environ and _has_space():
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # the module determines the folder again
 
@@ -56,7 +57,7 @@ def uses_memory() -> bool:
     return Path(tempfile.gettempdir()).is_relative_to(MEMORY)
 
 
-def _has_room() -> bool:
+def _has_space() -> bool:
     try:
         file_system = os.statvfs(MEMORY)
         available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
@@ -64,7 +65,7 @@ def _has_room() -> bool:
         return False
     # Programs must run from there: some tests write programs and run them.
     is_usable = os.access(MEMORY, os.W_OK) and not file_system.f_flag & os.ST_NOEXEC
-    return is_usable and min(file_system.f_bavail * file_system.f_frsize, int(available) * 1024) > ROOM_BYTES_MIN
+    return is_usable and min(file_system.f_bavail * file_system.f_frsize, int(available) * 1024) > FREE_BYTES_MIN
 
 
 def keep_bytecode() -> None:
@@ -95,8 +96,8 @@ def collect_rarely() -> None:
 def draw_without_constants() -> None:
     """Let hypothesis draw no constants of the product in the profile that repeats its examples.
 
-    The constants are those of all imported modules, so that a test would have other examples alone than after other
-    tests. To find them, every worker parses these modules.
+    Hypothesis would take constants from all imported modules, so a test would get other examples alone than after other
+    tests; and every worker would parse these modules.
     """
     if settings.default is not None and settings.default.derandomize:
         nothing = Constants()
@@ -104,7 +105,7 @@ def draw_without_constants() -> None:
 
 
 class Measuring:
-    """Measures the coverage of packages that their own tests cover, and only during these tests.
+    """Measures the coverage of the packages in COVERED_BY_OWN_TESTS, only during their own tests.
 
     Measuring costs a call for every function of every package: the tests of the engine and the broker run two and a
     half times as fast without it.
@@ -121,9 +122,9 @@ class Measuring:
         self._coverage: Coverage | None = None
 
     def pause(self) -> None:
-        """Import the packages, of which each line at the level of a module is measured, and stop until a test begins.
+        """Import the packages, so that their lines at module level are measured; then stop until a test begins.
 
-        Called before the collection: it would take a third longer.
+        Called before the collection of the tests, which would take a third longer while coverage is measured.
         """
         for package in COVERED_BY_OWN_TESTS if self._is_limited else ():
             name = package.replace("/", ".")

@@ -29,7 +29,7 @@ def test_only_listed_modules_derive_names_of_counters() -> None:
 
 
 def _files() -> list[Path]:
-    return [file for room in ("semq/engine", "local_node", "platform_node") for file in (ROOT / room).rglob("*.py")]
+    return [file for top in ("semq/engine", "local_node", "platform_node") for file in (ROOT / top).rglob("*.py")]
 
 
 def _counted(file: Path) -> Iterator[str]:

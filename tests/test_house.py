@@ -195,7 +195,7 @@ OLD_WORDS: list[tuple[str, tuple[str, ...], set[str], str]] = [
     ),
 ]
 
-# range of error codes | packages that may use it; semq/errors.py has the same table by floors
+# range of error codes | packages that may use it; semq/errors.py names the subject of each range
 CODES: list[tuple[range, tuple[str, ...]]] = [
     (
         range(1000, 2000),
@@ -329,7 +329,9 @@ def test_names_use_hub_and_bytes() -> None:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    """Imports for type checking count, too. A part declares a Protocol of its owner, and gets it at construction."""
+    """Imports for type checking count, too. Instead, a part declares a Protocol of its owner, and gets the owner at
+    construction.
+    """
     assert circles(import_graph()) == []
 
 

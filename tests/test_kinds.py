@@ -67,7 +67,7 @@ def step(scheduler: Any, worker: FakeWorker) -> str:
     return TESTS[index]
 
 
-def test_the_long_groups_begin_first_one_on_each_worker(scheduler: Any) -> None:
+def test_each_worker_begins_with_a_long_group(scheduler: Any) -> None:
     first, second = begin(scheduler)
     assert [TESTS[index] for index in first.queue] == CRASH
     assert [TESTS[index] for index in second.queue] == DEMO
@@ -92,12 +92,12 @@ def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None
                 step(scheduler, worker)
     assert sorted(workers[0].done + workers[1].done) == sorted(TESTS)
     for group in (CRASH, SPARK, DEMO):
-        (places,) = ([done.index(test) for test in group] for done in (w.done for w in workers) if group[0] in done)
-        assert places == list(range(places[0], places[0] + len(group)))
+        (indexes,) = ([done.index(test) for test in group] for done in (w.done for w in workers) if group[0] in done)
+        assert indexes == list(range(indexes[0], indexes[0] + len(group)))
 
 
 def test_every_row_has_tests() -> None:
-    """A row with a former name would hold for no test, without any error."""
+    """A row for a test that was renamed would match no test, and nothing would report it."""
     root = Path(__file__).parents[1]
     for kind in KINDS:
         place, _, name = kind.place.partition("::")

@@ -10,25 +10,25 @@ PATIENCE_S = 180.0  # long enough for a busy machine
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
 
 
-async def until(look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Wait until ``look`` (plain or async) returns something true, and return it. Raises TimeoutError."""
+async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """Wait until ``condition`` (plain or async) returns something true, and return it. Raises TimeoutError."""
     pause_s = PAUSE_S_MIN
     async with asyncio.timeout(patience_s):
         while True:
-            seen = look()
-            seen = await seen if inspect.isawaitable(seen) else seen
-            if seen:
-                return seen
+            value = condition()
+            value = await value if inspect.isawaitable(value) else value
+            if value:
+                return value
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
 
-def until_sync(look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+def until_sync(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
     """Wait like ``until``, but without an event loop and with a plain function."""
     end, pause_s = time.monotonic() + patience_s, PAUSE_S_MIN
-    while not (seen := look()):
+    while not (value := condition()):
         if time.monotonic() > end:
             raise TimeoutError
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, PAUSE_S_MAX)
-    return seen
+    return value
