@@ -1,8 +1,8 @@
 """The command line, ``semq``: send and receive documents, read and act on messages, run and check nodes.
 
-Most commands use a running node as any application can: over AMQP, by the operations of the node.
+Most commands ask a running node, as an application does: over AMQP, by the operations of the node.
 
-| room       | contents                                                                                      |
+| part       | contents                                                                                      |
 |------------|-----------------------------------------------------------------------------------------------|
 | main       | the entry point; errors become one line and an exit status                                    |
 | groups     | the table of commands and their modules                                                       |
@@ -20,7 +20,7 @@ Most commands use a running node as any application can: over AMQP, by the opera
 | options    | reading of options and arguments                                                              |
 | output     | printing: tables or JSON, and values in words                                                 |
 
-A module is imported when one of its commands is used, or for the help of ``semq`` itself (``groups``).
+The modules of commands are imported when one of their commands is used, or for the help of ``semq`` itself.
 """
 
 

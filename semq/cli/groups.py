@@ -1,8 +1,9 @@
-"""The table of commands and their modules, for `main`. A module is imported for its own commands only.
+"""The table of commands and their modules, for `main`.
 
-A new group of commands is a row here. A module that adds commands to the group of another module is named in the row of
-that group. Importing every module, as for the help of ``semq`` itself, takes longer than most commands take
-(``tests/cli/test_groups.py``).
+A module is imported only if the first word of the command line names its group. All modules are imported for the help
+of ``semq`` itself, which takes longer than most commands take (``tests/cli/test_groups.py``).
+
+A new group of commands is a row here. If a second module adds commands to a group, the row of the group names it, too.
 """
 
 from collections.abc import Callable, Iterator

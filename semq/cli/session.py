@@ -67,7 +67,7 @@ class Session:
         """Run an operation of the node and return its result; arguments that are None are left out.
 
         ``repeat``: send the request again after a lost connection. If some stores of a hub do not answer, this returns
-        the result of the other stores; the command prints the result, and then ends with the error.
+        the result of the stores that answer, and `on_node` raises IncompleteAnswer after the command has printed it.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
@@ -157,7 +157,7 @@ def url_of(node: str | None, config: Path | None, institution: str | None = None
 
 def read_config(config: Path, institution: str | None = None) -> "Settings":
     """Read a node's settings from its file and the environment. Raises ConfigUnreadable, ConfigInvalid."""
-    from semq.config import load  # imported here: commands without a file start in half the time
+    from semq.config import load  # imported here, because it would double the start of other commands
 
     return load(config, environment(), institution)
 
@@ -187,5 +187,5 @@ def check_config(config: Path, institution: str | None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of this process without those of the command line; settings are read from the result."""
+    """Return the variables of this process from which settings are read: all but those of the command line."""
     return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

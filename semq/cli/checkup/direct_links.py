@@ -24,7 +24,8 @@ from semq.umx_t.address import Address
 
 CONNECT_S = 8.0  # below the time limit of a check (`doctor`); an older node delays the refusal of the virtual host
 UNREACHED = (
-    "Check the address in [direct], the network, that the partner's node runs, and that both trust both authorities."
+    "Check the address in [direct] and the network, that the partner's node runs, and that each of the two nodes"
+    " trusts the authority of the partner."
 )
 REFUSED = "The partner must name this institution in [direct]; its log has partner_refused or partner_revoked."
 
@@ -32,8 +33,7 @@ REFUSED = "The partner must name this institution in [direct]; its log has partn
 async def check(settings: Settings) -> AsyncIterator[Finding]:
     """Check each address of each partner that this node dials.
 
-    If the certificate or the authorities of the node itself have a fault, no link is checked: ``identity`` reports the
-    fault.
+    No link is checked if the node's own certificate or trusted authorities have a fault, which ``identity`` reports.
     """
     partners = {partner_address(node_id): section for node_id, section in settings.direct.items() if section.urls}
     if not partners:

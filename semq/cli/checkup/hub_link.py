@@ -38,7 +38,7 @@ ADVICE: tuple[tuple[type[BaseException], str], ...] = (
 
 
 async def check(settings: Settings) -> AsyncIterator[Finding]:
-    """Check each address of the hub. A hub, and a node without a hub, have no findings."""
+    """Check each address of the hub. There are no findings for a hub, or for a node without a hub."""
     hub = settings.hub
     if hub is None:
         return

@@ -42,9 +42,9 @@ async def roll(
 ) -> None:
     """Change the hub's authority during operation, or continue a change in progress.
 
-    All nodes first trust both authorities, then get new certificates over their links, then remove the former one. The
-    change waits for offline nodes, except for institutions left behind: these keep their documents, but must enrol
-    again.
+    All nodes first trust both authorities, then get new certificates over their links, then stop trusting the former
+    authority. The change waits for offline nodes, except for institutions left behind: these keep their documents, but
+    must enrol again.
     """
     _print(session, await session.ask("ca.roll", leave_behind=leave_behind))
 

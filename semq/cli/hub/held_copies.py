@@ -30,7 +30,7 @@ OlderThan = Annotated[
     str | None, typer.Option(metavar="AGE", help="Only copies stored before this age (30m, 2h, 7d) or date.")
 ]
 Type = Annotated[str | None, typer.Option("--type", help="Only this data type of the AppKey.")]
-Key = Annotated[str | None, typer.Option(help="Only keys of the AppKey that begin so.")]
+Key = Annotated[str | None, typer.Option(help="Only copies whose key begins with this text.")]
 Parked = Annotated[
     bool, typer.Option("--parked", help="Only parked copies: sent often, but never recorded by the target.")
 ]

@@ -114,7 +114,9 @@ async def show_health(session: Session) -> None:
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:
-    """List the hub's stores: those in use with their homes, retired ones, and unknown ones in inquiries of nodes."""
+    """List the stores in use, each with the number of its homes, the retired stores, and unknown stores about which
+    nodes inquire.
+    """
     rows = await session.ask("stores.list")
     if session.out.as_json:
         session.out.data(rows)

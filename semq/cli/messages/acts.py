@@ -35,7 +35,7 @@ async def hold(session: Session, id: Id, why: Why = "") -> None:
 @group.command()
 @on_node
 async def release(session: Session, id: Id, why: Why = "") -> None:
-    """Release a held message."""
+    """Release a held message, or send a scheduled document now."""
     await _act(session, "msg.release", id, why, "is released")
 
 

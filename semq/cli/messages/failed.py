@@ -25,7 +25,7 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Shor
 All = Annotated[bool, typer.Option("--all", help="All failed documents.")]
 Partner = Annotated[str | None, typer.Option(metavar="NODE", help="Only documents from or to this institution.")]
 Type = Annotated[str | None, typer.Option("--type", help="Only this data type of the AppKey.")]
-Key = Annotated[str | None, typer.Option(help="Only keys of the AppKey that begin so.")]
+Key = Annotated[str | None, typer.Option(help="Only documents whose key begins with this text.")]
 
 
 @group.command("list")

@@ -1,8 +1,9 @@
 """Documents as files: reading files to be sent (`message`), writing received documents to a folder (`inbox`).
 
 The name of a written file consists of the document's locator and the last part of its key. Both are foreign text:
-characters that some file systems refuse are replaced, and long names are shortened. A file is written completely or not
-at all, and is on the disk before its document is acknowledged.
+characters that some file systems refuse are replaced, and long names are shortened. If the folder nevertheless refuses
+the name, it is ``document-`` and a digest. A file is written completely or not at all, and is on the disk before its
+document is acknowledged.
 """
 
 import os
@@ -28,8 +29,9 @@ _REFUSED = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some sy
 def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple[str, bytes | FileBody]]:
     """Yield the name and the body of each file; the name ``-`` is standard input.
 
-    Without files, standard input is read unless it is a terminal. All files are checked before the first one is
-    yielded, so that nothing is sent if one file is empty. Raises NoFileNamed, EmptyDocument, UnreadableFile.
+    Without files, standard input is read unless it is a terminal. Regular files are checked for emptiness before the
+    first one is yielded, so that nothing is sent if one of them is empty; other faults are found when the file is read.
+    Raises NoFileNamed, EmptyDocument, UnreadableFile.
     """
     if not files and sys.stdin.isatty():
         raise NoFileNamed
@@ -68,8 +70,8 @@ def _read(name: str) -> bytes | FileBody:
 def file_name(lk0: str, key: str) -> str:
     """Return the file name of a document: its locator and the last part of its key.
 
-    The same document always has the same name. Different documents have different names, because a name that was
-    changed or shortened contains a digest.
+    A document always has the same file name. Different documents have different names: if the name had to be changed or
+    shortened, it contains a digest.
     """
     last_part = re.split(r"[/\\]", key.rstrip("/\\"))[-1].strip(". ")
     wanted_name = f"{lk0}-{last_part}" if last_part else lk0

@@ -65,10 +65,16 @@ async def send(
     subtype: Annotated[str, typer.Option(help="AppKey: subtype.")] = "",
     key: Annotated[str | None, typer.Option(help="AppKey: key; default: the name of the file.")] = None,
     save_fwd: Annotated[
-        int, typer.Option(help="1: drop if the receiver is offline; 2: store at the hub then; 3: must be delivered.")
+        int,
+        typer.Option(
+            help="If the receiver is offline, 1: drop the document, 2: store it at the hub; 3: deliver it in any case."
+        ),
     ] = 3,
     ack2: Annotated[
-        bool | None, typer.Option("--ack2/--no-ack2", help="Request a receipt of the receiver; always on for class 3.")
+        bool | None,
+        typer.Option(
+            "--ack2/--no-ack2", help="Request a receipt of the receiver; default: on, except with --save-fwd 1."
+        ),
     ] = None,
     reliable: Annotated[
         bool,
@@ -101,7 +107,9 @@ async def send(
     not_before: Annotated[
         str, typer.Option("--not-before", metavar="TIME", help="Earliest time of sending: 30m, 2h, 7d, or a date.")
     ] = "",
-    token: Annotated[str | None, typer.Option(help="A repetition with the same token sends nothing again.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="Name of this submission: a repetition with this token sends nothing.")
+    ] = None,
     wait: Annotated[
         WaitFor,
         typer.Option(
@@ -110,8 +118,9 @@ async def send(
     ] = WaitFor.accepted,
 ) -> None:
     """Send documents: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
-    requests_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd == 2)
-    if wait is WaitFor.delivered and not requests_receipt:
+    # In class 3 the receiver always sends a receipt to the node; ``ack2`` decides whether applications are notified.
+    will_get_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd == 2)
+    if wait is WaitFor.delivered and not will_get_receipt:
         raise NoReceiptRequested(
             "Nothing was sent: without a receipt this node never learns about the delivery.", save_fwd=save_fwd
         )
@@ -181,7 +190,7 @@ async def list_(
     type: Annotated[str | None, typer.Option(help="Only this data type of the AppKey.")] = None,
     key: Annotated[str | None, typer.Option(help="Only this key of the AppKey.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only messages since then: 30m, 2h, 7d, or a date.")
+        str | None, typer.Option(metavar="AGE", help="Only messages since this age (30m, 2h, 7d) or date.")
     ] = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="List the pieces of documents in pieces, too.")] = False,
     limit: RowsOption = 50,

@@ -156,7 +156,10 @@ def trace_line(line: Mapping[str, Any]) -> str:
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """Print the events of a message, and notices about missing parts. ``full``: print all lines of details."""
+    """Print the events of a message, then notices: lines that are not proved or missing, other names of the message.
+
+    ``full``: print all lines of details.
+    """
     for line in traced["events"]:
         first_line, _, further_lines = str(line.get("detail") or "").partition("\n")
         out.line(trace_line(line | {"detail": first_line} if full else line))

@@ -13,7 +13,7 @@ import typer
 from semq.app import Client, Handlers
 from semq.app.worker import Worker
 from semq.cli.errors import NoApplication
-from semq.cli.node.broker import Limit, print_rows
+from semq.cli.node.broker import Limit, print_pages
 from semq.cli.output.printer import Output, log_to_terminal
 from semq.cli.session import ConfigOption, NodeOption, Session, on_node, url_of
 
@@ -59,7 +59,7 @@ def worker(
 @on_node
 async def list_(session: Session, user: InboxUser = "", limit: Limit = 200) -> None:
     """List the consumers of this institution's inboxes: workers and other receiving applications."""
-    await print_rows(session, "worker.list", None, f"semq.inbox.{user}" if user else "", limit)
+    await print_pages(session, "worker.list", None, f"semq.inbox.{user}" if user else "", limit)
 
 
 async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_s: float) -> None:

@@ -45,7 +45,7 @@ class Reading(NamedTuple):
 class Subject(NamedTuple):
     """A row of SUBJECTS."""
 
-    read: Callable[[Session, str], Awaitable[Reading]]  #: called with the argument NAME
+    read: Callable[[Session, str], Awaitable[Reading]]  #: called with the session and the argument NAME (may be empty)
     unit: str  #: unit of performance data: s, or nothing for counts
     warning: float
     critical: float

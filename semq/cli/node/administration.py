@@ -61,7 +61,7 @@ async def metrics(
 @group.command()
 @on_node
 async def incarnation(session: Session) -> None:
-    """Show the identity of the store: uuid, number of starts (boot), incarnation. A restored store has another one."""
+    """Show the identity of the store: uuid, number of openings (boot), incarnation (a new one for each opening)."""
     answer = await session.ask("node.status")
     facts = {name: answer.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
     if session.out.as_json:
@@ -104,7 +104,7 @@ async def reload(
     effect = "would change" if dry_run else "changed"
     rows = [(key, effect) for key in answer["changed"]] + [(key, "at the next start") for key in answer["restart"]]
     rows += [(f"user {name}", "disconnected") for name in answer["ended"]]
-    session.out.table(columns, rows) if rows else session.out.result(answer, "nothing is different")
+    session.out.table(columns, rows) if rows else session.out.result(answer, "nothing has changed")
 
 
 @group.command("list")

@@ -22,13 +22,13 @@ async def list_(
     session: Session,
     who: Annotated[str | None, typer.Option(metavar="NAME", help="Only acts of this user or token.")] = None,
     act: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only acts that begin so, for instance failed or msg.hold.")
+        str | None, typer.Option(metavar="TEXT", help="Only acts whose names begin with it: failed, msg.hold.")
     ] = None,
     outcome: Annotated[
         str | None, typer.Option(metavar="OUTCOME", help="Only this outcome: asked, done, refused or failed.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only acts since then: 30m, 2h, 7d, or a date.")
+        str | None, typer.Option(metavar="AGE", help="Only acts since this age (30m, 2h, 7d) or date.")
     ] = None,
     payloads: Annotated[bool, typer.Option("--payloads", help="Only acts that displayed a payload.")] = False,
     before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only lines with a smaller number.")] = None,

@@ -1,6 +1,6 @@
 """``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a node.
 
-The lists are similar to those of ``rabbitmqctl list_…``. ``print_rows`` also prints the list of ``semq worker list``.
+The lists are similar to those of ``rabbitmqctl list_…``. ``print_pages`` also prints the list of ``semq worker list``.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ group = typer.Typer()
 PAGE = 500  # rows in one answer
 Vhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only this virtual host, for instance /.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of rows, at most.")]
-NamePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only names that begin so.")]
-QueuePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only queues whose names begin so.")]
-UserPrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only users whose names begin so.")]
-SourcePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only exchanges whose names begin so.")]
+NamePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only names that begin with TEXT.")]
+QueuePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only queues whose names begin with TEXT.")]
+UserPrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only users whose names begin with TEXT.")]
+SourcePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only exchanges whose names begin with TEXT.")]
 # Operation | columns: key of the row, heading, alignment
 COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "broker.queues": (
@@ -56,48 +56,48 @@ COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
 @on_node
 async def queues(session: Session, vhost: Vhost = None, name: NamePrefix = "", limit: Limit = 200) -> None:
     """List queues, with the numbers of ready and unacknowledged messages and of consumers."""
-    await print_rows(session, "broker.queues", vhost, name, limit)
+    await print_pages(session, "broker.queues", vhost, name, limit)
 
 
 @group.command()
 @on_node
 async def consumers(session: Session, vhost: Vhost = None, queue: QueuePrefix = "", limit: Limit = 200) -> None:
     """List consumers in the order of their queues."""
-    await print_rows(session, "broker.consumers", vhost, queue, limit)
+    await print_pages(session, "broker.consumers", vhost, queue, limit)
 
 
 @group.command()
 @on_node
 async def connections(session: Session, vhost: Vhost = None, user: UserPrefix = "", limit: Limit = 200) -> None:
     """List connections, with user, address and time of the login."""
-    await print_rows(session, "broker.connections", vhost, user, limit)
+    await print_pages(session, "broker.connections", vhost, user, limit)
 
 
 @group.command()
 @on_node
 async def channels(session: Session, vhost: Vhost = None, user: UserPrefix = "", limit: Limit = 200) -> None:
     """List channels in the order of their connections."""
-    await print_rows(session, "broker.channels", vhost, user, limit)
+    await print_pages(session, "broker.channels", vhost, user, limit)
 
 
 @group.command()
 @on_node
 async def exchanges(session: Session, vhost: Vhost = None, name: NamePrefix = "", limit: Limit = 200) -> None:
     """List exchanges. The node itself serves those of a type x-…"""
-    await print_rows(session, "broker.exchanges", vhost, name, limit)
+    await print_pages(session, "broker.exchanges", vhost, name, limit)
 
 
 @group.command()
 @on_node
 async def bindings(session: Session, vhost: Vhost = None, source: SourcePrefix = "", limit: Limit = 200) -> None:
     """List bindings in the order of their exchanges."""
-    await print_rows(session, "broker.bindings", vhost, source, limit)
+    await print_pages(session, "broker.bindings", vhost, source, limit)
 
 
-async def print_rows(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
-    """Print at most ``limit`` rows, and a notice if there are more.
+async def print_pages(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
+    """Ask for the rows of an operation, page by page; print at most ``limit``, and a notice if there are more.
 
-    ``name``: the beginning of the column that the operation filters, for instance the source of a binding.
+    ``name``: beginning of the values in the column that the operation filters, for instance the source of a binding.
     """
     rows: list[dict[str, Any]] = []
     after: Sequence[str] | None = []

@@ -1,4 +1,4 @@
-"""``semq config check|show``: check a configuration without starting a node, and show every setting with its origin."""
+"""``semq config check|show``: check a configuration without starting a node; show settings with meaning or origin."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ group = typer.Typer()
 @group.command()
 def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Check a configuration file and the environment; report all faults together."""
-    from semq.config.errors import ConfigInvalid  # imported here: commands without a file start in half the time
+    from semq.config.errors import ConfigInvalid  # imported here, because it would double the start of other commands
 
     out = Output(as_json=json)
     check_config(config, institution)
@@ -40,12 +40,12 @@ def show(
     config: FileOption,
     institution: InstitutionOption = None,
     origin: Annotated[
-        bool, typer.Option("--origin", help="Show the origin of each value instead of its meaning.")
+        bool, typer.Option("--origin", help="Show all settings, each with its origin instead of its meaning.")
     ] = False,
     with_defaults: Annotated[bool, typer.Option("--all", help="Show settings with default values, too.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the settings of a node, without secrets."""
+    """Show the settings of a node that differ from the defaults, without secrets; with --json, all settings."""
     from semq.config.settings import DEFAULT
 
     out = Output(as_json=json)

@@ -63,7 +63,9 @@ def grant(
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a database role for an application, or change its rights. The role has only rights that it got here."""
+    """Create a database role for an application, or change its rights. A new role has these rights only, and its own
+    schema.
+    """
     from semq.store.postgres import roles
 
     rights = [name for name, is_given in (("send", send), ("receive", receive), ("read", read)) if is_given]

@@ -15,7 +15,7 @@ GAP = "  "
 
 def lines_of(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """Yield the lines of a table: the headings, a rule, the rows. ``width``: width of the terminal in cells."""
-    widths = _widths([[heading, *(row[place] for row in rows)] for place, (heading, _) in enumerate(columns)], width)
+    widths = _widths([[heading, *(row[number] for row in rows)] for number, (heading, _) in enumerate(columns)], width)
     sides = [side for _, side in columns]
     yield from _lines_of_row([heading for heading, _ in columns], sides, widths)
     yield "─" * (sum(widths) + len(GAP) * (len(widths) - 1))
@@ -54,10 +54,10 @@ def _width_of_character(character: str) -> int:
 def _beginning(word: str, width: int) -> str:
     """Return the longest beginning of a word that fits into ``width`` terminal cells, at least one character."""
     used = 0
-    for place, character in enumerate(word):
+    for length, character in enumerate(word):
         used += _width_of_character(character)
         if used > width:
-            return word[: max(place, 1)]
+            return word[: max(length, 1)]
     return word
 
 
@@ -68,12 +68,12 @@ def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
     """
     widths = [max(map(width_of, column)) for column in columns]
     free = width - len(GAP) * (len(widths) - 1) - sum(needed for needed in widths if needed <= UNFOLDED_MAX)
-    long_columns = [place for place, needed in enumerate(widths) if needed > UNFOLDED_MAX]
-    long_columns.sort(key=lambda place: widths[place])
-    for index, place in enumerate(long_columns):
-        share = free // (len(long_columns) - index)
-        widths[place] = min(widths[place], max(share, FOLDED_MIN))
-        free -= widths[place]
+    long_columns = [number for number, needed in enumerate(widths) if needed > UNFOLDED_MAX]
+    long_columns.sort(key=lambda number: widths[number])
+    for done, number in enumerate(long_columns):
+        share = free // (len(long_columns) - done)
+        widths[number] = min(widths[number], max(share, FOLDED_MIN))
+        free -= widths[number]
     return widths
 
 

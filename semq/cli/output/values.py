@@ -74,7 +74,7 @@ def fact_texts(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def as_text(value: Any, name: str = "") -> str:
-    """Return one value as text. The name implies times (``…_at``), sizes (``…_bytes``) and texts with times."""
+    """Return one value as text. Its ``name`` tells times (``…_at``), sizes (``…_bytes``) and texts with times."""
     if value is None:
         return ""
     if isinstance(value, bool):

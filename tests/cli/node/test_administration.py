@@ -55,4 +55,4 @@ def test_the_configuration_is_read_again_on_request_and_on_a_signal(network: Net
         while "not_reloaded" not in log.read():
             assert network.sender.process.poll() is None
     config.write_text(before)
-    assert "nothing is different" in semq("node", "reload", "--node", url).out
+    assert "nothing has changed" in semq("node", "reload", "--node", url).out
