@@ -8,9 +8,8 @@ Marks and groups of tests come from the rows in ``kinds``.
 | `empty_database`   | test    | the URL of a new database without tables                                  |
 | `database`         | test    | the URL of a new database at the newest schema, copied from an empty one  |
 | `new_database`     | test    | a function that makes a database like `database` at each call             |
-| `inprocess`        | test    | an object that starts nodes in the event loop of the test (tests/service) |
-| `shared_inprocess` | module  | such an object for all tests of a file, in the event loop of the file     |
-| `own_inprocess`    | test    | such an object for a test of such a file                                  |
+| `inprocess`        | test    | an object that starts nodes in the event loop of the file (tests/service) |
+| `shared_inprocess` | module  | such an object for all tests of a file                                    |
 | `network`          | session | a hub and two institutions as processes (tests/app/network.py)            |
 """
 
@@ -26,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
@@ -174,9 +172,7 @@ async def inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIte
         yield nodes
 
 
-# Files that use the next two fixtures have ``pytestmark = pytest.mark.asyncio(loop_scope="module")``: nodes answer only
-# while their event loop runs.
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def shared_inprocess(
     tmp_path_factory: pytest.TempPathFactory, postgres: EmbeddedPostgres
 ) -> AsyncIterator["InProcess"]:
@@ -185,14 +181,6 @@ async def shared_inprocess(
     with _new_databases_of(postgres) as make:
         async with in_process(tmp_path_factory.mktemp("shared"), make) as nodes:
             yield nodes
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def own_inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator["InProcess"]:
-    from tests.service.inprocess import in_process
-
-    async with in_process(tmp_path, new_database) as nodes:
-        yield nodes
 
 
 @pytest.fixture(scope="session")

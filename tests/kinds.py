@@ -28,7 +28,6 @@ DEEP = "deep"
 # A fixture and the mark of every test that uses it.
 FIXTURES = {
     "spark": "spark", "report": "spark", "network": "processes", "inprocess": "slow", "shared_inprocess": "slow",
-    "own_inprocess": "slow",
 }  # fmt: skip
 
 

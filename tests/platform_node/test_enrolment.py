@@ -6,7 +6,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.enrolment import HubAddress, enrol
 from local_node.errors import NoSuchFingerprint, RefusedByHub
@@ -27,10 +26,9 @@ from tests.service.inprocess import InProcess, ask, ask_at, linked
 from tests.waiting import until
 
 CLOCK = SystemClock()
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def hub(shared_inprocess: InProcess) -> HubNode:
     return await shared_inprocess.secure_hub()
 
@@ -42,35 +40,35 @@ async def token_for(inprocess: InProcess, hub: "object", node: str, **more: obje
     return result
 
 
-async def test_a_node_enrols_and_links_by_its_certificate(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.secure_hub()
-    a, b = await own_inprocess.secure_local("10008", hub), await own_inprocess.secure_local("56001", hub)
+async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     assert hub.links.links.keys() == {"1.10008", "1.56001"}
     for link in hub.links.links.values():
         assert (link.session.peer.tls, link.session.peer.certificate is not None) == ("TLSv1.3", True)
-    status = (await ask(await own_inprocess.client(a), "node.status"))["result"]
+    status = (await ask(await inprocess.client(a), "node.status"))["result"]
     assert status["hub"]["node"] == "2.hub"
     assert (status["certificate"]["node"], status["certificate"]["state"]) == ("1.10008", "ok")
     assert 89 < status["certificate"]["days_left"] <= 90
-    listed = (await ask(await own_inprocess.client(hub), "cert.list"))["result"]
+    listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
     assert [row["node"] for row in listed] == ["1.56001", "1.10008"]
-    accepted = await ask(await own_inprocess.client(a), "msg.submit", {"target": "56001", "body_base64": "eA=="})
+    accepted = await ask(await inprocess.client(a), "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = accepted["result"]["lk0"]
 
     async def is_delivered() -> bool:
-        events = (await ask(await own_inprocess.client(a), "msg.trace", {"id": lk0}))["result"]["events"]
+        events = (await ask(await inprocess.client(a), "msg.trace", {"id": lk0}))["result"]["events"]
         return any(event["event"] == "DELIVERED" for event in events)
 
     await until(is_delivered)
 
 
-async def test_the_list_of_tokens_shows_their_use_and_no_token(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.secure_hub()
-    await own_inprocess.enrol(own_inprocess.secure_settings("10008", hub), hub)
-    token = (await token_for(own_inprocess, hub, "56001"))["token"]
-    answer = (await ask(await own_inprocess.client(hub), "nodes.tokens"))["result"]
-    listed = (await ask(await own_inprocess.client(hub), "cert.list"))["result"]
+async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    await inprocess.enrol(inprocess.secure_settings("10008", hub), hub)
+    token = (await token_for(inprocess, hub, "56001"))["token"]
+    answer = (await ask(await inprocess.client(hub), "nodes.tokens"))["result"]
+    listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
     assert [(row["node"], row["state"]) for row in answer] == [("1.56001", "open"), ("1.10008", "used")]
     assert (answer[0]["used_at"], answer[1]["serial"]) == (None, listed[0]["serial"])
     assert token not in str(answer)
@@ -98,16 +96,16 @@ async def test_a_lost_answer_is_sent_again(shared_inprocess: InProcess, hub: Hub
     assert await hub.registry.enrol(Address(1, "10008"), ticket["token"], request) == first
 
 
-async def test_a_used_token_stays_used_after_a_restart_of_the_hub(own_inprocess: InProcess) -> None:
+async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InProcess) -> None:
     """The use of a token is stored in the transaction that stores the certificate."""
-    hub = await own_inprocess.secure_hub()
-    ticket = await token_for(own_inprocess, hub, "10008")
+    hub = await inprocess.secure_hub()
+    ticket = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
-    first = ring_of(own_inprocess.secure_settings("10008", hub))
+    first = ring_of(inprocess.secure_settings("10008", hub))
     certificate = await enrol(first, address, ticket["fingerprint"], ticket["token"], CLOCK)
     await hub.stop()  # only committed data remain
     restarted = HubNode(hub.settings, CLOCK)
-    own_inprocess.stack.push_async_callback(restarted.stop)
+    inprocess.stack.push_async_callback(restarted.stop)
     await restarted.start()
     thief = KeyRing(first.folder / "thief", first.node)
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
@@ -206,26 +204,26 @@ async def test_tokens_are_made_for_known_institutions_only(shared_inprocess: InP
         assert (await ask(admin, "nodes.token", {"node": "10008", "hours": hours}))["error"]["code"] == "SEMQ-2102"
 
 
-async def test_a_hub_without_tls_has_no_authority(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    admin = await own_inprocess.client(hub)
+async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    admin = await inprocess.client(hub)
     for operation in ("nodes.token", "cert.show", "trust.list", "cert.renew"):
         assert (await ask(admin, operation, {"node": "10008"} if operation == "nodes.token" else {}))["error"][
             "code"
         ] == "SEMQ-5122"
 
 
-async def test_host_names_come_from_the_token_and_are_kept_at_renewal(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.secure_hub()
-    ticket = await token_for(own_inprocess, hub, "10008", names=["node.example.org"])
-    settings = own_inprocess.secure_settings("10008", hub)
+async def test_host_names_come_from_the_token_and_are_kept_at_renewal(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    ticket = await token_for(inprocess, hub, "10008", names=["node.example.org"])
+    settings = inprocess.secure_settings("10008", hub)
     await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), ticket["fingerprint"], ticket["token"], CLOCK)
-    node = await own_inprocess.started(settings)
+    node = await inprocess.started(settings)
     await linked(node)
     assert node.node_identity is not None
     before = node.node_identity.certificate
     assert before.host_names[0] == "node.example.org"
-    assert (await ask(await own_inprocess.client(node), "cert.renew"))["ok"]
+    assert (await ask(await inprocess.client(node), "cert.renew"))["ok"]
     assert node.node_identity.certificate.host_names == before.host_names
     assert node.node_identity.certificate.serial != before.serial
     assert before.not_after - before.not_before < timedelta(days=91)

@@ -16,7 +16,6 @@ from types import FrameType
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
@@ -31,7 +30,6 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 MARK = b"a body that must not stay "
 BODY = MARK * 1000
 MANY = 8
@@ -89,14 +87,14 @@ class Ring(Holder):
         self.cycle = lambda: self.body
 
 
-async def test_a_body_in_a_cycle_is_found() -> None:
+def test_a_body_in_a_cycle_is_found() -> None:
     with no_body_in_a_cycle():
         Holder()
     with pytest.raises(BodiesKept), no_body_in_a_cycle():
         Ring()
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def nodes(shared_inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
     hub = await shared_inprocess.hub()
     a, b = await shared_inprocess.local("10008", hub.port), await shared_inprocess.local("56001", hub.port)
@@ -250,25 +248,25 @@ async def test_no_body_of_a_polled_document_is_kept(
         await until(lambda: is_clean(*nodes))
 
 
-async def test_no_body_of_a_document_stored_at_the_hub_is_kept(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    a = await own_inprocess.local("10008", hub.port)
+async def test_no_body_of_a_document_stored_at_the_hub_is_kept(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
     await linked(a)
     with no_body_in_a_cycle():
-        await with_confirm(own_inprocess, a)
+        await with_confirm(inprocess, a)
         await until(lambda: _rows(hub.store.url) == MANY)
-        b = await own_inprocess.local("56001", hub.port)
-        async with consuming(own_inprocess, b, acknowledge) as received:
+        b = await inprocess.local("56001", hub.port)
+        async with consuming(inprocess, b, acknowledge) as received:
             await until(lambda: received() == MANY and is_clean(a, b) and not _rows(hub.store.url))
 
 
-async def test_no_body_of_a_sealed_document_is_kept(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.secure_hub()
-    a, b = await own_inprocess.secure_local("10008", hub), await own_inprocess.secure_local("56001", hub)
+async def test_no_body_of_a_sealed_document_is_kept(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
-    async with consuming(own_inprocess, b, acknowledge) as received:
-        channel = await confirming(await own_inprocess.client(a))
+    async with consuming(inprocess, b, acknowledge) as received:
+        channel = await confirming(await inprocess.client(a))
         with no_body_in_a_cycle():
             for _ in range(MANY):
                 assert await publish(channel, "56001", BODY, Encrypt=1)
@@ -304,8 +302,8 @@ def refused(in_postgres: bool, body: bytes) -> Steps:
     raise AssertionError("refused work was committed")
 
 
-async def test_no_body_of_work_that_the_store_refuses_is_kept(own_inprocess: InProcess) -> None:
-    node = await own_inprocess.local("10008", 1)
+async def test_no_body_of_work_that_the_store_refuses_is_kept(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
     for in_postgres in (False, True):
         with no_body_in_a_cycle(f"{in_postgres=}"):
             for _ in range(MANY):

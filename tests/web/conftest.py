@@ -2,12 +2,10 @@
 
 Each test serves them with a web process of its own, and finds no users, sessions, tokens and lines of the audit log.
 Documents of other tests remain; a test that receives has an inbox of its own (``Site.inbox``).
-Files that use the fixtures have ``pytestmark = pytest.mark.asyncio(loop_scope="module")``.
 """
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
@@ -17,19 +15,19 @@ from tests.service.inprocess import InProcess, linked
 TABLES = ("web_account", "web_session", "web_link", "web_token", "web_audit")
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def running_hub(shared_inprocess: InProcess) -> HubNode:
     return await shared_inprocess.hub()
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def running_node(shared_inprocess: InProcess, running_hub: HubNode) -> LocalNode:
     node = await shared_inprocess.local("10008", running_hub.port)
     await linked(node)
     return node
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def pieces_node(shared_inprocess: InProcess, running_hub: HubNode) -> LocalNode:
     """Start the institution as a node that sends large documents to itself, in pieces."""
     node = await local(shared_inprocess, "10008", running_hub.port)

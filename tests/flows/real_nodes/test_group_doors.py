@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
@@ -41,7 +40,6 @@ to = ["56001", "88001"]
 """
 GROUPS = {"3.partners": ["1.56001", "1.88001"], "4.56001": ["1.56001/desk", "1.56001/sales"]}
 SMALL_MAX = 2000  # size limit of 88001, in bytes
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 each_group = pytest.mark.parametrize(("group", "members"), GROUPS.items())
 
 
@@ -85,7 +83,7 @@ class GroupNodes(NamedTuple):
         return bodies
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def nodes(shared_inprocess: InProcess) -> GroupNodes:
     return await GroupNodes.start(shared_inprocess)
 
@@ -121,8 +119,8 @@ async def test_by_sql(shared_inprocess: InProcess, nodes: GroupNodes, group: str
         assert status(connection, group) == [("DELIVERED", None)]
 
 
-async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_document(own_inprocess: InProcess) -> None:
-    nodes = await GroupNodes.start(own_inprocess)
+async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_document(inprocess: InProcess) -> None:
+    nodes = await GroupNodes.start(inprocess)
     await nodes.c.stop()
     await nodes.b.stop()
     body = bytes(SMALL_MAX + 1)
@@ -130,20 +128,20 @@ async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_doc
         row = connection.execute("SELECT semq_send('3.partners', %s, token => 'T1')", (body,)).fetchone()
         assert row is not None
         await until(lambda: status(connection, row[0]) == [("SS_ACK", None)])
-        await own_inprocess.started(nodes.c.settings)
+        await inprocess.started(nodes.c.settings)
 
         async def is_refused() -> bool:
-            outcomes = [member["outcome"] for member in await members_of(own_inprocess, nodes.a, f"sql-{row[0]}")]
+            outcomes = [member["outcome"] for member in await members_of(inprocess, nodes.a, f"sql-{row[0]}")]
             return outcomes == [None, "REJECTED"]
 
         await until(is_refused)
         assert status(connection, "T1") == [("SS_ACK", None)]
-        await own_inprocess.started(nodes.b.settings)
+        await inprocess.started(nodes.b.settings)
         await until(lambda: status(connection, "T1") == [("REJECTED", "SEMQ-1203")])
         assert status(connection, row[0]) == [("REJECTED", "SEMQ-1203")]
 
 
-async def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str) -> None:
+def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str) -> None:
     """The test writes the ledger lines that ``engine.sender.resealing`` writes at several changes of keys."""
     line = (
         "INSERT INTO semq_ledger SELECT %s, now(), 1, %s, '1.10008.1.1.1.' || %s, '1.56001', 1, '', '', '', '', '', '',"
@@ -197,12 +195,12 @@ async def test_by_http(nodes: GroupNodes, group: str, members: list[str]) -> Non
     assert await nodes.received(members) == [b"by HTTP"] * 2
 
 
-async def test_sealed_for_each_receiver(own_inprocess: InProcess) -> None:
-    nodes = await GroupNodes.start(own_inprocess, secure=True)
-    link = await own_inprocess.client(nodes.a)
+async def test_sealed_for_each_receiver(inprocess: InProcess) -> None:
+    nodes = await GroupNodes.start(inprocess, secure=True)
+    link = await inprocess.client(nodes.a)
     for group, members in GROUPS.items():
         sent = (await ask(link, "msg.submit", {"target": group, "body_base64": "eA=="}))["result"]
-        assert await targets(own_inprocess, nodes.a, sent["lk0"]) == members
+        assert await targets(inprocess, nodes.a, sent["lk0"]) == members
     receivers = sorted(f"{each:/<8}" for members in GROUPS.values() for each in members)
 
     def proved(node: LocalNode) -> Iterator[tuple[str, bool]]:
@@ -232,16 +230,16 @@ async def test_events_of_members_name_the_submission(nodes: GroupNodes, group: s
 
 
 async def test_a_waiting_sender_learns_of_the_last_member_by_its_event(
-    own_inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.app.watch.QUERY_S", 3600.0)
-    nodes = await GroupNodes.start(own_inprocess)
+    nodes = await GroupNodes.start(inprocess)
     await nodes.c.stop()
     async with Client(url_at(nodes.a.port)) as client:
         sent = await client.send("3.partners", b"x")
         waiting = asyncio.create_task(client.wait_for_delivery(sent.lk0, timeout_s=600))
         await until(lambda: client._watch._waiting)
-        await own_inprocess.started(nodes.c.settings)
+        await inprocess.started(nodes.c.settings)
         assert (await waiting).is_delivered
 
 
@@ -288,14 +286,14 @@ async def test_by_folder(nodes: GroupNodes, tmp_path: Path, group: str, members:
 
 
 async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
-    own_inprocess: InProcess, tmp_path: Path
+    inprocess: InProcess, tmp_path: Path
 ) -> None:
     """The node does not know the group yet, but this is no reason to refuse the documents for good."""
-    nodes, members = await GroupNodes.start(own_inprocess), GROUPS["3.partners"]
+    nodes, members = await GroupNodes.start(inprocess), GROUPS["3.partners"]
     port = nodes.hub.port
     await nodes.a.stop()
     await nodes.hub.stop()
-    a = await own_inprocess.started(nodes.a.settings)
+    a = await inprocess.started(nodes.a.settings)
     with psycopg.connect(a.store.url) as connection:
         connection.execute("SELECT semq_send('3.partners', 'by SQL'::bytea)")
     async with folders(a, tmp_path / "door") as layout:
@@ -303,10 +301,10 @@ async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
         async with Client(url_at(a.port)) as client:
             with pytest.raises(NodeBusy, match="SEMQ-1237"):
                 await client.send("3.partners", b"x", timeout_s=2)
-        file = own_inprocess.folder / "hub.toml"
+        file = inprocess.folder / "hub.toml"
         file.write_text(file.read_text().replace("port = 0", f"port = {port}"))
         hub = HubNode(load(file, {}), SystemClock())
-        own_inprocess.stack.push_async_callback(hub.stop)
+        inprocess.stack.push_async_callback(hub.stop)
         await hub.start()
         note = layout.sent / "3.partners" / "a.xml"
         await until(lambda: read_note(note).get("outcome") == "DELIVERED")

@@ -6,7 +6,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.amqp import errors as amqp
@@ -22,10 +21,8 @@ from tests.waiting import until
 
 DAY_MS = 86_400_000
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def node(shared_inprocess: InProcess) -> LocalNode:
     """A linked node; no test leaves scheduled documents at it."""
     return await linked_node(shared_inprocess)
@@ -39,9 +36,9 @@ def now_ms() -> int:
     return round(SystemClock().wall().timestamp() * 1000)
 
 
-async def test_a_scheduled_document_is_shown_and_arrives_on_time(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    a, b = await own_inprocess.local("10008", hub.port), await own_inprocess.local("56001", hub.port)
+async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     async with Client(url(a)) as client, Client(url(b)) as receiver:
         at = now_ms() + 3000
@@ -120,9 +117,9 @@ async def test_a_delay_that_is_no_number_of_milliseconds_is_refused(
         await publish_and_wait(channel, "semq", "10008", header, b"x")
 
 
-async def test_sql_schedules_documents_by_a_header_and_reads_their_state(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    a = await own_inprocess.local("10008", hub.port)
+async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
     await linked(a)
     with psycopg.connect(a.store.url, autocommit=True) as connection:
 
@@ -162,8 +159,8 @@ async def test_sql_schedules_documents_by_a_header_and_reads_their_state(own_inp
         await until(is_refused)
 
 
-async def test_a_search_uses_the_index_of_due_rows(own_inprocess: InProcess) -> None:
-    a = await own_inprocess.local("10008", 1)  # no hub
+async def test_a_search_uses_the_index_of_due_rows(inprocess: InProcess) -> None:
+    a = await inprocess.local("10008", 1)  # no hub
     with psycopg.connect(a.store.url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO tb_0031_submit (target, payload, not_before)"

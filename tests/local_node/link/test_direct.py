@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.link.direct import PartnerLogins, is_withdrawn
 from local_node.node import LocalNode
@@ -41,8 +40,6 @@ from tests.waiting import until
 A, B = "1.10008", "1.56001"
 ROUNDS, PER_ROUND = deeper(4, 6), deeper(10, 20)
 UP = {"link": "up", "last_error": "", "sent": 1}
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class DirectApplication:
@@ -109,7 +106,7 @@ def ledger_details(node: LocalNode, event: Event) -> list[str]:
         return [detail or "" for (detail,) in rows]
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def scene(shared_inprocess: InProcess) -> DirectScene:
     """A scene whose direct link is up after each test, with no documents under way."""
     return await direct_scene(shared_inprocess)
@@ -148,8 +145,8 @@ async def datagram_status(node: LocalNode, peer: str) -> dict[str, Any]:
     return status
 
 
-async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_the_hub(own_inprocess: InProcess) -> None:
-    scene = await direct_scene(own_inprocess, DATAGRAMS)
+async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_the_hub(inprocess: InProcess) -> None:
+    scene = await direct_scene(inprocess, DATAGRAMS)
 
     async def both_open() -> bool:
         return all([(await datagram_status(*end))["state"] == "open" for end in ((scene.a, B), (scene.b, A))])
@@ -178,10 +175,10 @@ async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_th
 
 
 async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_in_order(
-    own_inprocess: InProcess,
+    inprocess: InProcess,
 ) -> None:
     """Send documents of one order, while the test cuts the direct link and the links to the hub in turns."""
-    scene = await direct_scene(own_inprocess)
+    scene = await direct_scene(inprocess)
     a, b = await scene.applications()
     assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]
@@ -260,8 +257,8 @@ async def session_end(scene: DirectScene, partner: LocalNode) -> None:
     await until(has_ended)
 
 
-async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(own_inprocess: InProcess) -> None:
-    scene = await direct_scene(own_inprocess)
+async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inprocess: InProcess) -> None:
+    scene = await direct_scene(inprocess)
     assert scene.a.node_identity is not None
     assert scene.a.direct is not None
     assert scene.b.sealing is not None
@@ -275,14 +272,14 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(own_inp
     assert not scene.b.engine.uplink.partners
     # It enrols again: its new certificate is admitted, the old one is not.
     await scene.a.stop()
-    await own_inprocess.enrol(scene.a.settings, scene.hub)
-    scene.a = await own_inprocess.started(scene.a.settings)
+    await inprocess.enrol(scene.a.settings, scene.hub)
+    scene.a = await inprocess.started(scene.a.settings)
     await until(lambda: scene.b.sealing is not None and scene.b.sealing.known(A) not in (before, ()))
     await until(lambda: scene.is_direct)
     with pytest.raises((AmqpError, LinkLost)):
-        await own_inprocess.client(scene.b, **login, tls=stolen)
+        await inprocess.client(scene.b, **login, tls=stolen)
     assert scene.a.node_identity is not None
-    await own_inprocess.client(scene.b, **login, tls=scene.a.node_identity.client())
+    await inprocess.client(scene.b, **login, tls=scene.a.node_identity.client())
     # The partner of the revoked node has dialled the session.
     assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]
@@ -292,7 +289,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(own_inp
     assert not scene.a.engine.uplink.partners
 
 
-async def test_a_certificate_missing_in_the_directory_is_withdrawn_unless_it_is_newer() -> None:
+def test_a_certificate_missing_in_the_directory_is_withdrawn_unless_it_is_newer() -> None:
     signer, now = authority(), datetime.now(UTC)
     older, old, new = (issued(signer, A, at=now + timedelta(days=days)) for days in (-3, -2, -1))
     listed = [old.pem.decode()]
@@ -337,16 +334,16 @@ def is_refused(node: LocalNode, target: str) -> bool:
     return False
 
 
-async def test_a_direct_link_is_dialled_with_its_own_pauses(own_inprocess: InProcess) -> None:
+async def test_a_direct_link_is_dialled_with_its_own_pauses(inprocess: InProcess) -> None:
     pauses = "reconnect_s_min = 0.03\nreconnect_s_max = 0.04\n"
-    a = await Hubless(own_inprocess).started("10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:1"]\n{pauses}')
+    a = await Hubless(inprocess).started("10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:1"]\n{pauses}')
     assert a.direct is not None
     [uplink] = a.direct.uplinks.values()
     assert (uplink._settings.reconnect_s_min, uplink._settings.reconnect_s_max) == (0.03, 0.04)
 
 
-async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(own_inprocess: InProcess) -> None:
-    hubless = Hubless(own_inprocess)
+async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inprocess: InProcess) -> None:
+    hubless = Hubless(inprocess)
     b = await hubless.started("56001", '[direct."10008"]\n')
     c = await hubless.started("88001", '[direct."10008"]\n')
     to_b = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n'

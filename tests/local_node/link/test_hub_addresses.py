@@ -3,7 +3,7 @@
 import socket
 from collections.abc import AsyncIterator
 
-import pytest_asyncio
+import pytest
 
 from local_node.link.hub_addresses import CONNECT_S, DialAddresses, hub_dial_configs
 from local_node.node import LocalNode
@@ -15,7 +15,7 @@ from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def proxies(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
     """Return two proxies to one hub, each with an address and connections of its own."""
     hub = await inprocess.hub()

@@ -5,7 +5,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.errors import RefusedByHub
 from local_node.link.answers import NotTold
@@ -22,7 +21,6 @@ from semq.transport.errors import DialFailed
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 Parties = tuple[HubNode, LocalNode, LocalNode]
 
 
@@ -45,13 +43,13 @@ async def start_hub_and_two_nodes(inprocess: InProcess) -> Parties:
     return hub, a, b
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def parties(shared_inprocess: InProcess) -> Parties:
     """A hub and the institutions 10008 and 56001."""
     return await start_hub_and_two_nodes(shared_inprocess)
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def stranger(shared_inprocess: InProcess, parties: Parties) -> LocalNode:
     """The linked institution 88001, which is no party of any message."""
     node = await shared_inprocess.local("88001", parties[0].port)
@@ -98,43 +96,43 @@ async def test_all_three_parties_report_their_events(shared_inprocess: InProcess
 
 
 async def test_parties_that_cannot_be_asked_are_named_and_private_details_are_not_sent(
-    own_inprocess: InProcess,
+    inprocess: InProcess,
 ) -> None:
-    hub, a, b = await start_hub_and_two_nodes(own_inprocess)
-    await submit(own_inprocess, a, "S1")
-    await trace_when_delivered(own_inprocess, a, "S1")
+    hub, a, b = await start_hub_and_two_nodes(inprocess)
+    await submit(inprocess, a, "S1")
+    await trace_when_delivered(inprocess, a, "S1")
     parked = {"id": "S1", "error": "Traceback: the secrets of our application"}
-    assert (await ask(await own_inprocess.client(b), "failed.park", parked))["ok"]
-    result = await trace_of(own_inprocess, a, "S1")
+    assert (await ask(await inprocess.client(b), "failed.park", parked))["ok"]
+    result = await trace_of(inprocess, a, "S1")
     assert ("1.56001", "PARKED") in {(line["node"], line["event"]) for line in result["events"]}
     assert "secrets" not in str(result)
-    assert "secrets" in str(await trace_of(own_inprocess, b, "S1"))
+    assert "secrets" in str(await trace_of(inprocess, b, "S1"))
     assert b.settings.hub is not None
     silent = b.settings.hub.model_copy(update={"answer_partners": False})
     b.settings = b.settings.model_copy(update={"hub": silent})
-    [unasked] = (await trace_of(own_inprocess, a, "S1"))["unanswered"]
+    [unasked] = (await trace_of(inprocess, a, "S1"))["unanswered"]
     assert (unasked["node"], NotTold.code in unasked["why"]) == ("1.56001", True)
     await b.stop()
-    [unasked] = (await trace_of(own_inprocess, a, "S1"))["unanswered"]
+    [unasked] = (await trace_of(inprocess, a, "S1"))["unanswered"]
     assert (unasked["node"], NotAsked.code in unasked["why"]) == ("1.56001", True)
     await hub.stop()
-    result = await trace_of(own_inprocess, a, "S1")
+    result = await trace_of(inprocess, a, "S1")
     assert result["events"][0]["event"] == "ACCEPTED"
     assert [party["node"] for party in result["unanswered"]] == ["hub", "1.56001"]
     assert DialFailed.code in result["unanswered"][0]["why"]
 
 
 async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
-    own_inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await own_inprocess.secure_hub()
-    a, b = [await own_inprocess.secure_local(name, hub) for name in ("10008", "56001")]
+    hub = await inprocess.secure_hub()
+    a, b = [await inprocess.secure_local(name, hub) for name in ("10008", "56001")]
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
     await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
-    lk0 = await check_traces(own_inprocess, (hub, a, b), "S1", secure=True)
-    other_lk0 = await submit(own_inprocess, a, "S2")
-    await trace_when_delivered(own_inprocess, a, "S2")
+    lk0 = await check_traces(inprocess, (hub, a, b), "S1", secure=True)
+    other_lk0 = await submit(inprocess, a, "S2")
+    await trace_when_delivered(inprocess, a, "S2")
     ask_truly = hub.questions.ask
     seen: list[Any] = []
 
@@ -159,22 +157,22 @@ async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
 
     monkeypatch.setattr(hub.questions, "ask", ask_and_falsify)
     for falsify in (alter, remove_signature, repeat_another, invent, lambda answer: answer | {"result": None, "ok": 7}):
-        trace = await trace_of(own_inprocess, a, lk0 if falsify is not repeat_another else other_lk0)
+        trace = await trace_of(inprocess, a, lk0 if falsify is not repeat_another else other_lk0)
         assert {line["node"] for line in trace["events"]} == {"1.10008", "2.hub"}
         assert [party["node"] for party in trace["unanswered"]] == ["1.56001"]
 
 
-async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    a = await own_inprocess.local("10008", hub.port)
+async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
     await linked(a)
-    admin, name = await own_inprocess.client(a), {"id": "S1"}
+    admin, name = await inprocess.client(a), {"id": "S1"}
 
     async def sender_lines() -> list[dict[str, Any]]:
         lines = (await ask(admin, "msg.trace", name))["result"]["events"]
         return [line for line in lines if line["side"] == "sender"]
 
-    await submit(own_inprocess, a, "S1")  # its target is offline, so the hub stores it
+    await submit(inprocess, a, "S1")  # its target is offline, so the hub stores it
     await until(lambda: _has_events(sender_lines, "STORED", 1))
     assert (await ask(admin, "msg.cancel", name | {"why": "ordered twice"}))["ok"]
     await until(lambda: _has_events(sender_lines, "STORED", 2))

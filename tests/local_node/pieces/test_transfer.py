@@ -8,7 +8,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
@@ -27,8 +26,6 @@ SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
 BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piece
 PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"
 MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = ''"
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def local(inprocess: InProcess, name: str, hub_port: int, settings: str = PIECES) -> LocalNode:
@@ -102,7 +99,7 @@ def is_clean(node: LocalNode) -> bool:
     return not counted(node, f"SELECT count(*) FROM ({rows}) AS rows")
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def pair(shared_inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
     """The linked nodes 10008 and 56001; each test receives all documents that it sends."""
     hub = await shared_inprocess.hub()
@@ -129,13 +126,13 @@ async def test_a_document_sent_in_pieces_leaves_no_rows(
     consumer.channel.close()
 
 
-async def test_the_pieces_of_a_sealed_document_are_sealed(own_inprocess: InProcess) -> None:
-    a, b = await sealing_nodes(own_inprocess)
-    assert await published(await confirming(own_inprocess, a), "56001", body_of(350_000), Encrypt=1)
+async def test_the_pieces_of_a_sealed_document_are_sealed(inprocess: InProcess) -> None:
+    a, b = await sealing_nodes(inprocess)
+    assert await published(await confirming(inprocess, a), "56001", body_of(350_000), Encrypt=1)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310"))
     assert counted(b, "SELECT count(*) FROM semq_inbox WHERE proved AND document IS NOT NULL") == 1
     assert counted(b, "SELECT count(*) FROM tb_0030 WHERE proved AND target_user = '_pieces'") == 4
-    consumer = await KeepingConsumer.on(own_inprocess, b)
+    consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert (delivered.header.headers or {})["@Digest"] == sha256(bytes(delivered.body)).hexdigest()
     assert bytes(delivered.body) == body_of(350_000)
@@ -143,18 +140,18 @@ async def test_the_pieces_of_a_sealed_document_are_sealed(own_inprocess: InProce
     await until(lambda: is_clean(a) and is_clean(b))
 
 
-async def test_a_restarted_node_sends_the_remaining_pieces(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
+async def test_a_restarted_node_sends_the_remaining_pieces(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
-    settings = own_inprocess.settings("10008", text)
-    a = await own_inprocess.started(settings)
-    assert await published(await confirming(own_inprocess, a), "56001", body_of(SIZE))
+    settings = inprocess.settings("10008", text)
+    a = await inprocess.started(settings)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     await a.stop()
     assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == 21
-    restarted = await own_inprocess.started(settings)
-    b = await local(own_inprocess, "56001", hub.port)
-    consumer = await KeepingConsumer.on(own_inprocess, b)
+    restarted = await inprocess.started(settings)
+    b = await local(inprocess, "56001", hub.port)
+    consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
     # Pieces that were messages when the node stopped were not sent a second time.
@@ -239,32 +236,32 @@ async def reason_of(link: ClientLink, key: str) -> str | None:
 
 
 async def test_pieces_have_priority_and_expiry_of_their_document_and_are_refused_after_the_expiry(
-    own_inprocess: InProcess,
+    inprocess: InProcess,
 ) -> None:
-    hub = await own_inprocess.hub()
-    a = await local(own_inprocess, "10008", hub.port)
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
     await linked(a)
     end = a.engine.core.now_ms() + 2000
     headers: dict[str, Any] = {"@ExpiresAt": end, "@AppKey": "a/b/c/K1"}
     header = ContentHeader.build(SIZE, Properties(headers=headers, priority=7))
-    assert await publish_and_wait(await confirming(own_inprocess, a), "semq", "56001", header, body_of(SIZE))
+    assert await publish_and_wait(await confirming(inprocess, a), "semq", "56001", header, body_of(SIZE))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     condition = f"priority = 7 AND expires_at = to_timestamp({end}::numeric / 1000) AND app_type = 'b' AND app_key = ''"
     assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE {condition}") == 4
     await until(lambda: a.engine.core.now_ms() > end)
-    b = await local(own_inprocess, "56001", hub.port)
-    link = await own_inprocess.client(a)
+    b = await local(inprocess, "56001", hub.port)
+    link = await inprocess.client(a)
     assert "SEMQ-1206" in await until(lambda: reason_of(link, "K1"))
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
     assert not counted(b, MANIFESTS)
 
 
-async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    a = await local(own_inprocess, "10008", hub.port)
+async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
     await linked(a)
-    assert await published(await confirming(own_inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
-    link = await own_inprocess.client(a)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    link = await inprocess.client(a)
     shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
     assert shown["state"] == "IN_PIECES"
     released = await ask(link, "msg.release", {"id": "K1", "why": "now"})
@@ -277,11 +274,11 @@ async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(own_i
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
 
 
-async def test_a_piece_that_is_refused_refuses_its_document(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    a, b = await local(own_inprocess, "10008", hub.port), await local(own_inprocess, "56001", hub.port, BELOW_PIECES)
+async def test_a_piece_that_is_refused_refuses_its_document(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, BELOW_PIECES)
     await linked(a, b)
-    assert await published(await confirming(own_inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
-    link = await own_inprocess.client(a)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    link = await inprocess.client(a)
     assert "SEMQ-1231" in await until(lambda: reason_of(link, "K1"))
     assert not counted(b, MANIFESTS)

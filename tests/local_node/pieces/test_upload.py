@@ -4,7 +4,6 @@ import asyncio
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from local_node.pieces import upload
@@ -24,10 +23,8 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def node(shared_inprocess: InProcess) -> LocalNode:
     """A linked node; no test leaves pieces at it."""
     hub = await shared_inprocess.hub()
@@ -77,19 +74,19 @@ SENT_WHOLE: list[tuple[dict[str, str | int], str]] = [
 
 
 async def test_documents_that_cannot_be_split_are_sent_as_one_message_up_to_the_limit_of_messages(
-    own_inprocess: InProcess,
+    inprocess: InProcess,
 ) -> None:
-    a = await local(own_inprocess, "10008", 1)  # no hub: the messages wait
-    channel = await confirming(own_inprocess, a)
+    a = await local(inprocess, "10008", 1)  # no hub: the messages wait
+    channel = await confirming(inprocess, a)
     for size, (headers, where) in enumerate(SENT_WHOLE, 1_500_000):
         assert await published(channel, "56001", body_of(size), **headers)
         assert not piece_count(a)
         assert counted(a, f"SELECT count(*) FROM {where} = {size}") == 1, headers
 
 
-async def test_a_body_above_the_largest_size_is_refused(own_inprocess: InProcess) -> None:
-    a = await local(own_inprocess, "10008", 1, "max_document_bytes = 1000\nmax_large_document_bytes = 900\n")
-    channel = await confirming(own_inprocess, a)
+async def test_a_body_above_the_largest_size_is_refused(inprocess: InProcess) -> None:
+    a = await local(inprocess, "10008", 1, "max_document_bytes = 1000\nmax_large_document_bytes = 900\n")
+    channel = await confirming(inprocess, a)
     with pytest.raises(amqp.ContentTooLarge):
         await published(channel, "56001", bytes(1001))
 
@@ -145,14 +142,14 @@ async def test_remaining_pieces_are_deleted_in_portions(node: LocalNode, monkeyp
     assert deleted == [(4,), (4,), (2,)]
 
 
-async def test_a_repeat_with_the_same_token_is_not_accepted_as_a_second_document(own_inprocess: InProcess) -> None:
-    a = await local(own_inprocess, "10008", 1)  # no hub: the pieces wait
-    channel = await confirming(own_inprocess, a)
+async def test_a_repeat_with_the_same_token_is_not_accepted_as_a_second_document(inprocess: InProcess) -> None:
+    a = await local(inprocess, "10008", 1)  # no hub: the pieces wait
+    channel = await confirming(inprocess, a)
     for _ in range(2):
         assert await published(channel, "56001", body_of(SIZE), Token="T1")
     await until(lambda: piece_count(a) <= 21)
     assert counted(a, "SELECT count(*) FROM tb_0031_submit") == 1
-    other_channel = await confirming(own_inprocess, a)
+    other_channel = await confirming(inprocess, a)
     with pytest.raises(amqp.PreconditionFailed) as refused:
         await published(other_channel, "56001", body_of(SIZE - 1), Token="T1")
     assert "SEMQ-1205" in str(refused.value)

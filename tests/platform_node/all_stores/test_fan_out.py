@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
@@ -22,7 +21,6 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOMES: dict[str, StoreName] = {"1.10008": (1, 1), "1.56001": (2, 2), "1.88001": (2, 2)}
 EACH = 3  # documents that wait in each store
 
@@ -76,16 +74,16 @@ async def running(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
         yield HubWithTwoInstances(hubs, first, second, sender)
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def instances(shared_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
     """Yield instances whose documents the tests only read."""
     async with running(shared_inprocess) as started:
         yield started
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def own_instances(own_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
-    async with running(own_inprocess) as started:
+@pytest.fixture
+async def own_instances(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
+    async with running(inprocess) as started:
         yield started
 
 
@@ -227,7 +225,7 @@ async def test_delivered_copies_disappear_from_the_answers_of_both_instances(
         assert by_store(await own_instances.ask(hub, "held.list")) == {"2.2": EACH}
 
 
-async def test_each_operation_about_messages_asks_all_stores() -> None:
+def test_each_operation_about_messages_asks_all_stores() -> None:
     from platform_node.all_stores.fan_out import FANNED
 
     prefixes = ("held.", "msg.", "stuck.", "failed.", "queue.")

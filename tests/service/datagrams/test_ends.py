@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from bench.udp_relay import DatagramFaults, UdpRelay
 from local_node.link.uplink import DialledLink
@@ -30,7 +29,6 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 TIMES = "answer_s = 0.1\nkeep_s = 0.2\nreport_s = 0.1\n"
 BEST_EFFORT = {"@SaveFwd": 1, "@Reliable": 0, "@Ack2": 0}
 A, B, HUB = "10008", "56001", "2.hub"
@@ -146,13 +144,13 @@ async def running(
         relay.stop()
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def shared_scene(shared_inprocess: InProcess) -> AsyncIterator[DatagramScene]:
     async with running(shared_inprocess) as scene:
         yield scene
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def start(shared_scene: DatagramScene) -> Callable[[DatagramFaults], Any]:
     """Return a function that begins new sessions of the nodes of this file, with faults."""
 
@@ -343,8 +341,8 @@ async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> 
         await until(lambda node=node: "SEMQ-1117" in {seen["what"] for seen in node.engine_violations()})  # type: ignore[misc]
 
 
-async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(own_inprocess: InProcess) -> None:
-    async with running(own_inprocess, DatagramFaults(size_max=1400), "search_s = 0.2\n") as scene:
+async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(inprocess: InProcess) -> None:
+    async with running(inprocess, DatagramFaults(size_max=1400), "search_s = 0.2\n") as scene:
         await until(lambda: [path.get("datagram_bytes") for path in scene.paths()] == [1400] * 4)
         scene.relay.faults.size_max = 1300
         await until(lambda: facts(scene.a)["datagram_bytes"] in (1200, 1280))
@@ -355,8 +353,8 @@ async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(own_in
         assert facts(scene.a)["sent"] == 1
 
 
-async def test_keys_are_renewed_while_documents_are_sent(own_inprocess: InProcess) -> None:
-    async with running(own_inprocess, more="renew_s = 0.3\n") as scene:
+async def test_keys_are_renewed_while_documents_are_sent(inprocess: InProcess) -> None:
+    async with running(inprocess, more="renew_s = 0.3\n") as scene:
         await scene.open()
         first = session_of(scene.a).channels[0].id
         for number in range(10):
@@ -379,14 +377,14 @@ async def test_a_new_session_has_new_keys(start: Start) -> None:
     assert (old.channels, old.status()["why"]) == ([], "there is no link")
 
 
-async def test_a_sealed_document_travels_on_a_secure_link(own_inprocess: InProcess) -> None:
+async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) -> None:
     section = f'[datagrams]\nhost = "127.0.0.1"\n{TIMES}'
-    hub = await own_inprocess.secure_hub(section + "port = 0\n")
-    a, b = [await own_inprocess.secure_local(name, hub, section) for name in (A, B)]
+    hub = await inprocess.secure_hub(section + "port = 0\n")
+    a, b = [await inprocess.secure_local(name, hub, section) for name in (A, B)]
     await linked(a, b)
     await until(lambda: facts(a)["state"] == facts(b)["state"] == "open")
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver(f"1.{B}") is not None)
-    scene = DatagramScene(own_inprocess, UdpRelay(0), hub, a, b)
+    scene = DatagramScene(inprocess, UdpRelay(0), hub, a, b)
     await until(lambda: all(path["state"] == "open" for path in scene.paths()))
     await scene.listen()
     await scene.send(b"sealed", **{"@Encrypt": 1})
@@ -395,14 +393,14 @@ async def test_a_sealed_document_travels_on_a_secure_link(own_inprocess: InProce
     assert b.engine.core.counters.counts.get("violation", 0) == 0
 
 
-async def test_documents_leave_as_datagrams_at_another_instance_of_the_hub(own_inprocess: InProcess) -> None:
+async def test_documents_leave_as_datagrams_at_another_instance_of_the_hub(inprocess: InProcess) -> None:
     section = f'[datagrams]\nhost = "127.0.0.1"\n{TIMES}'
-    async with hubs_of(own_inprocess) as hubs:
+    async with hubs_of(inprocess) as hubs:
         hubs.carrier = f"{section}port = 0\n{CLUSTER}"
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)
         a, b = [
-            await own_inprocess.started(own_inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + section))
+            await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + section))
             for name, hub in ((A, one), (B, two))
         ]
         await linked(a, b)
@@ -411,7 +409,7 @@ async def test_documents_leave_as_datagrams_at_another_instance_of_the_hub(own_i
         peers = [hub.datagrams.status()["peers"] for hub in (one, two) if hub.datagrams is not None]
         assert [list(names) for names in peers] == [["1.10008"], ["1.56001"]]
         await until(lambda: is_open(one, A) and is_open(two, B))
-        scene = DatagramScene(own_inprocess, UdpRelay(0), one, a, b)
+        scene = DatagramScene(inprocess, UdpRelay(0), one, a, b)
         await scene.listen()
         await scene.send(b"one", b"two")
         assert sorted(await scene.received(2)) == [b"one", b"two"]
@@ -441,28 +439,28 @@ async def test_the_hub_forwards_no_records_about_channels(start: Start) -> None:
         assert channel.id.hex() != offer.id
 
 
-async def test_ends_without_the_section_use_the_connection(start: Start, own_inprocess: InProcess) -> None:
+async def test_ends_without_the_section_use_the_connection(start: Start, inprocess: InProcess) -> None:
     scene = await start()
-    c = await own_inprocess.local("88001", scene.hub.port)
+    c = await inprocess.local("88001", scene.hub.port)
     await linked(c)
     assert "1.88001" not in scene.hub_status()["peers"]
     assert "datagrams" not in await c.status()
 
 
-async def test_a_hub_without_datagrams_is_named_as_the_reason(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    node = await own_inprocess.started(own_inprocess.settings(A, LOCAL.format(name=A, hub=hub.port) + "[datagrams]\n"))
+async def test_a_hub_without_datagrams_is_named_as_the_reason(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.started(inprocess.settings(A, LOCAL.format(name=A, hub=hub.port) + "[datagrams]\n"))
     await linked(node)
     assert facts(node)["why"] == "the other end has offered no channel"
     assert hub.engine.core.counters.counts.get("violation", 0) == 0
 
 
-async def test_a_port_in_use_is_reported(own_inprocess: InProcess) -> None:
+async def test_a_port_in_use_is_reported(inprocess: InProcess) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         section = f'[datagrams]\nhost = "127.0.0.1"\nport = {taken.getsockname()[1]}\n'
         with pytest.raises(DatagramPortTaken):
-            await own_inprocess.hub(HUB_CONFIG + section)
+            await inprocess.hub(HUB_CONFIG + section)
 
 
 def session_of(node: LocalNode) -> DatagramSession:

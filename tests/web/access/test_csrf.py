@@ -8,8 +8,6 @@ from platform_node.node import HubNode
 from semq.web.access.csrf import token_of
 from tests.web.running import PASSWORD, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 USER = {"name": "eve", "password": PASSWORD, "roles": ["admin"]}
 
 

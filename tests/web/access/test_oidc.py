@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import pytest
-import pytest_asyncio
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from starlette.applications import Starlette
@@ -23,8 +22,6 @@ from semq.clock import SystemClock
 from semq.config.web import HttpSection, OidcSection
 from semq.web.transport.server import Server
 from tests.web.running import Browser, Site, serving
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CLIENT, SECRET = "semq node", "s3cret & more of it: 0123456789"
 PERSON = {"sub": "7", "preferred_username": "anna", "groups": ["operators", "choir"]}
@@ -92,7 +89,7 @@ class Provider:
         return {"code": "a code", "state": query["state"][0], "iss": self.url}
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
     provider = Provider()
     routes = [

@@ -13,8 +13,6 @@ from semq.web.access.sign_in import own_path
 from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.web.running import PASSWORD, Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 WITH_USERS = HUB_CONFIG.replace(
     "[amqp]\nport = 0",
     '[amqp]\nport = 0\n[amqp.users]\nops = "swordfish swordfish"\nerp = { password = "erp erp erp", admin = false }',
@@ -126,8 +124,8 @@ async def test_after_too_many_failures_no_password_is_checked(hub: HubNode) -> N
         assert (await sign_in(site, "ann", PASSWORD))[0] == 429
 
 
-async def test_administrators_of_the_node_sign_in_with_their_password_of_the_node(own_inprocess: InProcess) -> None:
-    async with serving(await own_inprocess.hub(WITH_USERS)) as site:
+async def test_administrators_of_the_node_sign_in_with_their_password_of_the_node(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(WITH_USERS)) as site:
         assert (await sign_in(site, "ops", "swordfish"))[0] == 401
         assert (await sign_in(site, "erp", "erp erp erp"))[0] == 401  # not an administrator of the node
         assert await site.users() == {}
@@ -170,5 +168,5 @@ async def test_signing_out_ends_the_session_at_the_server(hub: HubNode) -> None:
         ("", "/"),
     ],
 )
-async def test_the_sign_in_does_not_redirect_to_another_site(path: str, own: str) -> None:
+def test_the_sign_in_does_not_redirect_to_another_site(path: str, own: str) -> None:
     assert own_path(path) == own

@@ -16,8 +16,6 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import until
 from tests.web.running import serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 USERS = """
 [amqp.users]
 ops = "swordfish swordfish"
@@ -65,8 +63,8 @@ async def test_failed_sign_ins_of_others_do_not_block_a_token_in_use(hub: HubNod
         assert (await program.get("/who")).status_code == 200
 
 
-async def test_parallel_guesses_of_a_password_count_like_consecutive_ones(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
+async def test_parallel_guesses_of_a_password_count_like_consecutive_ones(inprocess: InProcess) -> None:
+    hub = await inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
     async with serving(hub, attempts_per_minute=2) as site:
         browser = await site.browser()
         requests = [browser.get("/api/v1/who", auth=("ops", f"wrong {number}")) for number in range(8)]
@@ -109,10 +107,10 @@ async def test_no_operation_is_reached_beyond_its_role(hub: HubNode, node: Local
             assert (await program_with_scopes.post(path, json={})).status_code == 403
 
 
-async def test_users_of_the_node_have_their_own_permissions(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
+async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port)
-    node = await own_inprocess.started(own_inprocess.settings("10008", text + USERS))
+    node = await inprocess.started(inprocess.settings("10008", text + USERS))
     await linked(node)
     async with serving(node) as site:
         admin, erp = [

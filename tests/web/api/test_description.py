@@ -15,16 +15,14 @@ from semq.web.node.operations import table
 from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest.mark.parametrize("kind", PAGES)
-async def test_the_committed_document_is_current(kind: str) -> None:
+def test_the_committed_document_is_current(kind: str) -> None:
     assert PAGES[kind].read_text("utf-8") == page(kind), "run: ./run python -m tests.web.api.openapi_pages"
 
 
 @pytest.mark.parametrize("kind", PAGES)
-async def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
+def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
     content = json.loads(page(kind))
     rights = {
         method["operationId"]: method["x-semq-rights"] for path in content["paths"].values() for method in path.values()
@@ -34,7 +32,7 @@ async def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PAGES)
-async def test_all_references_exist_and_all_schemas_are_valid(kind: str) -> None:
+def test_all_references_exist_and_all_schemas_are_valid(kind: str) -> None:
     content = json.loads(page(kind))
     for schema in content["components"]["schemas"].values():
         Draft202012Validator({**schema, "components": content["components"]})

@@ -7,15 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from tests.service.inprocess import InProcess, linked
 from tests.test_trace_context import PARENT
 from tests.waiting import until
 from tests.web.running import Site, serving
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FORM = "application/vnd.semq.document+json"
 
@@ -36,9 +33,9 @@ async def has_acts(site: Site, *expected: str) -> bool:
     return [act for _, act, _ in await site.audit()] == list(expected)
 
 
-async def test_a_document_is_accepted_delivered_and_received(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    sender, receiver = [await own_inprocess.local(name, hub.port) for name in ("10008", "56001")]
+async def test_a_document_is_accepted_delivered_and_received(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    sender, receiver = [await inprocess.local(name, hub.port) for name in ("10008", "56001")]
     await linked(sender, receiver)
     async with serving(sender) as out, serving(receiver) as into:
         program, receiving_program = await out.program("submit", "events"), await into.program("receive")
@@ -71,7 +68,7 @@ async def test_a_document_is_accepted_delivered_and_received(own_inprocess: InPr
         await until(lambda: has_acts(into, "inbox.receive", "inbox.ack"))
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def site(node: LocalNode) -> Any:
     async with serving(node) as site:
         yield site

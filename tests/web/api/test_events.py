@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.app.values import DocumentEvent
@@ -19,10 +18,8 @@ from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def site(node: LocalNode) -> Any:
     """Serve a node; the hub has stored the documents of other tests, so that no event about them is to come."""
     async with serving(node, streams=2) as site:
@@ -79,13 +76,11 @@ async def test_a_stream_ends_when_its_token_is_revoked(site: Site) -> None:
 
 
 async def test_the_connection_of_an_open_stream_is_not_closed_as_idle(
-    own_inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await own_inprocess.hub()
+    hub = await inprocess.hub()
     users = '\n[amqp.users]\nops = "swordfish swordfish"\nother = "swordfish swordfish"\n'
-    node = await own_inprocess.started(
-        own_inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + users)
-    )
+    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + users))
     await linked(node)
     monkeypatch.setattr("semq.web.api.logins.IDLE_S", -1.0)
     async with serving(node) as site:
@@ -136,7 +131,7 @@ async def test_a_stream_without_a_queue_reports_that_events_may_be_missing(site:
         assert (await anext(events))["event"] == "gap"
 
 
-async def test_events_about_refused_documents_have_identifiers_of_their_own() -> None:
+def test_events_about_refused_documents_have_identifiers_of_their_own() -> None:
     """Refused documents have no locator and often no token. A second event with the same identifier would get lost."""
     at = datetime(2026, 11, 24, tzinfo=UTC)
     refused = [DocumentEvent("refused", "", "", AppKey(), at, id=f"1764000000000-{n}/refused/0") for n in (1, 2)]

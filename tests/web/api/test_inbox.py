@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.app import Client, Document, NodeUnreachable
@@ -21,10 +20,8 @@ from tests.test_trace_context import PARENT
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def site(node: LocalNode) -> Any:
     """Serve a node that sends to itself."""
     async with serving(node, leases=3) as site:

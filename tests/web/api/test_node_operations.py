@@ -7,8 +7,6 @@ from platform_node.node import HubNode
 from tests.service.inprocess import InProcess
 from tests.web.running import serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def test_a_reading_operation_takes_arguments_from_the_query_or_from_json(hub: HubNode) -> None:
     async with serving(hub) as site:
@@ -64,9 +62,9 @@ async def test_an_act_has_two_lines_in_the_audit_log_and_a_refused_act_one(node:
         assert outcomes == [("msg.cancel", outcome) for outcome in ("asked", "done", "asked", "refused", "refused")]
 
 
-async def test_an_unreachable_node_is_reported(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    node = await own_inprocess.local("10008", hub.port)
+async def test_an_unreachable_node_is_reported(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
     async with serving(node) as site:
         program = await site.program("viewer", "submit")
         assert (await program.get("/node/status")).status_code == 200

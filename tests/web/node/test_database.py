@@ -3,13 +3,10 @@
 import asyncio
 import threading
 
-import pytest
 from sqlalchemy import Connection, text
 
 from platform_node.node import HubNode
 from tests.web.running import serving
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_slow_pages_do_not_keep_the_audit_log_waiting(hub: HubNode) -> None:

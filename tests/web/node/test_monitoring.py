@@ -13,8 +13,6 @@ from tests.service.monitoring.test_metrics import read_openmetrics
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def get(site: Site, path: str, token: str = "", **headers: str) -> httpx.Response:
     """Return the answer to a request of a monitoring system. ``token``: scope of its token; empty: no token."""
@@ -51,9 +49,9 @@ async def test_figures_are_for_viewers_in_both_formats(hub: HubNode, path: str) 
         assert "semq_node" in {family.name for family in read_openmetrics(opened.text)}
 
 
-async def test_a_failing_node_fails_the_health_check_but_not_the_process(own_inprocess: InProcess) -> None:
-    hub = await own_inprocess.hub()
-    node = await own_inprocess.local("10008", hub.port)
+async def test_a_failing_node_fails_the_health_check_but_not_the_process(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
     await linked(node)
     async with serving(node) as site:
         await hub.stop()

@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.store.views import pieces as views
@@ -14,14 +13,12 @@ from tests.local_node.pieces.test_transfer import body_of, counted
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 SIZE = 40 * PIECE_BYTES + 5  # more than one answer of the node
 PATH = "/documents/K1/body"
 SENT = {"SEMQ-App-Key": "a/b/c/K1"}
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest.fixture(scope="module")
 async def site(pieces_node: LocalNode) -> AsyncIterator[Site]:
     """Serve a node that has received document K1 in pieces, from itself."""
     async with serving(pieces_node) as site:

@@ -6,8 +6,6 @@ from platform_node.node import HubNode
 from tests.web.access.test_sign_in import add_user, sign_in
 from tests.web.running import PASSWORD, Browser, Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def browser_of_ann(site: Site) -> Browser:
     """Return a browser in which the user ann is signed in."""

@@ -2,14 +2,10 @@
 
 import re
 
-import pytest
-
 from platform_node.node import HubNode
 from semq.service.operations.tokens import token_hash
 from semq.store.accounts import tokens
 from tests.web.running import PASSWORD, serving
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_token_is_shown_once_and_can_be_revoked(hub: HubNode) -> None:

@@ -8,8 +8,6 @@ from platform_node.node import HubNode
 from semq.web.pages import visit
 from tests.web.running import Browser, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 URLENCODED = {"content-type": "application/x-www-form-urlencoded"}
 MULTIPART = {"content-type": "multipart/form-data; boundary=b"}
 FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'

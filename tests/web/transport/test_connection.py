@@ -14,8 +14,6 @@ from semq.web.transport.connection import HEAD_MAX
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PATIENCE_S = 60
 
 

@@ -9,8 +9,6 @@ from semq.config.web import HttpSection
 from semq.web.transport.hosts import is_address, name_of, names_of
 from tests.web.running import serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 FOREIGN = ("rebound.example", "rebound.example:7480", "127.0.0.1.example", "localhost.example", "semq.example.", "*")
 OWN = ("localhost", "LOCALHOST:1", "localhost.:7480", "127.0.0.1:80", "127.0.0.1", "[::1]:80", "192.0.2.7", "")
 
@@ -38,7 +36,7 @@ async def test_names_may_be_configured(hub: HubNode) -> None:
             assert answer.status_code == (200 if http == {"hosts": ["*"]} else 421)
 
 
-async def test_a_host_is_a_name_or_an_address() -> None:
+def test_a_host_is_a_name_or_an_address() -> None:
     names = names_of(HttpSection())
     for host in OWN:
         assert not host or is_address(host.encode()) or name_of(host.encode()) in names, host

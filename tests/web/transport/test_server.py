@@ -15,8 +15,6 @@ from semq.web.errors import WebPortTaken
 from semq.web.transport.server import Server
 from tests.web.running import serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Any]:

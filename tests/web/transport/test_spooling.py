@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from local_node.node import LocalNode
 from semq.web.transport.spooling import IN_MEMORY
@@ -19,15 +18,13 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 MIB = 1 << 20
 SIZE = 9 * MIB + 5  # more than a client keeps in memory
 RAW = {"accept": "application/octet-stream"}
 SUBMITTED = "SELECT (SELECT count(*) FROM tb_0031_submit) + (SELECT count(*) FROM tb_0031_piece)"
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def site(pieces_node: LocalNode) -> Any:
     """Serve a node that has sent the documents of other tests completely."""
     async with serving(pieces_node, spool_bytes=2 * SIZE) as site:
@@ -36,11 +33,11 @@ async def site(pieces_node: LocalNode) -> Any:
         yield site
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def own_site(own_inprocess: InProcess) -> Any:
+@pytest.fixture
+async def own_site(inprocess: InProcess) -> Any:
     """Serve a node whose incomplete documents other tests shall not find."""
-    hub = await own_inprocess.hub()
-    node = await local(own_inprocess, "10008", hub.port)
+    hub = await inprocess.hub()
+    node = await local(inprocess, "10008", hub.port)
     await linked(node)
     async with serving(node, spool_bytes=2 * SIZE) as site:
         yield site
