@@ -38,6 +38,7 @@ class Peer:
         assert await publish_and_wait(self.data, "umx", key, header, bytes(body))
 
     async def send_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
+        """Send a message that need not be a valid frame; ``type_`` and ``source`` become its properties type and app_id."""
         header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
         assert await publish_and_wait(self.data, "umx", str(to), header, body)
 
@@ -53,7 +54,7 @@ class Peer:
 
 
 async def log_in_by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:
-    """Log in as 10008; return its end of the link, which keeps all frames that arrive, and sends none on its own."""
+    """Log in as 10008 with these further client properties; return its end of the link, which keeps what arrives."""
     link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES | properties)
     data, control = await link.open_channel(), await link.open_channel()
     await data.confirm_select()
@@ -64,7 +65,7 @@ async def log_in_by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) 
 
 
 def message(number: int, sid: int = 0) -> Data:
-    """Return a document of 10008 to 56001; ``number`` is the last part of its LK0."""
+    """Return a document of 10008 to 56001 with the body b"x"; ``number`` is the last part of its LK0."""
     envelope = Envelope(
         source=ME, target=OTHER, lk0=LK0(1, "10008", 1, 1, 5, number), attributes=Attributes(), sid=sid,
         digest=sha256(b"x").digest(),

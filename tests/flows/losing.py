@@ -19,7 +19,7 @@ from semq.umx_t.records import AckFlag, decode_records
 PREAMBLE = 8  # bytes that a client sends before its first frame
 METHOD, HEADER, BODY = 1, 2, 3
 CONTENT = {struct.pack(">HH", 60, 40), struct.pack(">HH", 60, 60)}  # basic.publish, basic.deliver
-TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")
+TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")  # the property ``type`` of a packet of records
 # Whether a packet is dropped. Arguments: the primitive of the packet, and one of its records.
 LossCondition = Callable[[Primitive, Any], bool]
 # The four acknowledgements of PROTOCOL.md section 4.
@@ -48,7 +48,7 @@ class GatheredFrames:
 
 
 class LosingProxy:
-    """One listening port in front of the hub."""
+    """A listening port in front of the hub; it passes on the frames of each link that is opened to it."""
 
     def __init__(self, hub_port: int) -> None:
         self._hub_port = hub_port

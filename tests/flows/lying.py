@@ -1,11 +1,11 @@
-"""Attacks of a hostile hub on nodes with certificates: genuine statements in the wrong place, and forged statements."""
+"""Attacks of a hostile hub on nodes with certificates: forged statements, and genuine ones in wrong places."""
 
 from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from semq.engine.secrecy.sealing import Policy, Sealing
+from semq.engine.secrecy.sealing import Sealing
 from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
@@ -66,6 +66,7 @@ def is_ignoring_b(world: SealedWorld) -> bool:
     return world.a.app.payloads != [b"to A"]
 
 
+# B's statements that it has recorded the message of a row of A, by kind.
 STATEMENTS_OF_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
     "an answer": lambda row: (
         Function.INQUIRIES,
@@ -97,13 +98,11 @@ def hiding_certificates(world: SealedWorld, *nodes: Local) -> Tamper:
     return tamper
 
 
-def with_hidden_certificates(policy: Policy | None = None, certified: str = "AB") -> SealedWorld:
+def with_hidden_certificates() -> SealedWorld:
     """Return a trio whose hub has hidden the certificates of A and B from each other since the beginning."""
-    world = SealedWorld(policy, certified)
+    world = SealedWorld()
     for node in (world.a, world.b):
-        if node.sealing is not None:
-            keys = sealing(node).keys
-            for attribute in ("_partners", "_certified", "_seen"):
-                getattr(keys, attribute).clear()
+        for attribute in ("_partners", "_certified", "_seen"):
+            getattr(sealing(node).keys, attribute).clear()
     world.tamper = hiding_certificates(world, world.a, world.b)
     return world

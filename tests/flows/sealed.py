@@ -23,6 +23,7 @@ SECRET = b"PLANTED: 4711 crates of quince brandy"
 
 @cache
 def key_named(name: str) -> PrivateKey:
+    """Return the private key of this name, the same for every call. B3 is an RSA key, all others are EC keys."""
     return new_key("rsa") if name == "B3" else new_key()
 
 
@@ -44,8 +45,9 @@ class SealedWorld(Trio):
         self.authority = create_authority("hub", ManualClock().wall())
         self.policy = policy or Policy()
         self.certified = certified  #: letters of the institutions that have a certificate
-        self.drawn = 0
-        self.captured: list[bytes] = []
+        self.drawn = 0  #: number of draws of random bytes
+        self.captured: list[bytes] = []  #: headers and bodies of all frames sent to or by the hub
+        #: Returns the frame that arrives instead of a sent one; None drops it.
         self.tamper: Callable[[TrioWire, Frame], Frame | None] = lambda wire, frame: frame
         super().__init__(secrecy=self._secrecy, has_hub=has_hub)
         self.lose = self._carry
@@ -82,7 +84,7 @@ class SealedWorld(Trio):
         )
 
     def roll(self, node: Local, *names: str) -> None:
-        """Give a node other keys (see ``certified_keys``), and let it introduce itself with their certificates."""
+        """Replace a node's keys (see ``certified_keys``), and let it introduce itself with the new certificates."""
         keys_of(node).own_keys = self.certified_keys(node.address, *names)
         node.engine.introduce()
 
@@ -106,4 +108,5 @@ def outcomes(node: Local) -> list[Outcome | None]:
 
 
 def send(world: SealedWorld, *bodies: bytes, **facts: Any) -> None:
+    """Let A send documents that are sealed; ``facts`` as for ``Local.send``."""
     world.a.send(*bodies, encrypt=True, **facts)

@@ -1,4 +1,4 @@
-"""Several instances of the hub with a store each, A and B, and a carrier that can lose, repeat and delay messages.
+"""Several instances of the hub with a store each, A and B, and a carrier that can lose, repeat and reorder messages.
 
 Like ``trio``: real engines, memory stores, and time that moves only by ``later``.
 """
@@ -14,7 +14,7 @@ from semq.umx_t.locator import Store
 from tests.flows.trio import HUB, SETTINGS, Local, Trio, TrioWire, engine_turn
 from tests.memory_store.store import MemoryStore
 
-# "store" and its name; "front" and the incarnation of its instance; or "all" and 0.
+# ("store", its name), ("front", the incarnation of its instance), or ("all", 0).
 Destination = tuple[str, int | StoreName]
 
 
@@ -22,9 +22,9 @@ class CarrierQueue:
     """The carrier: one queue of messages, in order unless ``shuffle`` changes the order."""
 
     def __init__(self) -> None:
-        self.members: dict[int, Instance] = {}
-        self.waiting: list[tuple[int, Destination, Message]] = []
-        self.passed: list[Message] = []
+        self.members: dict[int, Instance] = {}  #: by incarnation
+        self.waiting: list[tuple[int, Destination, Message]] = []  #: each with the incarnation of its sender
+        self.passed: list[Message] = []  #: all delivered messages
         self.lose: Callable[[Message], bool] = lambda message: False
         self.repeat: Callable[[Message], bool] = lambda message: False
         self.shuffle: Callable[[list[tuple[int, Destination, Message]]], None] = lambda waiting: None
@@ -84,7 +84,7 @@ class Instance:
         self.several = several
         self.name: StoreName = (1, db_id)
         self.store = store or MemoryStore()
-        self.ended_sessions: list[Address] = []
+        self.ended_sessions: list[Address] = []  #: the nodes for which ``end_second`` was called
         self.begin()
 
     def begin(self) -> None:
@@ -118,7 +118,7 @@ class Instance:
                 self.several.cut(local)
 
     def kill(self) -> None:
-        """End the process without warning; its store remains, and no process serves it."""
+        """End the process and its sessions without warning; its store remains, and no process serves it."""
         for node in self.several.nodes:
             if self.several.places.get(node) is self:
                 self.several.cut(node)
@@ -131,7 +131,11 @@ class Instance:
 
 
 class Several(Trio):
-    """The instances, A and B. ``homes`` has the home of each node, ``places`` the instance where it is logged in."""
+    """The instances, A and B.
+
+    ``homes`` has the home of each node, ``places`` the instance where it is logged in. ``count``: number of instances
+    at the start, and of stores in use.
+    """
 
     def __init__(self, count: int = 2, settings: EngineSettings = SETTINGS) -> None:
         self.carrier = CarrierQueue()
@@ -146,13 +150,14 @@ class Several(Trio):
             self.instances.append(Instance(self, db_id))
 
     def of(self, node: Address) -> StoreName | None:
+        """Return the home of a node."""
         return self.homes.get(node)
 
     def is_in_use(self, store: StoreName) -> bool:
         return 1 <= store[1] <= self.count
 
-    def at(self, node: Local, place: int, *, home: int = 0) -> None:
-        """Begin a session of a node at an instance; ``home``: number of the store that becomes its home, if not 0."""
+    def log_in(self, node: Local, place: int, *, home: int = 0) -> None:
+        """Begin a session of a node at instance ``place``; unless ``home`` is 0, store 1.``home`` becomes its home."""
         if home:
             self.homes[node.address] = (1, home)
         instance = self.instances[place - 1]

@@ -72,12 +72,12 @@ def online(trio: Trio) -> None:
 
 
 def stored(trio: Trio) -> None:
-    """Documents to an offline partner: inquired about, cancelled, held, resent, refused and parked."""
+    """Documents to an offline partner: inquired about, cancelled, sent again, and refused by the hub's operator."""
     trio.cut(trio.b)
-    trio.a.send(b"s1", b"s2", b"s3", b"s4", token="")
+    trio.a.send(b"s1", b"s2", b"s3", b"s4")
     trio.settle()
     trio.later(60)
-    first, second, third, fourth = [accepted.lk0 for accepted in trio.a.accepted[-4:]]
+    first, second = [accepted.lk0 for accepted in trio.a.accepted[-4:-2]]
     acts = trio.a.engine.acts
     acts.cancel(second, lambda: None, fail)
     acts.resend(first, "once more", lambda: None, fail)
@@ -89,7 +89,6 @@ def stored(trio: Trio) -> None:
     trio.settle()
     trio.connect(trio.b)
     trio.later(60)
-    assert {str(accepted.lk0) for accepted in trio.a.accepted} >= {str(third), str(fourth)}
 
 
 def parked(trio: Trio) -> None:

@@ -14,6 +14,7 @@ from tests.flows.trio import Trio, TrioWire, is_message, records
 
 
 def direct() -> Trio:
+    """Return a trio with a direct session of A and B beside their sessions with the hub."""
     trio = Trio()
     trio.connect_directly()
     trio.settle()
@@ -178,7 +179,7 @@ def test_of_two_sessions_of_a_pair_one_is_used_and_the_other_stays_ready() -> No
 
 
 def sealed() -> SealedWorld:
-    """Return A and B with a direct session, an hour after they lost the hub. They know each other's certificates."""
+    """Return A and B with certificates known to each other and a direct session, an hour after they lost the hub."""
     world = SealedWorld()
     world.connect_directly()
     world.settle()
@@ -207,7 +208,7 @@ def test_a_certificate_without_the_signature_of_a_known_key_is_left_to_the_hub()
     assert keys_of(world.a).receiver("1.56001") == key_named("B1").public_key()
 
 
-def test_a_renewed_certificate_is_left_to_the_hub_while_there_is_a_session_with_it() -> None:
+def test_a_renewed_certificate_is_left_to_the_hub_while_a_session_with_the_hub_exists() -> None:
     world = sealed()
     world.connect(world.a)
     world.roll(world.b, "B2", "B1")

@@ -1,5 +1,5 @@
-"""Limits of single rules: windows, attempts, markers in an order, numbers of inquiries, floors of earlier
-incarnations.
+"""Single rules of the protocol in rare situations: the window, attempts, refusals and markers, numbers of inquiries,
+other bytes under a known name, floors, returned documents, and forwarding beside stored copies.
 """
 
 from dataclasses import replace
@@ -151,12 +151,12 @@ def test_another_document_under_a_known_name_is_an_alarm() -> None:
 
 
 def other_bytes(message: Data) -> Data:
-    """Return the same message with another payload, and the digest of that payload."""
+    """Return a message of the same name with another payload and its digest."""
     return Data(with_facts(message.envelope, digest=sha256(b"y").digest()), b"y")
 
 
 def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty() -> None:
-    """Rules N25 and F6: otherwise an order would wait indefinitely for documents that were never sent."""
+    """Rule N25 and break F6: otherwise an order would wait indefinitely for documents that were never sent."""
     trio = Trio()
     trio.a.send(b"1")
     trio.settle()
@@ -184,13 +184,13 @@ def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty
 
 
 def in_order(message: Data, prev: Pos) -> Data:
-    """Return the same message, with a predecessor in order key k."""
+    """Return the message as one with order key k and this predecessor."""
     attributes = with_facts(message.envelope.attributes, order_key="k")
     return Data(with_facts(message.envelope, attributes=attributes, prev=prev), message.body)
 
 
 def test_a_document_after_a_never_sent_predecessor_is_delivered_after_an_inquiry() -> None:
-    """F5 and F6: the sender was restored from a backup, and does not know the incarnation of the predecessor."""
+    """Breaks F5 and F6: the sender was restored from a backup, and does not know the incarnation of the predecessor."""
     trio = Trio()
     (message,) = trio.caught(b"x")
     trio.b.receive(in_order(message, Pos(message.envelope.lk0.inc + 7, 3)))
@@ -214,7 +214,7 @@ def test_a_waiting_document_is_delivered_when_the_floor_passes_its_predecessor()
     assert trio.b.app.payloads == [b"2"]
 
 
-def test_only_requeued_documents_are_delivered_again() -> None:
+def test_only_returned_documents_are_delivered_again() -> None:
     trio = Trio()
     trio.b.app.acks = False
     trio.a.send(b"1", b"2")

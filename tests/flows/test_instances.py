@@ -22,8 +22,8 @@ PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # A's and B's instance, 
 def pair(a: int = 1, b: int = 2, home_a: int = 1, home_b: int = 2, count: int = 2) -> Several:
     """Log in A and B at the instances ``a`` and ``b``; their homes are the stores ``home_a`` and ``home_b``."""
     several = Several(count)
-    several.at(several.a, a, home=home_a)
-    several.at(several.b, b, home=home_b)
+    several.log_in(several.a, a, home=home_a)
+    several.log_in(several.b, b, home=home_b)
     return several
 
 
@@ -35,7 +35,7 @@ def test_a_document_for_a_node_that_is_online_is_forwarded_once_and_stored_nowhe
     several.a.send(b"x", b"y")
     several.later(3)
     assert several.b.app.payloads == [b"x", b"y"]
-    # No "forwarded": the Ack2 arrived before the delay of that note had passed.
+    # No event "forwarded": the hub holds Ack-Fwd back for a second, and drops it when it has passed on the Ack2.
     assert sorted(several.a.reported.kinds) == ["delivered", "delivered", "sent", "sent"]
     assert several.is_clean()
     stored = [instance.hub.core.counters.counts.get("stored", 0) for instance in several.instances]
@@ -56,7 +56,7 @@ def test_documents_for_a_node_that_is_offline_wait_in_its_home_in_their_order(
     assert [instance.held for instance in several.instances] == [3 * (home_b == 1), 3 * (home_b == 2)]
     (row, *_) = several.a.store.tables.outbound.values()
     assert row.ss_status is SendStatus.SS_ACK
-    several.at(several.b, b)
+    several.log_in(several.b, b)
     several.later(3)
     assert several.b.app.payloads == [b"1", b"2", b"3"]
     assert several.is_clean()
@@ -79,14 +79,14 @@ def test_losses_of_the_carrier_are_repaired(a: int, b: int, home_a: int, home_b:
     assert several.is_clean()
 
 
-def test_a_node_moves_to_another_instance_with_documents_on_their_way() -> None:
+def test_a_document_on_its_way_arrives_although_its_receiver_moves_to_another_instance() -> None:
     several = pair(1, 2, 1, 1)
     several.carrier.lose = lambda message: isinstance(message, Passed) and isinstance(message.frame, Data)
     several.a.send(b"x")
     several.settle()
     several.carrier.lose = lambda message: False
     several.cut(several.b)
-    several.at(several.b, 1)
+    several.log_in(several.b, 1)
     several.settle()
     several.later(1)  # the end of the session was reported to A (H15), which has sent again
     assert several.b.app.payloads == [b"x"]
@@ -140,7 +140,7 @@ def test_a_copy_in_a_store_that_was_taken_over_is_delivered_and_deleted() -> Non
     assert home.held == 1
     home.kill()
     several.instances.append(Instance(several, 2, MemoryStore(home.store.tables)))
-    several.at(several.b, 1)
+    several.log_in(several.b, 1)
     several.later(3)
     assert several.b.app.payloads == [b"x"]
     assert several.is_clean()
@@ -153,7 +153,7 @@ def test_a_document_does_not_end_while_no_instance_serves_the_store_that_holds_i
     several.a.send(b"x")
     several.settle()
     several.instances[1].kill()
-    several.at(several.b, 1)
+    several.log_in(several.b, 1)
     # After T_cust A asks B, which does not have the document. A sends it again, but no instance serves B's home.
     several.later(600, 1.0)
     assert not {"delivered", "failed"} & set(several.a.reported.kinds)
@@ -169,7 +169,7 @@ def test_one_of_two_sessions_of_one_node_ends() -> None:
     several.later(1)
     several.carrier.lose = lambda message: isinstance(message, Came)
     earlier = several.b.down
-    several.at(several.b, 1)  # the instances are not informed of each other's sessions at first
+    several.log_in(several.b, 1)  # the instances are not informed of each other's sessions at first
     several.carrier.lose = lambda message: False
     assert earlier is not None
     second.hub.link_up(earlier)
@@ -179,9 +179,9 @@ def test_one_of_two_sessions_of_one_node_ends() -> None:
 
 def test_an_instance_requests_missed_reports() -> None:
     several = Several(3)
-    several.at(several.a, 1, home=3)
+    several.log_in(several.a, 1, home=3)
     several.carrier.lose = lambda message: isinstance(message, Came)
-    several.at(several.b, 2, home=3)
+    several.log_in(several.b, 2, home=3)
     several.carrier.lose = lambda message: False
     assert not several.instances[2].is_elsewhere(several.b.address)
     several.later(ALIVE_S * 2)
@@ -201,7 +201,7 @@ def test_a_delayed_report_of_an_ended_session_does_not_replace_the_present_one()
     life = several.instances[1].life
     (earlier,) = (came for came in several.carrier.passed if isinstance(came, Came) and came.node == "1.56001")
     several.cut(several.b)
-    several.at(several.b, 2)
+    several.log_in(several.b, 2)
     assert fronts.link(life, "1.56001", earlier.session + 1) is not None
     fronts.receive_came(life, earlier)
     assert fronts.link(life, "1.56001", earlier.session) is None
@@ -246,7 +246,7 @@ def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
     assert several.b.app.payloads == [b"first", b"0", b"1", b"2"]
 
 
-def test_the_carrier_goes_away_and_comes_back() -> None:
+def test_a_document_waits_while_the_carrier_is_away() -> None:
     several = pair(1, 2, 1, 1)
     for instance in several.instances:
         instance.others.note_cut()

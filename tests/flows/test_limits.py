@@ -88,7 +88,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 
 
 async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
-    """The hub reads a refused body, or drops a large one. The document is REJECTED in both cases; later ones arrive."""
+    """The hub reads the body of one document, and drops the larger body of another. Both end REJECTED; others arrive."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)
@@ -115,7 +115,7 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     client = await inprocess.client(b)
     rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]
     assert {row["size"] for row in rows if row["app_status"] == "NEW"} == {900, 901}
-    assert not (await ask(client, "failed.list"))["result"]  # no document waits for a person
+    assert not (await ask(client, "failed.list"))["result"]  # no document waits for an operator
 
 
 async def test_oversized_frames_of_a_peer_are_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
@@ -169,8 +169,8 @@ def test_a_receiver_with_a_smaller_limit_refuses_permanently_and_stores_nothing(
     assert world.b.rows["tb_0030"] == 0
 
 
-def test_copies_that_were_dropped_for_their_size_are_answered_like_any_other() -> None:
-    """A duplicate of a recorded document is acknowledged for any size."""
+def test_a_copy_whose_body_was_dropped_for_its_size_is_answered_like_any_other() -> None:
+    """A duplicate of a recorded document is acknowledged whatever its size."""
     trio = Trio()
     copies: list[Frame] = []
 

@@ -1,5 +1,7 @@
 """Sessions at the hub: their credit for messages under way, the effects of their end, and new sessions of a node that
 replace earlier ones.
+
+Also class 1 beside stored copies, receipts of classes 1 and 2, and documents whose target has left the directory.
 """
 
 from dataclasses import replace
@@ -45,7 +47,7 @@ def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() ->
 
 
 def test_a_message_forwarded_again_counts_as_the_newest() -> None:
-    """Otherwise this message would prevent later messages from freeing their places."""
+    """Otherwise later messages would not free their credit before this one does."""
     trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
     trio.lose = lambda wire, frame: True
     trio.a.send(b"1", b"2", b"3", b"4")
@@ -108,7 +110,9 @@ def test_offline_nodes_get_no_inquiries() -> None:
 
 
 def test_a_new_session_ends_the_one_before_it() -> None:
-    """Section 10: a half-open link is noticed when its node logs in again, and its forwards are reported (H15)."""
+    """Section 10: the hub notices a half-open link when its node logs in again, and reports the messages forwarded over
+    it to their senders (H15).
+    """
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
     trio.a.send(b"x")
@@ -155,7 +159,7 @@ def test_class_1_overtakes_stored_messages() -> None:
 
 
 def test_receipts_of_lower_classes_are_not_answered() -> None:
-    """Their receiver has no open acknowledgement that a ReAck2 would close."""
+    """The receiver of a message of class 1 or 2 does not wait for a ReAck2."""
     trio = Trio()
     trio.a.send(b"1", save_fwd=1)
     trio.a.send(b"2", save_fwd=2)
@@ -169,7 +173,7 @@ def test_receipts_of_lower_classes_are_not_answered() -> None:
 
 @pytest.mark.parametrize("before", ["recorded", "stored", "cancelled"])
 def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str) -> None:
-    """The document ends UNKNOWN: no later record of the target can contradict that."""
+    """The document ends UNKNOWN, which stays true whatever the target has recorded or answers later."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     if before == "stored":
@@ -201,7 +205,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
 
 
 def test_a_message_for_an_unknown_target_is_not_stored() -> None:
-    """The row waits for the target or for a person, and inquiries continue."""
+    """The row of class 3 waits for the target or for an operator, and inquiries continue."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")

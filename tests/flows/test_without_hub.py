@@ -51,7 +51,7 @@ def test_documents_wait_for_a_partner_that_is_away_and_survive_crashes_of_both()
     assert trio.is_clean()
 
 
-def test_a_document_cannot_be_sealed_before_the_first_session_and_can_be_after_a_restart() -> None:
+def test_a_document_can_be_sealed_after_the_first_session_has_ended_but_not_before_it() -> None:
     trio = SealedWorld(has_hub=False)
     trio.lose = lambda wire, frame: False
     trio.a.send(b"x", encrypt=True)

@@ -32,9 +32,9 @@ class TrioWire:
 
     def __init__(self, trio: "Trio", peer: Address, deliver: Callable[[Frame], None]) -> None:
         self.peer = peer
-        self.room = 1000
+        self.room = 1000  #: number of documents that the sending engine may still send
         self.is_up = True
-        self.sent: list[Frame] = []
+        self.sent: list[Frame] = []  #: including frames that were dropped
         self._trio = trio
         self._deliver = deliver
 
@@ -52,9 +52,9 @@ class TrioConsumer:
     """An application at a node; it acknowledges each delivery immediately unless the test sets ``acks`` to False."""
 
     def __init__(self) -> None:
-        self.places = 100
+        self.places = 100  #: number of unacknowledged deliveries that it accepts
         self.acks = True
-        self.held: list[Delivery] = []
+        self.held: list[Delivery] = []  #: unacknowledged deliveries
         self.deliveries: list[Delivery] = []
 
     def free(self, user: str) -> int:
@@ -144,8 +144,8 @@ class Local:
         self.store = MemoryStore()
         self.app = TrioConsumer()
         self.reported = TrioReports()
-        self.up: TrioWire | None = None
-        self.down: TrioWire | None = None
+        self.up: TrioWire | None = None  #: from the node to the hub; the link of the node's engine
+        self.down: TrioWire | None = None  #: from the hub to the node; the link of the hub's engine
         self.accepted: list[Accepted] = []
         self.refused: list[Exception] = []
         self.sealing = trio.secrecy(self.address)
@@ -238,7 +238,8 @@ class Trio:
         self.has_hub = has_hub
         self.time = ManualClock()
         self.settings = settings
-        self.wires: list[tuple[TrioWire, Frame]] = []
+        self.wires: list[tuple[TrioWire, Frame]] = []  #: frames that were sent and have not arrived
+        #: Whether a frame is dropped instead of delivered.
         self.lose: Callable[[TrioWire, Frame], bool] = lambda wire, frame: False
         self.directory = TrioDirectory(["10008", "56001"])
         self.hub_store = MemoryStore()
@@ -389,5 +390,5 @@ def is_message(frame: Frame) -> bool:
 
 
 def records(frames: Sequence[Frame]) -> list[Any]:
-    """Return all records of the packets among frames."""
+    """Return the records of all packets among ``frames``."""
     return [record for frame in frames if isinstance(frame, Packet) for record in frame.records]

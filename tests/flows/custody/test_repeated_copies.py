@@ -1,4 +1,4 @@
-"""Repeated copies of documents that the hub has stored. It would refuse them if they were new, but it keeps custody."""
+"""Repeated copies of documents that the hub has stored: it would refuse new documents, but keeps custody of these."""
 
 from dataclasses import replace
 

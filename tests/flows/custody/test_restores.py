@@ -1,11 +1,11 @@
-"""A store restored from an older backup: the node inquires about facts that it lacks, and reports them as unknown."""
+"""A sender's store restored from a backup: a document that was sent after the backup ends UNKNOWN, not REJECTED."""
 
 from semq.store.rows import Event
 from tests.flows.trio import Trio
 
 
 def test_a_refusal_does_not_end_a_document_that_was_sent_before_a_restore() -> None:
-    """The restored row is unsent, so its next attempt is number one, and the hub refuses it now."""
+    """The restored row counts as unsent, so the next attempt looks like the first; the hub refuses it."""
     trio = Trio(connected=False)
     trio.a.send(b"x")
     trio.settle()

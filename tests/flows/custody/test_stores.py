@@ -1,4 +1,4 @@
-"""A copy in another store of the hub: statements about it, and the moment at which it counts as lost.
+"""A copy in a store that the hub does not serve: statements about it, and the moment at which it counts as lost.
 
 PROTOCOL.md section 10 (``retire``), H6 and H9.
 """
@@ -14,11 +14,11 @@ from semq.umx_t.status import AckStatus, SendStatus
 from tests.flows.trio import HUB, Trio, TrioWire, records
 from tests.memory_store.store import MemoryStore
 
-HOUR = 3700.0  # longer than the longest interval between inquiries to a custodian
-STEP = 5.0
+AFTER_INQUIRIES_S = 3700.0  # longer than the longest interval between inquiries to a custodian
+STEP = 5.0  # of the simulated clock, in seconds
 
 
-def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
+def with_copy_in_other_store(*, arrived: bool = False, **attributes: Any) -> Trio:
     """Return a trio in which store 1.1 of the hub has a copy, the hub works with store 1.2, and all nodes are online.
 
     ``arrived``: B has recorded the document, and its acknowledgements were lost.
@@ -34,12 +34,12 @@ def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
         trio.settle()
         trio.lose = lambda wire, frame: False
         assert trio.b.app.payloads == [b"x"]
-    move(trio, 2, MemoryStore())
+    switch_store(trio, 2, MemoryStore())
     return trio
 
 
-def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
-    """Let the hub work with another of its stores; return the previous one."""
+def switch_store(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
+    """Restart the hub with another of its stores; return the store with which it worked before."""
     old, trio.hub_store = trio.hub_store, store
     trio.hub_home = trio.hub_home._replace(semq_db_id=db_id)
     trio.crash_hub()
@@ -85,29 +85,29 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
         return False
 
     trio.lose = listen
-    first = move(trio, 2, MemoryStore())
-    trio.later(HOUR, STEP)
+    first = switch_store(trio, 2, MemoryStore())
+    trio.later(AFTER_INQUIRIES_S, STEP)
     assert (received, is_ack_owed(trio)) == ([], True)
     assert trio.hub.custody.stores.missed[1, 1] > 1
-    move(trio, 1, MemoryStore(first.tables))
-    trio.later(HOUR, STEP)
+    switch_store(trio, 1, MemoryStore(first.tables))
+    trio.later(AFTER_INQUIRIES_S, STEP)
     assert {record.ack_flag for record in received} == {AckFlag.TRANSPORT}
     assert trio.is_clean()
 
 
 @pytest.mark.parametrize("arrived", [False, True], ids=["it had not arrived", "it had arrived"])
-def test_the_only_copy_was_in_a_permanently_lost_store(arrived: bool) -> None:
-    """@Ack2=0: the sender has deleted its payload, and only an operator can declare the store lost."""
-    trio = elsewhere(arrived=arrived, ack2=False)
+def test_the_document_of_a_copy_in_a_lost_store_ends_delivered_if_it_had_arrived_and_else_lost(arrived: bool) -> None:
+    """@Ack2=0: the sender has deleted its payload; the document ends only when an operator declares the store lost."""
+    trio = with_copy_in_other_store(arrived=arrived, ack2=False)
     trio.lose = lambda wire, frame: arrived and wire is trio.b.up and _is_for_a(trio, frame)
-    trio.later(2 * HOUR, STEP)
+    trio.later(2 * AFTER_INQUIRIES_S, STEP)
     (row,) = trio.a.store.tables.outbound.values()
     assert (row.ss_status, row.outcome, row.has_payload) == (SendStatus.SS_ACK, None, False)
     assert row.object_id in trio.a.engine.sender.away_since  # the basis of the cause that ``semq stuck`` shows
     trio.lose = lambda wire, frame: False
     assert retire(trio) is False
     assert retire(trio) is True
-    trio.later(HOUR, STEP)
+    trio.later(AFTER_INQUIRIES_S, STEP)
     assert trio.a.reported.events[-1].outcome == ("DELIVERED" if arrived else "LOST")
     assert trio.b.app.payloads == ([b"x"] if arrived else [])
     assert trio.is_clean()
@@ -118,10 +118,10 @@ def _is_for_a(trio: Trio, frame: Frame) -> bool:
 
 
 def test_an_offline_receiver_is_asked_when_it_is_online_again() -> None:
-    trio = elsewhere(ack2=False)
+    trio = with_copy_in_other_store(ack2=False)
     trio.cut(trio.b)
     retire(trio)
-    trio.later(HOUR, STEP)
+    trio.later(AFTER_INQUIRIES_S, STEP)
     (row,) = trio.a.store.tables.outbound.values()
     assert row.outcome is None
     trio.connect(trio.b)
@@ -131,14 +131,14 @@ def test_an_offline_receiver_is_asked_when_it_is_online_again() -> None:
 
 
 def test_a_sender_with_the_payload_needs_no_operator() -> None:
-    trio = elsewhere()
-    trio.later(HOUR, STEP)
+    trio = with_copy_in_other_store()
+    trio.later(AFTER_INQUIRIES_S, STEP)
     assert trio.b.app.payloads == [b"x"]
     assert trio.a.reported.events[-1].outcome == "DELIVERED"
 
 
 def test_the_hub_remembers_retired_stores() -> None:
-    trio = elsewhere(ack2=False)
+    trio = with_copy_in_other_store(ack2=False)
     retire(trio)
     trio.crash_hub()
     assert trio.hub.custody.stores.retired == {(1, 1)}

@@ -1,4 +1,6 @@
-"""A hub reports the refusal of a document that it has forwarded: the receiver's receipt corrects that outcome."""
+"""A hub reports that it has refused a document, but has forwarded it: the receiver's receipt corrects the outcome."""
+
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,7 +28,7 @@ def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
 
     world.tamper = tamper
     send(world, SECRET)
-    world.later(2)  # the note of forwarding is delayed for a second
+    world.later(2)  # Ack-Fwd is delayed for a second
     (row,) = world.a.store.tables.outbound.values()
     assert row.outcome is Outcome.REJECTED
     assert world.a.reported.kinds[-1] == "failed"
@@ -44,41 +46,72 @@ def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
     assert world.is_clean()
 
 
-def test_an_unsigned_receipt_corrects_no_outcome(world: SealedWorld) -> None:
+def row_refused_by_the_hub(world: SealedWorld) -> Any:
+    """Let B record a document, but the hub report to A that it has refused it; return A's row."""
+
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
-        is_note = wire is world.a.down and isinstance(frame, Packet) and frame.function is Function.RECEIPTS
-        return None if is_note or wire is world.b.up else frame
+        is_receipts = wire is world.a.down and isinstance(frame, Packet) and frame.function is Function.RECEIPTS
+        return None if is_receipts or wire is world.b.up else frame
 
     world.tamper = tamper
     send(world, SECRET)
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
-    note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
-    world.a.receive(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
+    world.a.receive(refusal_of(row))
     assert outcomes(world.a) == [Outcome.REJECTED]
+    return row
+
+
+def refusal_of(row: Any) -> Packet:
+    """Return the hub's report that it has refused the present attempt of A's row."""
+    note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
+    return Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note])
+
+
+def receive_receipt(world: SealedWorld, row: Any, status: Answer) -> None:
+    """Let A receive a signed receipt of B about A's row."""
+    reason = None if status is Answer.RECV else ("SEMQ-1", "x")
+    receipt = Receipt(
+        ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=status, sid=row.sid, reason=reason,
+    )  # fmt: skip
+    world.a.receive(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, receipt))
+
+
+def test_an_unsigned_receipt_corrects_no_outcome(world: SealedWorld) -> None:
+    row = row_refused_by_the_hub(world)
     forged = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
     world.a.receive(Packet(B, A, Function.RECEIPTS, Primitive.INDICATION, [forged]))
     assert outcomes(world.a) == [Outcome.REJECTED]
 
 
-@pytest.mark.parametrize("answer", [Answer.REJ, Answer.VOID, Answer.SETTLED])
-def test_another_answer_of_the_receiver_corrects_no_outcome_nor_does_a_receipt_after_it(
-    world: SealedWorld, answer: Answer
+@pytest.mark.parametrize("status", [Answer.REJ, Answer.VOID, Answer.SETTLED])
+def test_only_the_status_recv_corrects_a_refusal(world: SealedWorld, status: Answer) -> None:
+    row = row_refused_by_the_hub(world)
+    receive_receipt(world, row, status)
+    assert outcomes(world.a) == [Outcome.REJECTED]
+    assert not any(event.corrects for event in world.a.reported.events)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (Answer.REJ, Outcome.REJECTED),
+        (Answer.VOID, Outcome.CANCELLED),
+        (Answer.SETTLED, Outcome.UNKNOWN),
+    ],
+)
+def test_an_outcome_that_the_receiver_stated_is_not_corrected(
+    world: SealedWorld, status: Answer, outcome: Outcome
 ) -> None:
+    """The document is cancelled. The hub's refusal of the attempt before the cancellation has no effect."""
     row = open_row(world)
-    note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
-    current_row = world.a.store.tables.outbound[row.object_id]
-    if current_row.outcome is None:
-        world.a.engine.acts.cancel(row.lk0, lambda: None, world.a.refused.append)
-        world.settle()
-    world.a.receive(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
-    before = outcomes(world.a)
-    receipt = Receipt(
-        ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=answer, sid=row.sid, reason=("SEMQ-1", "x")
-    )
-    world.a.receive(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, receipt))
-    after = outcomes(world.a)
-    assert before == [None] or after == before
-    world.a.receive(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, replace(receipt, status=Answer.RECV)))
-    assert outcomes(world.a) in (after, [])
+    refusal = refusal_of(row)
+    world.a.engine.acts.cancel(row.lk0, lambda: None, world.a.refused.append)
+    world.settle()
+    world.a.receive(refusal)
+    assert outcomes(world.a) == [None]
+    receive_receipt(world, row, status)
+    assert outcomes(world.a) == [outcome]
+    receive_receipt(world, row, Answer.RECV)
+    assert outcomes(world.a) == [outcome]
     assert not any(event.corrects for event in world.a.reported.events)

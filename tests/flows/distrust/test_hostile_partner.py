@@ -15,6 +15,7 @@ A, B = Address(1, "10008"), Address(1, "56001")
 
 
 def reack2(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) -> Packet:
+    """Return a ReAck2 of A to B about the message ``ident``; ``bref``: number of B's row of it, if B has one."""
     record = Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors=floors, dest_ref_id=bref)
     return Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [record])
 
@@ -52,7 +53,7 @@ def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -
         prev=Pos(77, 3),
     )  # fmt: skip
     trio.b.receive(Data(later, data.body))
-    assert trio.b.app.payloads == [b"one"]  # the second document is blocked
+    assert trio.b.app.payloads == [b"one"]  # the second document waits for its predecessor
     tables = trio.b.store.tables
     (row,) = [row for row in tables.pending.values() if row.lk0 == later.lk0]
     trio.b.receive(reack2(later.ident, {"4d": (0, 0), "4e": (0, 0)}, row.bref))

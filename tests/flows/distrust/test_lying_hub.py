@@ -1,7 +1,7 @@
 """A hub forges statements to nodes with certificates. It can delay or suppress documents; other attempts are noticed.
 
 The hub delivers statements meant for another node, a node's own statements, and statements of an earlier session or
-about another position. The simulated links carry encoded bytes.
+about another position.
 """
 
 import pytest
@@ -124,8 +124,11 @@ def test_the_hub_may_not_speak_for_a_node_nor_a_node_for_the_hub(world: SealedWo
     assert violations(world.a) == 3 + len(HubFlag) + 3
 
 
-def voided(world: SealedWorld) -> int:
-    """Let B record a void marker of A, above the floor; return the position of the marker."""
+MARKER_SID = 0
+
+
+def record_marker(world: SealedWorld) -> None:
+    """Let B record a void marker of A at position MARKER_SID, above the floor."""
     world.cut(world.b)
     send(world, b"taken back")
     world.later(1)
@@ -135,20 +138,19 @@ def voided(world: SealedWorld) -> int:
     world.connect(world.b)
     world.settle()
     assert world.b.lines(Event.CANCELLED) == 1
-    return 0
 
 
 def test_a_statement_about_one_position_is_not_accepted_for_another(world: SealedWorld) -> None:
-    """The hub inquires at B in A's name about A's present document, at other positions than its own.
+    """The hub inquires at B in A's name about A's present document, but names wrong positions.
 
     At the position of a marker, B signs the answer VOID.
     """
-    position = voided(world)
+    record_marker(world)
     world.tamper = dropping_frames_of_b(world)
     send(world, SECRET)
     world.settle()
     row = max(world.a.store.tables.outbound.values(), key=lambda row: row.sid)
-    assert row.sid > position
+    assert row.sid > MARKER_SID
     received: list[Packet] = []
 
     def catch(wire: TrioWire, frame: Frame) -> Frame | None:
@@ -157,7 +159,7 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
         return None if wire is world.b.up else frame
 
     world.tamper = catch
-    for sid in (position, -1, row.sid + 1):
+    for sid in (MARKER_SID, -1, row.sid + 1):
         inquiry = Inquiry(
             role=InquiryRole.S, ident=str(row.lk0), sid=sid, nonce=world.a.engine.sender.nonces.get(row.object_id, 0)
         )
@@ -173,7 +175,7 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
 
 
 def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
-    """The hub delivers a genuine document of A to B at a settled position, then as a marker: B does not answer."""
+    """The hub delivers a genuine document at a settled position, the second time as a marker: B does not answer."""
     send(world, b"first")
     world.later(2)
     seen: list[Data] = []

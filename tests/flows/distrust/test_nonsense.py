@@ -25,9 +25,8 @@ from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, log_in_
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
-NEVER_OURS = "1.10008.1.1.5.{}"  # the name of a message that 10008 may have sent, but did not
-# The name of a message that 56001 may have sent, in an incarnation that did not exist.
-NEVER_THEIRS = "1.56001.1.1.5.{}"
+OURS = "1.10008.1.1.5.{}"  # the LK0 of a message of 10008; the number is that of ``message``
+THEIRS = "1.56001.1.1.5.{}"  # the LK0 of a message of 56001, in an incarnation that did not exist
 
 
 @dataclass
@@ -53,7 +52,7 @@ def lines(node: LocalNode | HubNode, event: Event) -> int:
     return int(row[0])
 
 
-def has_lines(node: LocalNode | HubNode, number: int) -> bool:
+def has_violations(node: LocalNode | HubNode, number: int) -> bool:
     return lines(node, Event.VIOLATION) == number
 
 
@@ -61,10 +60,10 @@ def packet(function: Function, primitive: Primitive, *records: Any, to: Address 
     return Packet(ME, to, function, primitive, records)
 
 
-async def still_delivers(scene: NonsenseScene, number: int, sid: int) -> None:
+async def check_delivery(scene: NonsenseScene, number: int, sid: int) -> None:
     """Check that the link and all nodes behind it still work."""
     await scene.peer.send_frame(message(number, sid))
-    ident = NEVER_OURS.format(number)
+    ident = OURS.format(number)
     await until(lambda: scene.peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=ident))
     assert scene.peer.link.is_open
 
@@ -90,7 +89,7 @@ UNREADABLE = [
 ]
 
 
-async def test_unreadable_frames_are_noted(scene: NonsenseScene) -> None:
+async def test_unreadable_frames_are_noted_as_violations(scene: NonsenseScene) -> None:
     for type_, body in UNREADABLE:
         await scene.peer.send_bytes(HUB, type_, body)
         await scene.peer.send_bytes(OTHER, type_, body)
@@ -98,21 +97,21 @@ async def test_unreadable_frames_are_noted(scene: NonsenseScene) -> None:
     expected = 2 * len(UNREADABLE) + 1
     await until(lambda: lines(scene.hub, Event.VIOLATION) == expected)
     assert lines(scene.other, Event.VIOLATION) == 0  # the hub refuses all these frames
-    await still_delivers(scene, 1, 0)
+    await check_delivery(scene, 1, 0)
 
 
-async def test_impossible_locators_are_noted_when_they_are_read(scene: NonsenseScene) -> None:
+async def test_impossible_locators_are_noted_as_violations(scene: NonsenseScene) -> None:
     for forged in ("", "1", "1.56001", "1.56001.1.1.zz.7", "1.56001.1.1.5.-7", "1.56001.9.9.5.7"):
         ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=forged)
         await scene.peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
     await until(lambda: lines(scene.hub, Event.VIOLATION) + lines(scene.other, Event.VIOLATION) == 6)
-    await still_delivers(scene, 1, 0)
+    await check_delivery(scene, 1, 0)
 
 
 async def test_statements_about_unknown_messages_are_answered(scene: NonsenseScene) -> None:
-    """Inquiries and acknowledgements about unknown messages are no violations: the answers let their sender finish."""
+    """Inquiries and acknowledgements about unknown messages are no violations: the answers let the peer finish."""
     peer = scene.peer
-    ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)
+    ident, theirs = OURS.format(77), THEIRS.format(77)
     await peer.send_frame(
         packet(Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident=ident, sid=0, nonce=3))
     )
@@ -133,7 +132,7 @@ async def test_statements_about_unknown_messages_are_answered(scene: NonsenseSce
     await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, inquiry_r))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, dest_ref_id=3))
     assert lines(scene.hub, Event.VIOLATION) == lines(scene.other, Event.VIOLATION) == 0
-    await still_delivers(scene, 1, 0)
+    await check_delivery(scene, 1, 0)
 
 
 async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
@@ -155,31 +154,31 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     ):
         before = lines(scene.other, Event.VIOLATION)
         await scene.peer.send_frame(packet(function, primitive, record))
-        await until(partial(has_lines, scene.other, before + 1))
+        await until(partial(has_violations, scene.other, before + 1))
     assert scene.hub.engine.custody.held == {"1.88001": 1}
     assert (await ask(admin, "msg.show", {"id": lk0}))["result"]["outcome"] is None
-    await still_delivers(scene, 1, 0)
+    await check_delivery(scene, 1, 0)
 
 
 async def test_repeated_records_and_messages_count_once(scene: NonsenseScene) -> None:
     peer = scene.peer
     for _ in range(3):
         await peer.send_frame(message(1))
-    await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=NEVER_OURS.format(1)) == 3)
-    question = Inquiry(role=InquiryRole.S, ident=NEVER_OURS.format(1), sid=0, nonce=1)
+    await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=OURS.format(1)) == 3)
+    question = Inquiry(role=InquiryRole.S, ident=OURS.format(1), sid=0, nonce=1)
     await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, *[question] * 50))
     await until(lambda: peer.count(answer=Answer.RECV) == 50)
     assert lines(scene.other, Event.RECEIVED) == 1
     assert lines(scene.other, Event.DUPLICATE) == 2
-    await still_delivers(scene, 2, 1)
+    await check_delivery(scene, 2, 1)
 
 
 async def test_a_known_lk0_with_other_bytes_is_an_alarm(scene: NonsenseScene) -> None:
-    await still_delivers(scene, 1, 0)
+    await check_delivery(scene, 1, 0)
     changed = Data(replace(message(1).envelope, digest=b"\x01" * 32), b"y")
     await scene.peer.send_frame(changed)
     await until(lambda: lines(scene.other, Event.MISMATCH) == 1)
-    await still_delivers(scene, 2, 1)
+    await check_delivery(scene, 2, 1)
 
 
 @pytest.mark.parametrize("to", [HUB, OTHER], ids=["hub", "institution"])
@@ -187,15 +186,15 @@ async def test_the_largest_packets_are_processed(scene: NonsenseScene, to: Addre
     peer = scene.peer
     if to is HUB:
         records: list[Any] = [
-            Receipt(ack_flag=AckFlag.TRANSPORT, ident=NEVER_THEIRS.format(n), src_ref_id=n) for n in range(RECORDS_MAX)
+            Receipt(ack_flag=AckFlag.TRANSPORT, ident=THEIRS.format(n), src_ref_id=n) for n in range(RECORDS_MAX)
         ]
         await peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, *records, to=to))
         await until(lambda: peer.count(ack_flag=AckFlag.TRANSPORT) == RECORDS_MAX, 120)
     else:
-        records = [Inquiry(role=InquiryRole.S, ident=NEVER_OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)]
+        records = [Inquiry(role=InquiryRole.S, ident=OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)]
         await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, *records, to=to))
         await until(lambda: peer.count(answer=Answer.NOT) == RECORDS_MAX, 120)
-    await still_delivers(scene, 1, 0)
+    await check_delivery(scene, 1, 0)
 
 
 @pytest.mark.parametrize(("offered", "is_accepted"), [([3, 4], False), ([0, 0], False), ([2, 9], True), (None, True)])

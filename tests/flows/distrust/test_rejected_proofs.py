@@ -20,7 +20,7 @@ from tests.flows.lying import honest, sealing, violations
 from tests.flows.sealed import SealedWorld, key_named, keys_of, watching
 from tests.flows.trio import SETTINGS, TrioWire
 
-COPIES_MAX = 12
+COPIES_MAX = 12  # how often A sends the document in 300 s, at most
 
 
 def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key_is_known(
@@ -35,7 +35,7 @@ def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key
         return frame
 
     world.tamper = tamper
-    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # without informing the directory
+    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # A does not introduce itself with it yet
     world.a.send(b"in clear")
     world.later(300)
     assert len(copies) > 4  # copies continue after B has stopped waiting for the certificate
@@ -153,7 +153,7 @@ def stored_under_an_unknown_key(world: SealedWorld) -> Packet:
     world.cut(world.b)
     world.settle()
     world.tamper = tamper
-    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # without informing the directory
+    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # A does not introduce itself with it
     world.a.send(b"in clear")
     world.settle()
     world.tamper = honest

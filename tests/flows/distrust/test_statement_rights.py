@@ -89,7 +89,7 @@ def stored_without_payload() -> Trio:
 
 
 RECV: dict[str, Any] = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
-LIE, HINT = 1, 0  # number of violations in the ledger
+LIE, HINT = 1, 0  # number of violations that the statement leaves in the ledger
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,7 @@ def owing() -> tuple[Trio, Pending]:
 
 
 def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
+    """Return the record of a ReAck2, or of a ReAck (``AckFlag.TRANSPORT``), about B's row."""
     assert row.lk1 is not None
     defaults: dict[str, Any] = {
         "ident": str(row.lk0), "dest_ref_id": row.bref, "ack_flag": flag,
@@ -256,7 +257,7 @@ def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any]
 
 
 def held() -> tuple[Trio, Outbound]:
-    """Return a trio in which a copy that the hub has sent to B is lost, and the hub's row."""
+    """Return a trio in which the hub has sent a stored copy to B and the copy was lost, and the hub's row."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -269,12 +270,14 @@ def held() -> tuple[Trio, Outbound]:
 
 
 def ack(row: Outbound, **facts: Any) -> Packet:
+    """Return B's Ack about the hub's row."""
     defaults: dict[str, Any] = {"src_ref_id": row.object_id, "ack_flag": AckFlag.TRANSPORT, "ident": str(row.lk0)}
     record = Receipt(**(defaults | facts))
     return Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [record])
 
 
 def answer_packet(row: Outbound, answer: Answer, **facts: Any) -> Packet:
+    """Return B's answer to the hub's last inquiry about its row."""
     defaults: dict[str, Any] = {
         "role": InquiryRole.P,
         "ident": str(row.lk0),

@@ -45,16 +45,16 @@ def test_an_unsigned_statement_of_a_partner_with_a_hidden_certificate_ends_nothi
     assert violations(world.a) == 1
 
 
-def forgery(world: SealedWorld, body: bytes = b"pay me", sid: int = 0) -> Data:
-    """Let A send a document, and return another in A's name, which the hub has forged."""
+def forgery(world: SealedWorld) -> Data:
+    """Let A send a document, and return one that the hub forges in A's name."""
     world.a.send(b"x")
     world.settle()
     assert world.b.down is not None
     frame = next(sent for sent in world.b.down.sent if isinstance(sent, Data))
     e = frame.envelope
     lk0 = e.lk0._replace(inc=e.lk0.inc + 5, object_id=77)
-    forged = replace(e, lk0=lk0, sid=sid, floor=0, digest=sha256(body).digest(), signature="")
-    return Data(forged, body)
+    forged = replace(e, lk0=lk0, sid=0, floor=0, digest=sha256(b"pay me").digest(), signature="")
+    return Data(forged, b"pay me")
 
 
 def test_an_invented_document_is_not_recorded() -> None:
@@ -78,7 +78,7 @@ def test_an_invented_document_is_not_recorded() -> None:
         pytest.param(Policy(unsigned_floors_from=["10008"]), False, id="an older version"),
     ],
 )
-def test_the_operator_decides_about_statements_without_a_proof(policy: Policy, is_accepted: bool) -> None:
+def test_the_operator_decides_about_documents_without_a_proof(policy: Policy, is_accepted: bool) -> None:
     world = SealedWorld(policy, certified="B")
     world.a.send(b"in clear")
     world.later(20)
@@ -117,7 +117,7 @@ def test_many_documents_in_clear_share_signatures(world: SealedWorld) -> None:
     assert world.b.app.payloads == bodies
     assert all(delivery.envelope.proved for delivery in world.b.app.deliveries)
     parts = {delivery.envelope.signature.split(".")[2] for delivery in world.b.app.deliveries}
-    assert len(parts) == 3  # 32 and 32 and 6
+    assert len(parts) == 3  # signatures over 32, 32 and 6 documents
     assert world.is_clean()
 
 
@@ -216,8 +216,8 @@ def test_an_unproved_copy_that_would_be_refused_takes_no_position(
 
 
 def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) -> None:
-    """After waiting for the certificate, B reports to A that it does not accept the copies. A did not send these
-    copies, and ignores the report.
+    """After waiting for the certificate, B reports to A that it does not accept the copies. The hub has altered them,
+    so A ignores the report.
     """
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:

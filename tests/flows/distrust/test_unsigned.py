@@ -29,7 +29,7 @@ def stream_floors(world: SealedWorld) -> list[int]:
 
 
 def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
-    """The hub drops the first two documents, and states in the third, genuine one that they will not be sent."""
+    """The hub drops the first two documents, and raises the floor in the third, as if the first two were settled."""
 
     def raise_floor(frame: Data) -> Data | None:
         e = frame.envelope

@@ -79,7 +79,7 @@ def test_a_voucher_of_an_unknown_key_has_no_effect(world: SealedWorld) -> None:
     assert certificate_lines(world)[-1].startswith("SEMQ-5216")
 
 
-def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: SealedWorld) -> None:
+def test_violations_are_counted_by_speaker_and_code_in_bounded_memory(world: SealedWorld) -> None:
     row = open_row(world)
     function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     for _ in range(300):

@@ -1,7 +1,7 @@
 """Rows that wait to be sent or delivered, and change in the same transaction in which a node searches for them.
 
-Cursors, windows and free places are kept in memory and may differ from the rows. Most tests post two
-pieces of work that run in one unit. A row that is overlooked there would wait until the next start of the process.
+Cursors, windows and the numbers of free places are kept in memory and may differ from the rows. Most tests post two
+pieces of work that run in one unit. A row that such a search overlooks would wait until the next start of the process.
 """
 
 from collections.abc import Callable
@@ -167,8 +167,8 @@ def test_arriving_documents_are_delivered_after_waiting_ones() -> None:
     assert trio.b.app.payloads == [b"1", b"2"]
 
 
-def waiting_for_places(trio: Trio) -> None:
-    """One of two documents is delivered, and the other waits; the application then gets a second place."""
+def take_first_of_two(trio: Trio) -> None:
+    """Let B's application, which takes one document at a time, get the first of two; then let it take two at a time."""
     trio.b.app.acks = False
     trio.b.app.places = 1
     trio.a.send(b"1", b"2")
@@ -178,13 +178,13 @@ def waiting_for_places(trio: Trio) -> None:
 
 
 def given_back(trio: Trio) -> None:
-    """B's application returns the first of two documents; the second document waits."""
-    waiting_for_places(trio)
+    """Let B's application return the first of two documents while the second waits."""
+    take_first_of_two(trio)
     trio.b.engine.answers.give_back([trio.b.app.held.pop().bref])
 
 
 def arriving(trio: Trio) -> None:
-    """A document arrives at a restarted B at the moment when its consumer gets free places."""
+    """Let a document arrive at a restarted B at the moment when its application begins to consume."""
     messages = trio.caught(b"2", b"1")
     trio.b.app.places = 0
     trio.b.crash()
@@ -221,7 +221,7 @@ def test_a_duplicate_is_acknowledged_like_the_first() -> None:
         assert [(record.ack_flag, record.status) for record in packet.records] == [(AckFlag.END_TO_END, Answer.RECV)]
 
 
-def test_an_unreadable_document_to_send_waits_for_a_person_and_delays_no_other() -> None:
+def test_an_unreadable_document_to_send_waits_for_an_operator_and_delays_no_other() -> None:
     trio = Trio(connected=False)
     trio.a.send(b"1", b"2")
     trio.settle()

@@ -1,11 +1,11 @@
-"""The order of documents: a schedule that once broke it (found by killing real processes), and fixed sequences."""
+"""The order of documents: a sequence of events that once broke it (found by killing real processes), and @Fixed."""
 
 from semq.errors import SemqError
 from semq.umx_t.envelope import Frame
 from tests.flows.trio import Trio, TrioWire, is_message
 
 
-def test_a_predecessor_is_recorded_during_the_search_for_its_successor() -> None:
+def test_a_document_whose_predecessor_is_recorded_during_its_search_is_delivered() -> None:
     """Of two documents with one order key, the later one arrives before the earlier one, and waits.
 
     The earlier one is recorded in the same unit in which the inbox searches for the later one again. No query returns

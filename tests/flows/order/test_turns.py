@@ -1,6 +1,6 @@
 """Turns of waiting documents: sources alternate, and within a source the highest priority goes first.
 
-Documents that wait for another event cause no work in the meantime.
+Documents that wait for a predecessor cause no work in the meantime.
 """
 
 from dataclasses import replace as changed
@@ -31,7 +31,8 @@ def send(node: Local, *bodies: bytes, priority: int = 0, order_key: str = "") ->
     )
 
 
-def copy(source: Address, number: int, priority: int = 0, order_key: str = "", **facts: Any) -> Data:
+def document_of(source: Address, number: int, priority: int = 0, order_key: str = "", **facts: Any) -> Data:
+    """Return document ``number`` of a source to 56001; ``facts`` replace fields of the envelope."""
     body = f"{source.id} {number}".encode()
     envelope = Envelope(
         source=source, target=Address(1, "56001"), lk0=LK0(1, source.id, 1, 1, 5, number + 1), sid=number,
@@ -79,8 +80,8 @@ def take_by_acks(trio: Trio) -> list[bytes]:
 
 def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
     trio = without_consumer()
-    trio.b.receive(*(copy(FLOOD, n) for n in range(300)))
-    trio.b.receive(*(copy(QUIET, n) for n in range(5)))
+    trio.b.receive(*(document_of(FLOOD, n) for n in range(300)))
+    trio.b.receive(*(document_of(QUIET, n) for n in range(5)))
     trio.b.store.run_all()
     first = take(trio, 10)
     assert [body for body in first if body.startswith(b"88001")] == [b"88001 %d" % n for n in range(5)]
@@ -90,8 +91,8 @@ def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
 def test_a_flood_of_order_keys_keeps_no_other_source_waiting() -> None:
     """Each order key has its own next document, but all keys of one node are one source."""
     trio = without_consumer()
-    trio.b.receive(*(copy(FLOOD, n, order_key=f"k{n % 50}") for n in range(200)))
-    trio.b.receive(*(copy(QUIET, n) for n in range(5)))
+    trio.b.receive(*(document_of(FLOOD, n, order_key=f"k{n % 50}") for n in range(200)))
+    trio.b.receive(*(document_of(QUIET, n) for n in range(5)))
     trio.b.store.run_all()
     first = take(trio, 12)
     assert sum(body.startswith(b"88001") for body in first) == 5
@@ -99,9 +100,17 @@ def test_a_flood_of_order_keys_keeps_no_other_source_waiting() -> None:
 
 def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> None:
     trio = without_consumer()
-    trio.b.receive(copy(QUIET, 0, 0), copy(QUIET, 1, 4), copy(QUIET, 2, 9), copy(QUIET, 3, 9), copy(QUIET, 4, 200))
     trio.b.receive(
-        copy(FLOOD, 0, 0, "k"), copy(FLOOD, 1, 9, "k", prev=Pos(5, 0)), copy(FLOOD, 2, 5, "k", prev=Pos(5, 1))
+        document_of(QUIET, 0, 0),
+        document_of(QUIET, 1, 4),
+        document_of(QUIET, 2, 9),
+        document_of(QUIET, 3, 9),
+        document_of(QUIET, 4, 200),
+    )
+    trio.b.receive(
+        document_of(FLOOD, 0, 0, "k"),
+        document_of(FLOOD, 1, 9, "k", prev=Pos(5, 0)),
+        document_of(FLOOD, 2, 5, "k", prev=Pos(5, 1)),
     )
     trio.b.store.run_all()
     given = take(trio, 8)
@@ -115,9 +124,9 @@ def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> No
 def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: int, others: int, blocked: int) -> None:
     """The consumer has one place, and only its acknowledgements lead to another search."""
     trio = without_consumer()
-    chain = [copy(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
-    waiting = [copy(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
-    trio.b.receive(*waiting, *chain, *(copy(QUIET, 10 + n, n % 3) for n in range(others)))
+    chain = [document_of(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
+    waiting = [document_of(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
+    trio.b.receive(*waiting, *chain, *(document_of(QUIET, 10 + n, n % 3) for n in range(others)))
     trio.b.store.run_all()
     assert len(take_by_acks(trio)) == ordered + others
 
@@ -145,7 +154,7 @@ def test_a_document_that_ends_during_a_search_lets_no_lower_priority_overtake() 
 
 def test_after_a_restart_the_inbox_has_all_sources_and_priorities() -> None:
     trio = without_consumer()
-    trio.b.receive(*(copy(FLOOD, n) for n in range(30)), copy(QUIET, 0, 3), copy(QUIET, 1, 7))
+    trio.b.receive(*(document_of(FLOOD, n) for n in range(30)), document_of(QUIET, 0, 3), document_of(QUIET, 1, 7))
     trio.b.store.run_all()
     trio.b.crash()
     trio.b.store.run_all()
@@ -225,7 +234,7 @@ def test_the_hub_s_backlog_leaves_by_turns_and_priority() -> None:
 
 
 def counted_searches(trio: Trio) -> list[Work]:
-    """Return a list that collects the work that searches for documents to deliver, from now on."""
+    """Return a list that collects, from now on, the work in which B searches for waiting rows."""
     seen: list[Work] = []
     post = trio.b.engine.core.post
 
@@ -243,13 +252,13 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
     trio = Trio()
     blocked = 300
     trio.b.receive(
-        *(copy(FLOOD, 10_000 + n, order_key=f"k{n}", prev=Pos(5, n), floor=0) for n in range(blocked)),
+        *(document_of(FLOOD, 10_000 + n, order_key=f"k{n}", prev=Pos(5, n), floor=0) for n in range(blocked)),
     )
     trio.settle()
     assert len(trio.b.engine.handover.orders) == blocked
     seen = counted_searches(trio)
     for n in range(50):
-        trio.b.receive(copy(QUIET, n))
+        trio.b.receive(document_of(QUIET, n))
         trio.settle()
     assert len(trio.b.app.payloads) == 50
     assert len(seen) <= 50 * 4
@@ -261,6 +270,6 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
 
 
 def floor_of(trio: Trio, floor: int) -> Any:
-    """Return the arguments of ``unblocked`` for a new floor of the stream of FLOOD."""
+    """Return the arguments of ``Handover.unblocked``: the stream of FLOOD has this floor now."""
     (key,) = (key for key in trio.b.store.tables.in_streams if key.store.id == FLOOD.id)
     return key, floor, None

@@ -63,11 +63,16 @@ class InstanceProcesses:
     new_database: Callable[[], str]
     broker_port: int
     running_broker: AsyncExitStack  #: closing it ends the broker
-    databases: dict[int, str] = field(default_factory=dict)
+    databases: dict[int, str] = field(
+        default_factory=dict
+    )  #: by number of the instance; the first has the control tables
     processes: list[InstanceProcess] = field(default_factory=list)
 
     def instance(self, number: int) -> InstanceProcess:
-        """Start an instance, or a standby if an instance of this number was started before."""
+        """Start an instance, or a standby if an instance of this number was started before. Instance 1 is the first.
+
+        The process is returned before it is ready.
+        """
         database = self.databases.get(number) or self.databases.setdefault(number, self.new_database())
         name, port = f"hub-{number}-{len(self.processes)}", free_port()
         text = HUB_CONFIG.replace('id = "hub"', f'id = "hub"\nsemq_id = {number}\nsemq_db_id = {number}')

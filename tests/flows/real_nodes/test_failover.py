@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 async def started(inprocess: InProcess, pair: ReplicatedServers) -> tuple[LocalNode, LocalNode]:
-    """Start a hub, an institution on the pair of servers, and one on another database."""
+    """Start a hub, institution 10008 on the pair of servers, and institution 56001 on another database."""
     hub = await inprocess.hub()
     single = inprocess.new_database
     inprocess.new_database = lambda: pair.url

@@ -30,12 +30,12 @@ def end_life(connection: Connection, life: int) -> None:
 
 
 async def request(inprocess: InProcess, hub: HubNode, operation: str, **arguments: object) -> dict[str, object]:
-    """Return the answer of an operation, with its error or result."""
+    """Return the answer of an operation at a hub: ``ok``, and ``result`` or ``error``."""
     return dict(await ask(await inprocess.client(hub), operation, arguments))
 
 
 async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *others: HubNode) -> None:
-    """Make a store the home of a node, as an operator does."""
+    """Make a store the home of a node, as an operator does at ``hub``; wait until it and ``others`` know."""
     answer = await request(hubs.inprocess, hub, "stores.move", store=f"{store[0]}.{store[1]}", nodes=[node])
     assert answer["ok"], answer
     await settle_homes(hub, *others)
@@ -74,7 +74,7 @@ async def test_a_home_moves_while_documents_wait_in_the_store_that_it_leaves(inp
         assert (await request(inprocess, two, "stores.move", store="2.2", nodes=["56001"]))["result"]["homes"] == 0  # type: ignore[index]
 
 
-async def test_a_new_store_gets_its_share_and_one_of_weight_0_loses_all(inprocess: InProcess) -> None:
+async def test_a_new_store_gets_its_share_of_the_homes_and_a_store_of_weight_0_loses_all(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one = await hubs.instance(1)
         assert set(homes(one).values()) == {(1, 1)}
@@ -96,7 +96,7 @@ async def test_a_new_store_gets_its_share_and_one_of_weight_0_loses_all(inproces
         assert set(homes(one).values()) == set(homes(two).values()) == {(1, 1)}
 
 
-async def test_a_retired_store_is_retired_at_every_instance(inprocess: InProcess) -> None:
+async def test_a_store_that_is_declared_lost_is_retired_at_every_instance(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         three = await hubs.instance(3)

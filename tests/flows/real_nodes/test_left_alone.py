@@ -23,7 +23,7 @@ from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 QUEUES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
-STORED, FORWARDED = 12, 12  # documents stored for 56001 at the hub, and documents forwarded at once
+STORED, FORWARDED = 12, 12  # numbers of documents: stored for 56001 at the hub, and forwarded at once
 QUICK = "inquiry_s_max = 1.0\ninquiry_custody_s_max = 1.0\n"
 
 
@@ -42,8 +42,8 @@ def remaining_rows(nodes: Sequence[LocalNode | HubNode]) -> Counter[str]:
     )
 
 
-class ProxiedInstitution:
-    """An application at a real node, whose link to the hub runs through a proxy."""
+class RealInstitution:
+    """A real node and its application, which sends documents to 56001."""
 
     def __init__(self, node: LocalNode, channel: ClientChannel) -> None:
         self.node = node
@@ -51,7 +51,7 @@ class ProxiedInstitution:
         self.received: list[bytes] = []
 
     async def submit(self, first: int, number: int) -> None:
-        """Submit documents; all are accepted when this returns."""
+        """Submit ``number`` documents with the bodies ``first``, ``first`` + 1 …; all are accepted when this returns."""
         assert all(await asyncio.gather(*(self._submit(b"%d" % n) for n in range(first, first + number))))
 
     async def _submit(self, body: bytes) -> bool:
@@ -68,12 +68,13 @@ class ProxiedInstitution:
         await self.channel.consume("semq.inbox", acknowledge)
 
 
-async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> ProxiedInstitution:
+async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> RealInstitution:
+    """Start a node whose link to the hub leads through the proxy."""
     settings = inprocess.settings(name, LOCAL.format(name=name, hub=proxy.port) + QUICK)
     node = await inprocess.started(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
-    return ProxiedInstitution(node, channel)
+    return RealInstitution(node, channel)
 
 
 @pytest.mark.parametrize("kind", ACKNOWLEDGEMENTS)

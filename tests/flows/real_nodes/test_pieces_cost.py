@@ -1,4 +1,4 @@
-"""The cost that the code for pieces causes for small documents: the tests count its calls and its queries."""
+"""What the code for pieces costs small documents: the tests count its calls and its queries."""
 
 import sys
 from collections import Counter
@@ -44,14 +44,16 @@ async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inp
         await until(lambda: is_clean(a) and is_clean(b))
     finally:
         sys.setprofile(None)
-    by_documents = {name: count for name, count in calls.items() if count >= DOCUMENTS // 2}  # timers call the others
+    by_documents = {
+        name: count for name, count in calls.items() if count >= DOCUMENTS // 2
+    }  # the others are called by timers
     assert by_documents == {name: times * DOCUMENTS for name, times in EXPECTED.items()}
 
 
 async def test_a_node_without_pieces_does_not_read_its_queues_for_them(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At its start and at times the node reads only submissions that wait for pieces, and pieces without a document."""
+    """At its start and periodically it reads only submissions that wait for pieces, and pieces without a document."""
     hub = await inprocess.hub()
     b = await local(inprocess, "56001", hub.port)
     execute, queries = b.store.execute, set()

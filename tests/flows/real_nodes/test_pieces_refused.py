@@ -34,8 +34,9 @@ async def refusal_of(admin: Any, key: str) -> Mapping[str, Any]:
     return row
 
 
-def pieces_at(node: LocalNode, status: str = "true") -> int:
-    return counted(node, f"SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND {status}")
+def pieces_at(node: LocalNode, condition: str = "true") -> int:
+    """Return the number of received pieces whose rows meet the condition."""
+    return counted(node, f"SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND {condition}")
 
 
 async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inprocess: InProcess) -> None:
@@ -50,7 +51,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     assert row["state"] == "REFUSED"
     assert row["reason"][0] == "SEMQ-1231"
     assert "SEMQ-1234" in row["reason"][1]
-    # The refusal of the document names the reason: its refused pieces are not kept for a person at either end.
+    # The refusal of the document names the reason: its refused pieces are not kept for an operator at either end.
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
     await until(lambda: not pieces_at(b, "status <> 410"))
 
@@ -68,7 +69,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
 
 
 async def test_pieces_refused_for_any_reason_are_not_kept(inprocess: InProcess) -> None:
-    """Pieces that B cannot read are not kept either. A small document that B cannot read is kept for a person."""
+    """Pieces that B cannot read are not kept either. A small document that B cannot read is kept for an operator."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

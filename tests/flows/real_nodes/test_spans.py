@@ -35,7 +35,7 @@ def telemetry(hook: Hook, more: str = "") -> str:
 
 
 def spans(hook: Hook) -> dict[str, dict[str, Any]]:
-    """Return the exported spans by stage, each with the service that exported it."""
+    """Return the exported spans by stage, at most one of each, with the service that exported it."""
     by_stage = {}
     for request in hook.received:
         [resource] = json.loads(request.body)["resourceSpans"]
@@ -52,6 +52,7 @@ def spans(hook: Hook) -> dict[str, dict[str, Any]]:
 
 
 async def started(inprocess: InProcess, section: str) -> tuple[HubNode, LocalNode, LocalNode]:
+    """Start the hub, 10008 and 56001 with this section ``[telemetry]``."""
     hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [
         await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + section))

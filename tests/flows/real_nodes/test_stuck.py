@@ -1,7 +1,7 @@
 """Stuck messages of real nodes: `semq stuck` shows each with its cause.
 
-Each test plays 10008, which sends only the frames of the test. The hub and the other institution are real. Every row
-counts as overdue immediately.
+Tests play institution 10008, which sends only the frames of the test. The hub and the institution of the scene (56001
+or 88001) are real. Every row counts as overdue immediately.
 """
 
 import re
@@ -34,6 +34,8 @@ OVERDUE = "overdue_s = 0.001\n"
 
 
 class StuckScene:
+    """The hub, the node of an institution, and an administrator's connection to that node."""
+
     def __init__(self, hub: HubNode, node: LocalNode, admin: ClientLink) -> None:
         self.hub = hub
         self.node = node
@@ -50,6 +52,7 @@ class StuckScene:
         return result.out
 
     async def cause(self, lk0: str) -> str:
+        """Return the cause for which the message is stuck; empty if it is not."""
         answer = await ask(self.admin, "stuck.explain", {"id": lk0})
         stuck = answer["result"]["stuck"]
         return str(stuck["cause"]) if stuck else ""
@@ -81,12 +84,15 @@ class StuckScene:
             assert all(option in result.out for option in options), command
 
     async def act(self, operation: str, lk0: str) -> Any:
+        """Return the result of an operation that changes the message; None if it is refused."""
         return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")
 
     async def look(self, operation: str, lk0: str) -> Any:
+        """Return the result of an operation that shows the message; None if it is refused."""
         return (await ask(self.admin, operation, {"id": lk0})).get("result")
 
     async def trace(self, lk0: str) -> list[str]:
+        """Return the events in the story of the message."""
         answer = await ask(self.admin, "msg.trace", {"id": lk0})
         return [line["event"] for line in answer["result"]["events"]]
 
@@ -103,7 +109,7 @@ async def scene(inprocess: InProcess) -> StuckScene:
     return StuckScene(hub, node, await inprocess.client(node))
 
 
-async def test_a_target_that_is_offline_or_silent(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_an_offline_and_a_silent_target_are_shown_as_causes(inprocess: InProcess, scene: StuckScene) -> None:
     away = await scene.submit("88001")
     await scene.expect_cause(away, "TARGET_OFFLINE")
     hub = await inprocess.client(scene.hub)
@@ -123,7 +129,7 @@ async def refuse(peer: Peer, lk0: str, code: str) -> None:
     await peer.send_frame(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 
-async def test_a_document_refused_by_its_receiver(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_the_cause_names_a_refusal_by_the_receiver(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await log_in_by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     unreadable, unwanted = await scene.submit("10008"), await scene.submit("10008")
@@ -137,7 +143,7 @@ async def test_a_document_refused_by_its_receiver(inprocess: InProcess, scene: S
     ] == [True] * 2
 
 
-async def test_a_document_without_an_answer_of_the_hub(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_missing_answer_of_the_hub_is_shown_as_the_cause(inprocess: InProcess, scene: StuckScene) -> None:
     """Ack-Fwd and Ack-Save are lost, and no inquiry is due yet."""
     await scene.node.stop()
     proxy = LosingProxy(scene.hub.port)
@@ -154,7 +160,7 @@ async def test_a_document_without_an_answer_of_the_hub(inprocess: InProcess, sce
     await scene.expect_cause(lk0, "NO_TRANSPORT_ACK")
 
 
-async def test_a_document_that_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_that_waits_for_its_turn_is_shown_as_not_sent(inprocess: InProcess, scene: StuckScene) -> None:
     """One document is under way at a time, and its receiver does not answer."""
     await scene.node.stop()
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
@@ -203,7 +209,7 @@ async def confirm(peer: Peer, lk0: str) -> None:
     await peer.send_frame(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 
-async def test_a_document_that_its_target_never_records(
+async def test_a_document_that_its_target_never_records_is_shown_until_it_is_sent_again(
     inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hub sends its copy whenever 10008 answers that it does not have the document."""
@@ -233,7 +239,9 @@ async def test_a_document_that_its_target_never_records(
     assert (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"] == []
 
 
-async def test_a_document_refused_by_the_application(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_that_the_application_refused_is_shown_as_parked(
+    inprocess: InProcess, scene: StuckScene
+) -> None:
     peer = await log_in_by_hand(inprocess, scene.hub)
     channel = await scene.admin.open_channel()
     await channel.consume("semq.inbox", lambda batch: channel.reject(batch[0].delivery_tag, requeue=False))
@@ -247,7 +255,9 @@ async def test_a_document_refused_by_the_application(inprocess: InProcess, scene
     await scene.expect_cause(lk0, "PARKED")
 
 
-async def test_a_document_that_waits_at_the_receiver(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_at_the_receiver_is_shown_with_what_it_waits_for(
+    inprocess: InProcess, scene: StuckScene
+) -> None:
     peer = await log_in_by_hand(inprocess, scene.hub)
     await peer.send_frame(message(1, 0))
     after = message(2, 2)
@@ -269,7 +279,7 @@ async def test_a_document_that_waits_at_the_receiver(inprocess: InProcess, scene
     await scene.expect_cause(first, "REACK_MISSING")
 
 
-async def test_acts_of_persons_are_in_the_ledger(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_acts_of_operators_are_in_the_ledger(inprocess: InProcess, scene: StuckScene) -> None:
     await scene.hub.stop()
     await until(lambda: scene.node.uplink.link is None)
     lk0 = await scene.submit("10008")

@@ -11,7 +11,7 @@ from semq.app import Client, NodeBusy, NotDelivered
 from semq.config.settings import Settings
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
-from tests.flows.real_nodes.test_left_alone import ProxiedInstitution, count, remaining_rows
+from tests.flows.real_nodes.test_left_alone import RealInstitution, count, remaining_rows
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import until
 
@@ -19,12 +19,12 @@ COUNT = 400
 QUOTA = 3
 
 
-async def begin(inprocess: InProcess, settings: Settings) -> ProxiedInstitution:
+async def begin(inprocess: InProcess, settings: Settings) -> RealInstitution:
     """Start a node and its application."""
     node = await inprocess.started(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
-    return ProxiedInstitution(node, channel)
+    return RealInstitution(node, channel)
 
 
 async def test_rows_are_deleted_with_their_last_condition_under_full_traffic(

@@ -1,4 +1,4 @@
-"""The picture of ARCHITECTURE.md: one document passes the modules that it names."""
+"""A document passes the modules that the picture of its way in ARCHITECTURE.md names."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
-MODULES_MAX = 155  # also counts modules that timers call, and those that answer the sender's requests for the outcome
+MODULES_MAX = 155  # including modules that timers call, and those that answer the sender's requests for the outcome
 
 
 @contextmanager

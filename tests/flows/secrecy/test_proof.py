@@ -208,10 +208,10 @@ def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: Sealed
 
 
 def test_a_receiver_with_an_unknown_new_certificate_is_accepted_later(world: SealedWorld) -> None:
-    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")  # without an entry in the directory
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")  # B does not introduce itself with it yet
     send(world, SECRET)
     world.settle()
-    assert outcomes(world.a) == [None]  # refused, but signed with a key that A does not know
+    assert outcomes(world.a) == [None]  # B's refusal is signed with a key that A does not know
     world.b.engine.introduce()
     world.later(60)
     assert world.b.app.payloads == [SECRET]
@@ -323,12 +323,12 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
     stored_in_clear(world, b"first")
     [row] = world.a.store.tables.outbound.values()
     resealer, ours = world.a.engine.sender.resealing, key_id(key_named("A1"))
-    for refused, may in (
+    for refused, is_allowed in (
         (SignerGone.of(key_id(key_named("X"))).text, True),
         (SignerGone.of(ours).text, False),
         ("no", False),
     ):
-        assert resealer._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
+        assert resealer._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is is_allowed
     refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(key_named("X"))).text))
     resealer._signed_anew[row.lk0] = ours
     assert not resealer._may_sign_anew(refused_row)  # signed with our present key already: another copy would not help
