@@ -16,9 +16,9 @@ The owner (semq/transport) has the socket and the clock; times are passed in as 
     size = connection.output_size              # bytes waiting for take_output
 
 Attributes to read: ``is_open``, ``is_closed``, ``frame_max``, ``channel_max``, ``heartbeat`` (as negotiated),
-``peer_properties``, ``peer_capabilities`` (frozenset of the names that are true), ``body_frame_max`` (largest part of a
-body in one frame, in bytes), ``may_send_content(channel)`` (False while the peer has stopped contents by channel.flow,
-or while a body sent by ``send_chunk`` is incomplete). Do not call ``receive`` while ``output_size`` is
+``peer_properties``, ``peer_capabilities`` (frozenset of the names that the peer announces as true), ``payload_max``
+(largest payload of a sent frame, in bytes), ``may_send_content(channel)`` (False while the peer has stopped contents by
+channel.flow, or while a body sent by ``send_chunk`` is incomplete). Do not call ``receive`` while ``output_size`` is
 larger than the memory you can spare: TCP then slows down a peer that sends requests without reading the replies.
 
 **Negotiation, server**: answer ``LoginOffered`` with ``accept_login()`` or ``refuse_login(text)``, and

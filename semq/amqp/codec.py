@@ -1,9 +1,9 @@
 """Conversion between method frames and ``Method`` values, by the table of the specification.
 
 ``fast_path`` reads and writes the usual case of the most frequent methods itself; tests compare both modules. Called by
-``connection``. Decoding raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal values and
-``NotSupported`` for unknown methods. These errors have the ids of the method, or 0 if the data ends before the ids.
-Encoding raises ``LocalMisuse``.
+the modules of ``connection``. Decoding raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal
+values and ``NotSupported`` for unknown methods. These errors have the ids of the method, or 0 if the data ends before
+the ids. Encoding raises ``LocalMisuse``.
 """
 
 import struct

@@ -39,8 +39,8 @@ HEAD_AND_FLAGS: Final = Struct(">HHQH")  # the same and the property flags
 PROPERTIES_AT: Final = HEAD_AND_FLAGS.size  # position of the first property
 UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces another word of flags
 
-# For each type of property, its writer and its size in bytes. TEXT_SIZE and TABLE_SIZE stand for a size that the value
-# itself states.
+# For each type of property, its writer and its size in bytes. TEXT_SIZE and TABLE_SIZE stand for a size that is stated
+# in front of the value.
 TEXT_SIZE: Final = 0
 TABLE_SIZE: Final = -1
 PROPERTY_TYPES: dict[str, tuple[Callable[[Any], bytes], int]] = {
@@ -217,8 +217,8 @@ class ContentHeader:
         )
 
     def locate(self) -> dict[str, tuple[int, int]]:
-        """Return start and stop of each property in ``raw``. Raises ``FrameError`` for truncated or surplus data,
-        ``SyntaxFault`` for flags of unknown properties.
+        """Return start and stop of each property in ``raw``, and keep them in ``spans``. Raises ``FrameError`` for
+        truncated or surplus data, ``SyntaxFault`` for flags of unknown properties.
         """
         raw, at = self.raw, PROPERTIES_AT
         spans = {}

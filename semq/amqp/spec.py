@@ -172,7 +172,7 @@ class MethodRow(NamedTuple):
     method_id: int
     senders: str  # "C", "S" or "CS"
     replies: tuple[str, ...]  # full names; a method with replies is synchronous
-    content: bool
+    content: bool  # whether a content header and a body follow
     arguments: tuple[Argument, ...]
 
 

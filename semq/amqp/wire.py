@@ -131,7 +131,9 @@ NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
 
 
 def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[dict[str, Any], int]:
-    """Return the table at ``at`` and the position after it. Raises ``FrameError`` or ``SyntaxFault``."""
+    """Return the table at ``at`` and the position after it. ``depth``: levels of tables and arrays that are permitted,
+    including this one. Raises ``FrameError`` or ``SyntaxFault``.
+    """
     try:
         table, stop = read_table(data, at, depth)
     except TRUNCATED as error:
@@ -142,7 +144,9 @@ def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[di
 
 
 def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
-    """Read a table as ``decode_table`` does; the caller turns ``TRUNCATED`` into errors and checks the position."""
+    """Read a table as ``decode_table`` does; the caller turns the exceptions in ``TRUNCATED`` into FrameError, and
+    checks that the position is within the data.
+    """
     if not depth:
         raise SyntaxFault("a table or array is nested too deeply")
     end = at + 4 + _read_long(data, at)[0]
@@ -181,7 +185,9 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
 
 
 def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """Return one field value of any type with its letter at ``at``, and the next position."""
+    """Return the field value of any type whose letter is at ``at``, and the next position. ``depth``: as in
+    ``decode_table``, of the table or array that contains the value.
+    """
     kind = data[at]
     if kind in NUMBERS:
         unpack, size = NUMBERS[kind]

@@ -19,7 +19,7 @@ that the node opens itself may share it; None makes a new one.
 loopback_only=False)])`` or any ``Authenticator`` (``mechanisms``, ``async authenticate(mechanism, sasl.Credentials,
 PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
 
-**Services** (``services``): derive classes from these two and register their objects.
+**Services** (``services``): derive classes from ``ServiceExchange`` and ``ServiceQueue``, and register their objects.
 
     class Door(ServiceExchange):                  # super().__init__(name, "x-semq", body_max=128 << 20)
         def publish(self, message): ...            # session routing_key header body mandatory settle
@@ -40,7 +40,7 @@ PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
 
 ``session`` is a ``SessionInfo``: ``user peer vhost client_properties connected_at state close(AmqpError)``.
 ``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` registers two callbacks: the first is
-called when a connection has opened the virtual host, the second when such a connection has ended.
+called when a connection has opened the virtual host, the second when that connection has ended.
 
 **Publishing by the node itself** (``vhost.VirtualHost``)::
 
@@ -51,9 +51,9 @@ called when a connection has opened the virtual host, the second when such a con
 
 **Storage** (``semq.store.broker.operations``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)``,
 ``read_messages(queue_id, positions, done)`` and ``async load() -> StoredState``; the operations are dataclasses there.
-``no_store`` has ``NoStore``, for queues in memory only. Bodies larger than
-``BrokerLimits.spill_from`` are passed to the store in chunks and are never complete in memory; of a queue longer than
-``BrokerLimits.window``, only the first and the newest messages are in memory (``pages``).
+``no_store`` has ``NoStore``, for queues in memory only. Bodies of at least
+``BrokerLimits.spill_from`` bytes are passed to the store in chunks and are never complete in memory; of a queue longer
+than ``BrokerLimits.window``, only the first and the newest messages are in memory (``pages``).
 
 | modules                               | subject                                                     |
 |---------------------------------------|-------------------------------------------------------------|

@@ -1,4 +1,5 @@
-"""The objects that the queues of a virtual host share: clock, timers, journal, memory gauge, callbacks.
+"""The objects that the queues of a virtual host share: clock, timers, journal, memory gauge, long tasks, pager,
+callbacks.
 
 Made by ``server`` for each virtual host; used by ``queue``, ``definitions``, ``vhost`` and ``channel``.
 """

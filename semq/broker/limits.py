@@ -1,7 +1,7 @@
 """Limits of one broker, in addition to those of a connection (``semq.amqp.limits``) and a port (``ListenerConfig``).
 
-Every structure whose size depends on clients has a limit. Set by the node's configuration, applied by
-``session``, ``channel`` and ``server``.
+Every structure whose size depends on clients has a limit. Set by the node's configuration; applied by the modules that
+hold the structures.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class BrokerLimits:
     held_events: int = 1_000
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024
-    spill_from: int = 4 * MIB  # larger bodies are passed to the store as they arrive, and are never complete in memory
+    spill_from: int = 4 * MIB  # bodies from this size on go to the store as they arrive, never complete in memory
     window: int = 16_384  # messages of one lane (priority) of a queue that stay in memory
     window_bytes: int = 16 * MIB  # bodies of all messages of a queue that stay in memory
     # messages in all queues, in transactions and on their way to the store, above which publishers are blocked

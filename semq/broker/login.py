@@ -1,7 +1,7 @@
-"""The login of one connection, as seen by the broker: the user and the virtual host.
+"""The login of one connection: decisions about the user and the virtual host.
 
-The state machine handles the methods; this module decides. The reply to a failed login is delayed by the pause that the
-specification requires (4.10.2). It does not show whether the user or the password was wrong. Owned by ``session``.
+The state machine handles the methods. The reply to a failed login is delayed by the pause that the specification
+requires (4.10.2), and does not show whether the user or the password was wrong. Owned by ``session``.
 """
 
 import logging
@@ -52,8 +52,8 @@ class Login:
         session.touch()
 
     def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
-        """Check the credentials of a connection to a ``shared_port``: the port accepted the login before
-        connection.open named this server.
+        """Check the credentials of a connection to a ``shared_port``, then process connection.open for ``vhost``: the
+        port accepted the login before connection.open named this server.
         """
         session = self._session
         self._mechanism, self.client_properties = event.mechanism, event.client_properties

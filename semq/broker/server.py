@@ -2,8 +2,7 @@
 
 ``AmqpServer`` restores the stored state, accepts connections, gives each a ``BrokerSession``, and at the end of every
 turn of the event loop passes one list of operations to the store; then the links write. It also holds the objects that
-sessions share: the memory alarm, the addresses of direct replies, the timers, the counters. Made by the nodes; the
-other modules of the model do not depend on it.
+sessions share: the memory alarm, the addresses of direct replies, the timers, the counters. Made by the nodes.
 """
 
 import asyncio
@@ -144,7 +143,9 @@ class AmqpServer:
         return self.listener.port
 
     async def stop(self, drain_s: float = 5.0) -> None:
-        """Close all connections, and wait for them and for the store; transient messages are lost."""
+        """Close all connections, wait up to ``drain_s`` seconds for them, then for the store. Transient messages are
+        lost.
+        """
         await self.listener.stop(drain_s)
         self.long_tasks.finish()
         for login in list(self._logins):
@@ -235,7 +236,7 @@ class AmqpServer:
     def authenticate(
         self, peer: PeerInfo, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
     ) -> None:
-        """Authenticate the user of a connection; ``answer`` is called in a later turn."""
+        """Authenticate the user of a connection; ``answer`` gets the name, or None for a refusal, in a later turn."""
 
         async def decide() -> None:
             user = await self.authenticator.authenticate(mechanism, credentials, peer)

@@ -44,8 +44,7 @@ class Confirmed:
 class ServiceNacked:
     """The service could not accept the message; the publisher may repeat it.
 
-    A channel without confirms has no nack. Such a channel is closed with ``error``; if ``error`` is None, nothing is
-    sent.
+    A channel without confirms has no nack. It is closed with ``error``; if ``error`` is None, nothing is sent.
     """
 
     error: AmqpError | None = None
@@ -102,15 +101,16 @@ class OfferedMessage(NamedTuple):
 class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
-    Messages are passed complete. A message of more than ``body_max`` bytes, or more than the server's limit, is refused
-    (311), a large one before its body arrives. For a service with ``drains`` only its own ``body_max`` counts, and
-    larger messages are passed to it without their body. The body is read and dropped; ``header.body_size`` states its
-    size.
+    A message is passed to ``publish`` when all of it has arrived. It is refused (311) if it has more than ``body_max``
+    bytes or more than the server's limit; a body that is large enough to arrive in chunks (``ConnectionLimits``:
+    ``stream_from``) is refused at its content header, before it arrives. For a service with ``drains`` or ``streams``
+    only its own ``body_max`` counts. With ``drains``, larger messages are passed without their body, which is read and
+    dropped; ``header.body_size`` states its size.
     """
 
     is_service = True
     drains: ClassVar[bool] = False  #: larger messages are not refused, but passed without their body
-    streams: ClassVar[bool] = False  #: large bodies arrive in parts (``arriving``); only its own ``body_max`` counts
+    streams: ClassVar[bool] = False  #: the service receives large bodies in parts (``arriving``)
     __slots__ = ("body_max", "service_type")
 
     def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:
@@ -172,8 +172,8 @@ class ServiceConsumer(Protocol):
         redelivered: bool,
         token: Any,
     ) -> None:
-        """Deliver one message. ``token`` is passed to ``ServiceQueue.settled`` when the client settles the delivery;
-        with no-ack at the end of the turn, as acknowledged.
+        """Deliver one message. ``token`` is passed to ``ServiceQueue.settled`` when the client settles the delivery.
+        For a consumer with ``no_ack`` it is passed at the end of the turn, as acknowledged.
         """
 
     def cancel(self) -> None:
@@ -235,8 +235,8 @@ class ServiceQueue:
         raise NotImplementedError
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """Note deliveries to one consumer that were settled in the same way, in order. Settlements that arrive in one
-        read of the client's socket are collected. ``consumer`` is None for messages of basic.get.
+        """Note deliveries to one consumer that were settled in the same way, in order: one call for all that arrive in
+        one read of the client's socket. ``consumer`` is None for messages of basic.get.
         """
         raise NotImplementedError
 

@@ -319,7 +319,9 @@ class BrokerSession:
         self._consumers_in_turn.pop(consumer, None)
 
     def resume_consumers(self) -> None:
-        """Resume the consumers of this connection, after output or unacknowledged deliveries have decreased."""
+        """Continue after output or unacknowledged deliveries have decreased: with the requests that wait until the
+        client reads replies, with large bodies, and with deliveries.
+        """
         stalled, self._stalled = self._stalled, {}
         for channel in stalled:
             channel.release()
@@ -338,7 +340,7 @@ class BrokerSession:
                 channel.feeder.continue_sending()
 
     def _pump(self) -> None:
-        """Resume the consumers that were waiting for room."""
+        """Resume the consumers that had no room for deliveries."""
         for consumer in list(self._consumers_in_turn):
             if not self.is_writable:
                 # The output is full again: the other consumers are first next time (4.3: channels are served evenly).

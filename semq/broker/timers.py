@@ -54,8 +54,8 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def note_cancelled(self) -> None:
-        """Note a cancelled timer. Once half of the heap is cancelled, rebuild it, so it never holds more than twice the
-        live timers.
+        """Note a cancelled timer. When more than half of the heap is cancelled, rebuild it, so that it never holds more
+        than twice the live timers.
         """
         self._cancelled += 1
         if self._cancelled * 2 > len(self._heap):

@@ -1,8 +1,8 @@
 """Users, their passwords and permissions per virtual host, and the interface for other authentication.
 
 ``Authenticator`` is the interface: a node with certificates or a directory supplies its own implementation.
-``UserTable`` is the built-in one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Used by
-``server`` and ``session``.
+``UserTable`` is the built-in one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. ``server``
+and ``login`` ask the authenticator that the node has supplied.
 """
 
 import hashlib

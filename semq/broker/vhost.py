@@ -51,7 +51,7 @@ class PreparedPublish:
     _admit: Callable[[list[tuple[Queue, QueueEntry]]], None]
 
     def commit(self) -> int:
-        """Put the message into its queues; return the number of queues."""
+        """Put the message into its queues, except those deleted since; return the number of all, 0 at a second call."""
         entries, self._entries = self._entries, []
         self._admit(entries)
         return len(entries)
@@ -126,7 +126,7 @@ class VirtualHost(Definitions):
         return list(by_all_keys)
 
     def send(self, message: Message, queues: Sequence[Queue]) -> PublishResult:
-        """Put a message into queues."""
+        """Put a message into these queues, except those that are full and refuse it."""
         if len(queues) == 1 and not queues[0].is_limited:
             return _TO_BE_STORED if queues[0].publish(message) else _ACCEPTED
         outcome = PublishResult()

@@ -1,14 +1,17 @@
 """Sockets: opening and accepting of AMQP 0-9-1 connections. Messages are not interpreted here.
 
 **Turn** (``turn.Turn``): one object per event loop. Links with output and hooks with work register during a turn; at
-its end, the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.
+its end, the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``,
+``turn.in_next(step)``.
 
 **Dialling** (``dialer``)::
 
-    link = await dial(DialConfig(host, port, virtual_host, user, password, tls=None, limits=ConnectionLimits(),
-                                 connect_s=10.0, client_properties={}), clock, turn)
-                                               # raises DialFailed, AmqpError, ForeignBroker
+    link = await dial(DialConfig(host, port, virtual_host, user, password, tls=None, server_hostname=None,
+                                 limits=ConnectionLimits(), connect_s=10.0, client_properties={}, product=None,
+                                 check=…), clock, turn)
+                                               # raises DialFailed, AmqpError, ForeignBroker, the error of ``check``
     link.is_open, link.is_blocked, link.error, link.machine.peer_properties
+    link.keeps_large_bodies = True             # later channels keep bodies that arrive in chunks, in files
     link.on_closed = lambda error: ...         # called once; None after an orderly close, else AmqpError or LinkLost
     link.on_blocked = lambda reason: ...       # called with None when the connection is unblocked
     channel = await link.open_channel()
@@ -21,6 +24,7 @@ its end, the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.ma
     await channel.confirm_select()
     if channel.may_publish: number = channel.publish(exchange, routing_key, header, body, mandatory=False, token=any)
     await channel.wait_ready()                 # wait for may_publish; channel.on_ready is the callback
+    await channel.publish_blocks(exchange, routing_key, header, blocks)        # without confirms; a body in blocks
     channel.on_settled = lambda pairs: ...     # list[(token, confirmed)] of one read; channel.unconfirmed counts
     channel.on_returned = lambda returned: ... # called before the confirm of the returned message
     await channel.qos(prefetch_count, per_channel=False)
@@ -38,8 +42,9 @@ Headers are ``semq.amqp.content.ContentHeader`` (``ContentHeader.build(len(body)
 may be published again unchanged.
 
 **Listening** (``listener``): ``Listener(ListenerConfig(host, port, connections_max, connections_per_address_max,
-pause_s, backlog, tls), make, clock, turn)`` with ``await start()``, ``port``, ``await stop(drain_s)``; ``make()``
-returns a state machine and its owner for each connection. Used by ``server`` and ``shared_port`` of ``semq.broker``.
+pause_s, backlog, tls, handshake_s), make, clock, turn)`` with ``await start()``, ``port``, ``await stop(drain_s)``;
+``make()`` returns a state machine and its owner for each connection. Used by ``server`` and ``shared_port`` of
+``semq.broker``.
 
 ``client.ClientLink`` is the link that ``dial`` returns, ``link.SocketLink`` the socket of both sides, ``handshakes``
 does the TLS handshakes of a listener, ``peer.PeerInfo`` describes the peer, ``spool.SpooledBody`` is a large body in a

@@ -1,4 +1,4 @@
-"""The client's side of an AMQP connection: its channels, stops of publishing, and the end of the connection.
+"""The client's side of an AMQP connection: its channels, the server's requests to stop publishing, and the end.
 
 ``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
 one of its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used
@@ -44,7 +44,7 @@ class ClientLink:
 
     ``on_closed(error)`` is called once when the connection has ended; None after an orderly close.
     ``on_blocked(reason)`` is called when the server requests a stop of publishing, and with None when publishing may
-    resume.
+    resume. ``check`` and ``product``: see ``DialConfig``.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class ClientLink:
                 pass  # Tuned, ChannelReleased: the state machine has done everything
 
     def _check_product(self, properties: Mapping[str, Any]) -> None:
-        """Abort if the server is another product than expected; the reply with the password has not been sent yet."""
+        """Abort if the server is not the expected product; the reply with the password has not been sent yet."""
         if self._product is not None and properties.get("product") != self._product:
             facts = {name: str(properties.get(name, ""))[:40] for name in ("product", "version")}
             self._refusal = ForeignBroker(**facts)

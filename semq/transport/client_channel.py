@@ -112,7 +112,7 @@ class ClientChannel:
         return len(self._unconfirmed)
 
     async def wait_ready(self) -> None:
-        """Wait for ``may_publish``. Raises the reason if the channel ends."""
+        """Wait for ``may_publish``. Raises the error with which the channel ends, if it ends before."""
         while not self.may_publish:
             self._check_open()
             self._ready = self._ready or asyncio.Event()
@@ -236,8 +236,8 @@ class ClientChannel:
     # Everything else.
 
     async def call(self, method: m.Method, reply: type[Reply]) -> Reply:
-        """Send a method and return its reply. Raises UnexpectedFrame for another reply, and LinkLost or the AmqpError
-        that closed the channel if no reply comes.
+        """Send a method and return its reply. Raises UnexpectedFrame for a reply of another type, and LinkLost or the
+        AmqpError that closed the channel if no reply comes.
         """
         answer = await self._ask(method)
         if not isinstance(answer, reply):
@@ -330,7 +330,7 @@ class ClientChannel:
             self.on_ready()
 
     def end(self, error: AmqpError | LinkLost | None) -> None:
-        """End the channel: all waiting callers get the reason."""
+        """End the channel: report what has arrived, then raise the reason in all waiting callers."""
         if not self.is_open:
             return
         self.is_open = False
@@ -358,7 +358,7 @@ class ClientChannel:
         return await answer
 
     def _answer(self, value: Any) -> None:
-        # A cancelled caller keeps its place, so that replies still match their requests.
+        # The future of a cancelled caller stays in the queue, so that replies still match their requests.
         waiting = self._calls.popleft()
         if not waiting.done():
             waiting.set_result(value)

@@ -30,9 +30,9 @@ class DialConfig:
     user: str = ""
     password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None
-    server_hostname: str | None = None
+    server_hostname: str | None = None  #: the name for which the server's certificate must be valid; None: ``host``
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-    connect_s: float = 10.0
+    connect_s: float = 10.0  #: time limit until the virtual host is open
     client_properties: Mapping[str, Any] = field(default_factory=dict)
     product: str | None = None  #: product name that the server must announce before a password is sent to it
     check: Callable[[PeerInfo], None] = lambda _: None
@@ -42,8 +42,9 @@ class DialConfig:
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed if the server cannot be reached (NotTrusted if one end refuses the certificate of the other),
-    AmqpError if the server refuses, ForeignBroker if it is another product, or the error raised by ``config.check``.
+    Raises DialFailed if the server cannot be reached (NotTrusted if one end refuses the certificate of the other end),
+    AmqpError if the server refuses the login or the virtual host, ForeignBroker if it is not the product that
+    ``config`` demands, or the error raised by ``config.check``.
     """
     owner = ClientLink(_machine(config), config.check, config.product)
     loop = asyncio.get_running_loop()

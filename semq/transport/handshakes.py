@@ -15,12 +15,12 @@ from typing import Any, Protocol
 
 log = logging.getLogger(__name__)
 
-PAUSE_S = 0.5  # after the machine has run out of file descriptors
+PAUSE_S = 0.5  # pause in accepting after the machine has run out of file descriptors
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class HandshakeCounter(Protocol):
-    """The counter of the sockets of each address. Implemented by ``Listener``."""
+    """The counter of sockets, in all and by address. Implemented by ``Listener``."""
 
     def begin_handshake(self, address: str) -> bool:
         """Count a new socket; return False if there are too many."""

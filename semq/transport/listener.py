@@ -34,7 +34,7 @@ class ListenerConfig:
     pause_s: float = field(default_factory=lambda: PAUSE_S)
     backlog: int = 512
     tls: ssl.SSLContext | None = None
-    handshake_s: float = 10.0  #: longest TLS handshake
+    handshake_s: float = 10.0  #: time limit of a TLS handshake
 
 
 class Drainable(LinkOwner, Protocol):
@@ -55,7 +55,7 @@ class ConnectionAcceptor(Protocol):
         """Accept connections. Raises OSError, for example if the port is in use."""
 
     async def stop(self, drain_s: float) -> None:
-        """Accept no more, and close the connections."""
+        """Accept no more, close the connections, and drop those that are still open after ``drain_s`` seconds."""
 
     def use(self, tls: ssl.SSLContext) -> None:
         """Use this context for new handshakes from now on."""

@@ -1,13 +1,18 @@
 """Shared code of the AMQP tests: two connections and a wire, strategies, and pamqp as an independent reader.
 
-| name           | result                                                                  |
-|----------------|-------------------------------------------------------------------------|
-| `WirePair`     | a server and a client connection, and `flow`, which carries their bytes |
-| `opened`       | a negotiated pair with one open channel                                 |
-| `pamqp_frames` | channel and frame of each frame in some bytes, as pamqp reads them      |
-| `tables`       | hypothesis: field tables that decode to the same value                  |
-| `methods`      | hypothesis: any method with any arguments                               |
-| `properties`   | hypothesis: any properties of a content header                          |
+| name                             | result                                                                  |
+|----------------------------------|-------------------------------------------------------------------------|
+| `WirePair`                       | a server and a client connection, and `flow`, which carries their bytes |
+| `in_one_piece`, `octet_by_octet` | divisions of the bytes on the wire                                      |
+| `opened`                         | a negotiated pair with open channels, by default one                    |
+| `open_channels`, `output`        | the open channels of a connection, and its waiting output               |
+| `amqplain`                       | the response of a client for AMQPLAIN                                   |
+| `header_of`                      | the content header for a body                                           |
+| `pamqp_frames`                   | channel and frame of each frame in some bytes, as pamqp reads them      |
+| `short_texts`, `values`          | hypothesis: texts of short strings, values of fields                    |
+| `tables`                         | hypothesis: field tables that are decoded to an equal value             |
+| `methods`, `methods_of`          | hypothesis: any method with any arguments; methods of one class         |
+| `properties`                     | hypothesis: any properties of a content header                          |
 """
 
 from collections.abc import Callable, Iterable
@@ -41,7 +46,7 @@ def octet_by_octet(data: bytes) -> Iterable[bytes]:
 
 
 class WirePair:
-    """A server and a client on one wire; ``cut`` decides how the wire divides the bytes."""
+    """A server and a client on one wire; ``cut`` divides the bytes that the wire carries."""
 
     def __init__(
         self,
@@ -95,6 +100,7 @@ def opened(
     channels: int = 1,
     **client: Any,
 ) -> WirePair:
+    """Return a negotiated pair with open channels; ``client`` has further arguments of the ClientConnection."""
     pair = WirePair(ServerConnection(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
     for _ in range(channels):
         pair.client.open_channel()

@@ -22,7 +22,8 @@ ReadFrame = tuple[int, int, bytes]
 
 def read(reader: FrameReader, data: bytes) -> list[ReadFrame]:
     """Return type, channel and payload of the frames. For an invalid frame, the third value is the ``start`` that the
-    reader yields, as text."""
+    reader yields, as text.
+    """
     seen = []
     for kind, channel, start, stop in reader.frames(data):
         seen.append((kind, channel, reader.buffer[start:stop] if kind > 0 else b"%d" % start))
@@ -34,8 +35,8 @@ def read_all(parts: list[bytes], payload_max: int = 1 << 20) -> list[ReadFrame]:
     return [seen for part in parts for seen in read(reader, part)]
 
 
-def cut(data: bytes, places: list[int]) -> list[bytes]:
-    edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+def cut(data: bytes, positions: list[int]) -> list[bytes]:
+    edges = [0, *sorted(position % (len(data) + 1) for position in positions), len(data)]
     return [data[start:stop] for start, stop in pairwise(edges)]
 
 
@@ -48,9 +49,9 @@ frames = st.lists(st.tuples(st.sampled_from([1, 2, 3, 8]), st.integers(0, 65535)
 
 
 @given(frames, st.lists(st.integers(0, 1000), max_size=6))
-def test_frames_are_read_from_any_division_of_the_input(sent: list[ReadFrame], places: list[int]) -> None:
+def test_frames_are_read_from_any_division_of_the_input(sent: list[ReadFrame], positions: list[int]) -> None:
     data = b"".join(frame(*values) for values in sent)
-    assert read_all(cut(data, places)) == sent
+    assert read_all(cut(data, positions)) == sent
 
 
 def test_input_cut_in_two_at_any_byte_or_into_single_bytes_gives_the_same_frames() -> None:
@@ -79,11 +80,11 @@ def test_a_caller_may_read_beyond_the_yielded_frame() -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_no_frame_follows_an_unknown_type(places: list[int]) -> None:
+def test_no_frame_follows_an_unknown_type(positions: list[int]) -> None:
     data = frame(8, 0, b"") + frame(4, 7, b"abc") + frame(8, 0, b"")
     reader = FrameReader(100)
     seen: list[ReadFrame] = []
-    for part in cut(data, places):
+    for part in cut(data, positions):
         seen += read(reader, part)
         if seen and seen[-1][0] == UNKNOWN_TYPE:
             break
@@ -91,16 +92,16 @@ def test_no_frame_follows_an_unknown_type(places: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_a_bad_end_byte_is_reported(places: list[int]) -> None:
+def test_a_bad_end_byte_is_reported(positions: list[int]) -> None:
     data = frame(8, 0, b"") + frame(3, 7, b"abc")[:-1] + b"\xcd"
-    assert read_all(cut(data, places))[:2] == [(8, 0, b""), (BAD_END, 7, b"0")]
+    assert read_all(cut(data, positions))[:2] == [(8, 0, b""), (BAD_END, 7, b"0")]
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_an_oversize_frame_is_reported_before_its_payload_arrives(places: list[int]) -> None:
+def test_an_oversize_frame_is_reported_before_its_payload_arrives(positions: list[int]) -> None:
     data = frame(8, 0, b"") + frame(3, 1, b"x" * 100) + frame(3, 7, b"x" * 101)[:7]
     reader = FrameReader(100)
-    assert [seen for part in cut(data, places) for seen in read(reader, part)][-1] == (OVERSIZE, 7, b"101")
+    assert [seen for part in cut(data, positions) for seen in read(reader, part)][-1] == (OVERSIZE, 7, b"101")
     assert reader._pieces.size == 0
 
 

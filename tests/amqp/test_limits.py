@@ -33,7 +33,7 @@ def test_a_limit_of_zero_is_accepted_as_unlimited() -> None:
     assert ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0
 
 
-def test_a_streamed_body_is_not_counted_as_memory() -> None:
+def test_only_bodies_in_one_piece_must_fit_into_arriving_max() -> None:
     assert ConnectionLimits(body_max=ANY_SIZE, stream_from=11, arriving_max=10).one_piece_max == 10
     assert ConnectionLimits(body_max=5, stream_from=11, arriving_max=5).one_piece_max == 5
     with pytest.raises(LocalMisuse):

@@ -1,4 +1,6 @@
-"""Primitive types and field tables: fixed examples, comparison with an independent codec, all malformed input."""
+"""Primitive types and field tables: fixed examples, comparison with an independent codec, malformed input, and values
+that cannot be written.
+"""
 
 import struct
 from collections.abc import Iterator

@@ -66,7 +66,7 @@ class ClientConnection(AmqpConnection):
     def start(self, now: float) -> None:
         """Send the protocol header on a connected socket and start the timeout of the negotiation."""
         super().start(now)
-        self._put(self._zero, PROTOCOL_HEADER)
+        self._put(self._channel_zero, PROTOCOL_HEADER)
         self._state = ConnectionState.HEADER_SENT
 
     # Commands of a client
@@ -96,7 +96,7 @@ class ClientConnection(AmqpConnection):
     ) -> None:
         """Send basic.publish with its content."""
         raw, size = header.raw, len(body)
-        if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._body_max:
+        if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._payload_max:
             self.send_content(channel, BasicPublish(exchange, routing_key, mandatory, immediate), header, body)
             return
         self._put(
@@ -123,15 +123,15 @@ class ClientConnection(AmqpConnection):
         mechanisms = method.mechanisms.decode("utf-8", "replace").split()
         if self._mechanism not in mechanisms:
             raise CommandInvalid(f"the server does not offer {self._mechanism}, but {mechanisms}", *method.ids)
-        self._put_method(self._zero, ConnectionStartOk(self._properties, self._mechanism, self._response))
+        self._put_method(self._channel_zero, ConnectionStartOk(self._properties, self._mechanism, self._response))
         locales = method.locales.decode("utf-8", "replace").split()
         self._events.append(Started(method.server_properties, tuple(mechanisms), tuple(locales)))
 
     def _on_tune(self, method: ConnectionTune) -> None:
         frame_max, channel_max, heartbeat = agreement = answer(self.limits, method)
         self._agree(agreement)
-        self._put_method(self._zero, ConnectionTuneOk(channel_max, frame_max, heartbeat))
-        self._put_method(self._zero, ConnectionOpen(self._virtual_host))
+        self._put_method(self._channel_zero, ConnectionTuneOk(channel_max, frame_max, heartbeat))
+        self._put_method(self._channel_zero, ConnectionOpen(self._virtual_host))
 
     def _on_opened(self, _method: ConnectionOpenOk) -> None:
         self._deadline = None

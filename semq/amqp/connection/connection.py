@@ -139,7 +139,7 @@ class AmqpConnection(Lifecycle):
         the peer may close at the same time.
         """
         if kind == FRAME_METHOD and not number and self._reader.buffer[start : start + IDS.size] == CLOSE_IDS:
-            self._put_method(self._zero, ConnectionCloseOk())
+            self._put_method(self._channel_zero, ConnectionCloseOk())
 
     def _refuse_oversize(self, payload: int) -> None:
         """Send the reason and end without waiting for close-ok, which may never arrive behind the oversized frame."""
@@ -148,7 +148,7 @@ class AmqpConnection(Lifecycle):
             return
         error = FrameError(f"a frame with a payload of {payload} bytes exceeds the frame-max of {self.frame_max}")
         if self._state not in BEFORE_START:
-            self._put_method(self._zero, ConnectionClose(error.reply_code, error.reply_text))
+            self._put_method(self._channel_zero, ConnectionClose(error.reply_code, error.reply_text))
         self._terminate(error)
 
     def _framing_error(self, kind: int, octet: int) -> AmqpError:
@@ -226,7 +226,7 @@ class AmqpConnection(Lifecycle):
         self._limit_payload(self.frame_max)
         # For received frames, frame-max applies to the payload alone, as in RabbitMQ: existing clients send payloads
         # of that size.
-        self._reader.payload_max, self._reader.header_max = self.frame_max or UNLIMITED, self._body_max
+        self._reader.payload_max, self._reader.header_max = self.frame_max or UNLIMITED, self._payload_max
         self._heart.begin(heartbeat, self._now)
         self._events.append(Tuned(*agreement))
 
@@ -282,18 +282,18 @@ class AmqpConnection(Lifecycle):
     # Actions of the connection grids that both roles share
 
     def _on_closed(self, method: ConnectionClose) -> None:
-        self._put_method(self._zero, ConnectionCloseOk())
+        self._put_method(self._channel_zero, ConnectionCloseOk())
         self._terminate(_reason(method, ConnectionException), by_peer=True)
 
     def _on_crossed(self, _method: ConnectionClose) -> None:
         """Answer a connection.close that crossed the connection.close of this side."""
-        self._put_method(self._zero, ConnectionCloseOk())
+        self._put_method(self._channel_zero, ConnectionCloseOk())
 
     def _on_ended(self, _method: ConnectionCloseOk) -> None:
         self._terminate(self._reason)
 
     def _on_reply(self, method: Method) -> None:
-        self._zero.match_reply(method)
+        self._channel_zero.match_reply(method)
         self._events.append(MethodReceived(0, method))
 
 

@@ -101,7 +101,7 @@ class Lifecycle(CommandSender):
             phase = "close" if self._state is ConnectionState.CLOSING else "negotiation"
             self._terminate(TooSlow(f"the {phase} was not completed in time"))
         elif heart.send_at is not None and now >= heart.send_at:
-            self._put(self._zero, HEARTBEAT_FRAME)
+            self._put(self._channel_zero, HEARTBEAT_FRAME)
             heart.sent_at = now
         return self._take_events()
 
@@ -161,7 +161,7 @@ class Lifecycle(CommandSender):
         if self._state in BEFORE_START:
             self._terminate(reason)
             return
-        self._put_method(self._zero, method)
+        self._put_method(self._channel_zero, method)
         self._state, self._reason = ConnectionState.CLOSING, reason
         self._deadline = self._now + self.limits.close_s
         self._channels.clear()

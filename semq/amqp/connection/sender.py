@@ -1,8 +1,8 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
 ``Lifecycle`` derives from ``CommandSender``. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids
-them now. Small bodies are copied once, larger ones never: a body larger than one frame is split without copying.
-Source: AMQP 0-9-1, 4.2.
+them now. Bodies up to ``JOINED_MAX`` bytes that fit into one frame are copied once; larger ones are split into frames
+without copying. Source: AMQP 0-9-1, 4.2.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,8 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
-# ``send`` refuses the methods of these classes, because other commands send them; SENDABLE_METHODS has the exceptions.
+# ``send`` refuses the methods of these classes, because other commands send them. The exceptions are SENDABLE_METHODS,
+# and connection.update-secret on channel 0.
 LIFECYCLE_CLASSES: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
 SENDABLE_METHODS: Final = frozenset({"channel.flow"})
 
@@ -36,11 +37,11 @@ class CommandSender:
         self._state = ConnectionState.NEW
         self._channels: dict[int, Channel] = {}
         self._budget = Budget()
-        self._zero = Channel(0, ChannelState.OPEN, self._budget)  # represents the connection itself
+        self._channel_zero = Channel(0, ChannelState.OPEN, self._budget)  # represents the connection itself
         self._out: list[Octets] = []
         self._out_size = 0
-        self._body_max = initial_frame_max - FRAME_OVERHEAD  # largest payload to be sent, in bytes
-        self._joined_max = min(self._body_max, JOINED_MAX)
+        self._payload_max = initial_frame_max - FRAME_OVERHEAD
+        self._joined_max = min(self._payload_max, JOINED_MAX)  # largest body that is joined with its frames, in bytes
 
     # Output
 
@@ -50,15 +51,14 @@ class CommandSender:
         return self._out_size
 
     @property
-    def body_frame_max(self) -> int:
-        """The largest part of a body that fits into one frame, in bytes."""
-        return self._body_max
+    def payload_max(self) -> int:
+        """The largest payload of a sent frame of any kind, in bytes."""
+        return self._payload_max
 
     def _limit_payload(self, frame_max: int) -> None:
-        """Apply the negotiated frame-max, 0 for none. A sent frame including its overhead stays within
-        frame-max."""
-        self._body_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
-        self._joined_max = min(self._body_max, JOINED_MAX)
+        """Apply the negotiated frame-max, 0 for none: a sent frame stays within it, including its overhead."""
+        self._payload_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
+        self._joined_max = min(self._payload_max, JOINED_MAX)
 
     def _put(self, channel: Channel, octets: Octets) -> None:
         """Queue output of a channel; it waits if a body of the channel is being sent in chunks."""
@@ -78,8 +78,8 @@ class CommandSender:
 
     def _method_frame(self, number: int, method: Method) -> bytes:
         payload = encode_method(method)
-        if len(payload) > self._body_max:
-            raise LocalMisuse(f"{method.row.name} needs {len(payload)} bytes, a frame holds {self._body_max}")
+        if len(payload) > self._payload_max:
+            raise LocalMisuse(f"{method.row.name} needs {len(payload)} bytes, a frame holds {self._payload_max}")
         return frame(FRAME_METHOD, number, payload)
 
     # Channels
@@ -91,8 +91,8 @@ class CommandSender:
         return channel
 
     def may_send_content(self, channel: int) -> bool:
-        """Return False while the peer has stopped content by channel.flow, or while another body is being sent in
-        chunks. Raises ``LocalMisuse`` if the channel is not open.
+        """Return False while the peer has stopped content by channel.flow, or while a body is being sent in chunks.
+        Raises ``LocalMisuse`` if the channel is not open.
         """
         target = self._require_channel(channel)
         return target.flowing and not target.body_size_due
@@ -100,7 +100,7 @@ class CommandSender:
     # Methods
 
     def send(self, channel: int, method: Method) -> None:
-        """Send a method without content. Other commands send contents and the methods that open or close."""
+        """Send a method without content. Other commands send contents, and methods that open, close or negotiate."""
         row = method.row
         if self.role not in row.senders:
             raise LocalMisuse(f"{row.name} cannot be sent by this side")
@@ -117,7 +117,7 @@ class CommandSender:
     def _require_connection(self, number: int) -> Channel:
         if number or self._state is not ConnectionState.OPEN:
             raise LocalMisuse("this method is for channel 0 of an open connection")
-        return self._zero
+        return self._channel_zero
 
     def ack(self, channel: int, delivery_tag: int, multiple: bool = False) -> None:
         """Send basic.ack: a client acknowledges deliveries, a server confirms publishes."""
@@ -152,7 +152,8 @@ class CommandSender:
         """Send the next bytes of a body; after its last byte, the held output of the channel follows."""
         target = self._channels.get(channel)
         if target is None or len(data) > target.body_size_due:
-            raise LocalMisuse(f"channel {channel} is not sending a body with {len(data)} more bytes")
+            due = target.body_size_due if target is not None else 0
+            raise LocalMisuse(f"channel {channel}: {len(data)} bytes were given, but {due} bytes of a body remain")
         self._put_now(self._body_frames(channel, data))
         target.body_size_due -= len(data)
         if not target.body_size_due:
@@ -163,15 +164,15 @@ class CommandSender:
         """Return the frames of a method and its content header."""
         if self.role not in method.row.senders or not method.row.content:
             raise LocalMisuse(f"{method.row.name} cannot be sent by this side with a content")
-        if len(header.raw) > self._body_max:
-            raise LocalMisuse(f"the content header needs {len(header.raw)} bytes, a frame holds {self._body_max}")
+        if len(header.raw) > self._payload_max:
+            raise LocalMisuse(f"the content header needs {len(header.raw)} bytes, a frame holds {self._payload_max}")
         return self._method_frame(channel.number, method) + frame(FRAME_HEADER, channel.number, header.raw)
 
     def _body_frames(self, number: int, body: Octets) -> Sequence[Octets]:
         """Return the frames of a body: one piece if it is small, otherwise slices of it between frame heads and end
         bytes.
         """
-        size, limit = len(body), self._body_max
+        size, limit = len(body), self._payload_max
         if size <= self._joined_max:
             return (b"".join((FRAME_HEAD.pack(FRAME_BODY, number, size), body, END)),) if size else ()
         pieces: list[Octets] = []

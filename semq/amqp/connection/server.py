@@ -67,7 +67,7 @@ class ServerConnection(AmqpConnection):
         """Accept the login and offer the limits."""
         self._expect(ConnectionState.LOGIN_RECEIVED)
         limits = self.limits
-        self._put_method(self._zero, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat))
+        self._put_method(self._channel_zero, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat))
         self._state = ConnectionState.TUNE_SENT
 
     def refuse_login(self, text: str) -> None:
@@ -82,7 +82,7 @@ class ServerConnection(AmqpConnection):
     def accept_open(self) -> None:
         """Accept the virtual host for this user: the connection is open."""
         self._expect(ConnectionState.OPEN_RECEIVED)
-        self._put_method(self._zero, ConnectionOpenOk())
+        self._put_method(self._channel_zero, ConnectionOpenOk())
         self._state, self._deadline = ConnectionState.OPEN, None
 
     def accept_secret(self) -> None:
@@ -90,7 +90,7 @@ class ServerConnection(AmqpConnection):
         if not self._unanswered_secrets or not self.is_open:
             raise LocalMisuse("no update-secret is waiting for an answer")
         self._unanswered_secrets -= 1
-        self._put_method(self._zero, ConnectionUpdateSecretOk())
+        self._put_method(self._channel_zero, ConnectionUpdateSecretOk())
 
     def _expect(self, state: ConnectionState) -> None:
         if self._state is not state:
@@ -111,7 +111,7 @@ class ServerConnection(AmqpConnection):
     ) -> None:
         """Send basic.deliver with its content."""
         raw, size = header.raw, len(body)
-        if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._body_max:
+        if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._payload_max:
             method = BasicDeliver(consumer_tag, delivery_tag, redelivered, exchange, routing_key)
             self.send_content(channel, method, header, body)
             return
@@ -136,7 +136,7 @@ class ServerConnection(AmqpConnection):
     def _notify(self, capability: str, method: ConnectionBlocked | ConnectionUnblocked) -> bool:
         is_supported = self.is_open and capability in self.peer_capabilities
         if is_supported:
-            self._put_method(self._zero, method)
+            self._put_method(self._channel_zero, method)
         return is_supported
 
     def cancel_consumer(self, channel: int, consumer_tag: str) -> bool:
@@ -161,10 +161,10 @@ class ServerConnection(AmqpConnection):
         if self._protocol_header == PROTOCOL_HEADER:
             mechanisms = " ".join(self.mechanisms).encode()
             start = ConnectionStart(server_properties=self._properties, mechanisms=mechanisms)
-            self._put_method(self._zero, start)
+            self._put_method(self._channel_zero, start)
             self._state = ConnectionState.START_SENT
         elif not PROTOCOL_HEADER.startswith(self._protocol_header):
-            self._put(self._zero, PROTOCOL_HEADER)
+            self._put(self._channel_zero, PROTOCOL_HEADER)
             self._terminate(WrongProtocol(f"the peer began with {self._protocol_header!r}"))
         return data[missing:]
 

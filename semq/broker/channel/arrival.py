@@ -2,9 +2,9 @@
 
 Strategy: a message that may not be published is refused at the content header, before its body arrives. For queues,
 full chunks are written, and reading from the client pauses when the store is behind; when the body is complete and
-saved, the message is published like any other. A service exchange states the largest size, and whether a larger message
-is refused or is reported without its body. The service receives the chunks itself (``ServiceExchange.arriving``) or
-gets each message in one piece. Made by ``session``, kept by ``channel``.
+saved, the message is published like any other. A service exchange states its largest size, and whether a larger message
+is refused or is passed without its body. It receives the bytes itself (``ServiceExchange.arriving``), or gets the
+complete body from memory. Made by ``session``, kept by ``channel``.
 """
 
 from semq.amqp.content import ContentHeader
@@ -12,7 +12,7 @@ from semq.amqp.events import Published
 from semq.amqp.methods import BasicPublish
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
-from semq.broker.channel.publication import check, publish
+from semq.broker.channel.publication import check_publish, publish
 from semq.broker.queues.bodies import CHUNK, Body, StoredBody
 from semq.broker.services import ArrivingDocument, ServiceExchange
 
@@ -24,7 +24,7 @@ class ArrivingBody:
     """One body being received."""
 
     def __init__(self, channel: BrokerChannel, method: BasicPublish, header: ContentHeader) -> None:
-        """Check the content header. Raises AmqpError if the message may not be published there."""
+        """Check the content header. Raises AmqpError if the message may not be published to its exchange."""
         self._channel = channel
         self._method = method
         self._header = header
@@ -34,7 +34,7 @@ class ArrivingBody:
         self._body_id = 0  # 0 for a message to a service, whose body is not stored by the broker
         self._is_drained = False  # whether the bytes are dropped, because the service gets the message without its body
         self._document: ArrivingDocument | None = None
-        exchange, limit = check(channel, self._event(b"")), channel.session.server.message_max
+        exchange, limit = check_publish(channel, self._event(b"")), channel.session.server.message_max
         if isinstance(exchange, ServiceExchange):
             limit = exchange.body_max if exchange.drains or exchange.streams else limit
             self._is_drained = exchange.drains and header.body_size > limit
@@ -75,7 +75,7 @@ class ArrivingBody:
         self._channel.session.journal.when_saved(self._saved)
 
     def abandon(self) -> None:
-        """Delete the chunks written so far, because the channel was closed or the store did not accept them."""
+        """Discard the part that has arrived, because the channel was closed or the store did not accept a chunk."""
         if self._body_id:
             self._channel.session.server.bodies.drop(self._body_id)
         if self._document is not None:
@@ -111,5 +111,5 @@ class ArrivingBody:
             method.mandatory,
             method.immediate,
             self._header,
-            body,  # type: ignore[arg-type] # the state machine knows only bodies in memory
+            body,  # type: ignore[arg-type] # declared as bytes: the state machine makes only bodies in memory
         )

@@ -165,7 +165,7 @@ class BrokerChannel:
         connection, because its client has negotiated too small a frame-max.
         """
         session = self.session
-        if len(header.raw) <= session.machine.body_frame_max:
+        if len(header.raw) <= session.machine.payload_max:
             return True
         error = ResourceError(f"a content header of {len(header.raw)} bytes exceeds the negotiated frame-max")
         session.is_writable = False
@@ -386,7 +386,7 @@ class BrokerChannel:
         self.next_tag = tag + 1
         self.unacked[tag] = delivery
         message = entry.message
-        header = redelivery_header(entry, self.session.machine.body_frame_max)
+        header = redelivery_header(entry, self.session.machine.payload_max)
         self._deliver(consumer.tag, tag, True, message.exchange, message.routing_key, header, message.body)
 
     # Consumers.

@@ -1,4 +1,5 @@
-"""The methods that define exchanges, queues and bindings. One function per method, from the request to the reply.
+"""The methods that define exchanges, queues and bindings, and queue.purge. One function per method, from the request to
+the reply.
 
 Each function checks names, locks and permissions (RabbitMQ's table of required rights), calls ``vhost``, and replies
 when the store has saved the change. ``DEFINITIONS`` maps methods to functions for ``session``. Consumers and messages
@@ -103,7 +104,7 @@ def queue_declare(channel: BrokerChannel, request: m.QueueDeclare) -> None:
     if request.passive:
         queue, must_wait = session.vhost.find_queue(name, session), False
         if isinstance(queue, ServiceQueue):
-            # the number of messages is shown only to users who may read them
+            # The number of messages is shown only to users who may read the messages.
             session.require(Right.READ, "queue", name)
     else:
         name = name or generated_name("amq.gen-", session.clock)
@@ -132,7 +133,7 @@ def _require_dead_letter_rights(channel: BrokerChannel, name: str, request: m.Qu
 
 
 def _declare_reply_queue(channel: BrokerChannel, request: m.QueueDeclare) -> None:
-    """Check whether the client that waits for a direct reply still exists."""
+    """Tell a client whether the channel that waits for its direct reply still exists."""
     target = channel.session.find_reply_target(request.queue)
     if request.queue != REPLY_TO and target is None:
         raise refusals.no_queue(request.queue, channel.session.vhost.name)

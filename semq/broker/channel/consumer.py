@@ -1,7 +1,7 @@
-"""A consumer on a channel: its room for deliveries, and the delivery of messages.
+"""A consumer on a channel: whether it has room for more deliveries, and the delivery of messages.
 
-Queues of the model use it as ``consumers.QueueConsumer``, services as ``services.ServiceConsumer``. Made by
-``consumption`` for basic.consume, owned by its ``channel``.
+``queue`` uses it as ``consumers.QueueConsumer``, services as ``services.ServiceConsumer``. Made by ``consumption`` for
+basic.consume, owned by its ``channel``.
 """
 
 from collections.abc import Mapping
@@ -84,13 +84,15 @@ class Consumer:
         message = entry.message
         header = message.header
         if entry.deliveries:
-            header = redelivery_header(entry, self.channel.session.machine.body_frame_max)
+            header = redelivery_header(entry, self.channel.session.machine.payload_max)
         self.channel.deliver(
             self, entry, message.exchange, message.routing_key, header, message.body, entry.deliveries > 0
         )
 
     def note_cancelled(self) -> None:
-        """Notify the client, if it supports that, after the queue was deleted or the service ended the consumer."""
+        """Remove the consumer, whose queue was deleted or whose service has ended it; notify the client, if the client
+        supports that.
+        """
         self.channel.consumers.pop(self.tag, None)
         self.channel.session.remove_consumer(self)
         self.channel.session.cancel_consumer(self.channel.number, self.tag)
@@ -99,7 +101,7 @@ class Consumer:
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now; at most ``_CREDIT_MAX`` without a prefetch."""
+        """The number of messages that may be delivered now; ``_CREDIT_MAX`` with no-ack or without a prefetch."""
         if not self.has_room():
             self.is_set_aside = True
             return 0
@@ -135,7 +137,7 @@ class Consumer:
             self.channel.requeue_unacked(self)
 
 
-_CREDIT_MAX = 256  # credit of a consumer without a prefetch
+_CREDIT_MAX = 256  # credit of a consumer with no-ack or without a prefetch
 
 
 def redelivery_header(entry: QueueEntry, payload_max: int) -> ContentHeader:

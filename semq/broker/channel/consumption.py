@@ -125,7 +125,7 @@ def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
     message, redelivered = entry.message, entry.deliveries > 0
     tag = channel.assign_tag(source, entry, message.size, no_ack)
     method = m.BasicGetOk(tag, redelivered, message.exchange, message.routing_key, len(source.ready))
-    header = redelivery_header(entry, session.machine.body_frame_max) if redelivered else message.header
+    header = redelivery_header(entry, session.machine.payload_max) if redelivered else message.header
     channel.send_content(method, header, message.body)
     if no_ack:
         source.settle([entry], Disposition.ACK)
@@ -176,13 +176,13 @@ class Getter:
 
 
 def basic_recover(channel: BrokerChannel, request: m.BasicRecover) -> None:
-    """basic.recover: redeliver all unacknowledged messages of this channel."""
+    """basic.recover: requeue all unacknowledged messages of this channel, or deliver them again to their consumers."""
     channel.send(m.BasicRecoverOk())
     channel.recover(request.requeue)
 
 
 def basic_recover_async(channel: BrokerChannel, request: m.BasicRecoverAsync) -> None:
-    """basic.recover-async: redeliver as basic.recover does, without a reply."""
+    """basic.recover-async: as basic.recover, without a reply."""
     channel.recover(request.requeue)
 
 

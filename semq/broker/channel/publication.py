@@ -37,9 +37,9 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     """Process one published message. Raises AmqpError if it is not permitted."""
     session = channel.session
     session.published += 1
-    exchange = check(channel, event)
+    exchange = check_publish(channel, event)
     if needs_name_check(event.header):
-        check_names(channel, event)
+        resolve_names(channel, event)
     if channel.transaction is not None:
         message = None if exchange.is_service else message_of(event)
         channel.transaction.publish(event, message, session.limits)
@@ -61,8 +61,8 @@ def publish(channel: BrokerChannel, event: Published) -> None:
             channel.write_confirms()  # as in RabbitMQ: no queue has the message, so the confirm need not wait
 
 
-def check(channel: BrokerChannel, event: Published) -> Exchange:
-    """Check that this user may publish this message to its exchange; return the exchange."""
+def check_publish(channel: BrokerChannel, event: Published) -> Exchange:
+    """Check that this user may publish this message to its exchange; return the exchange. Raises AmqpError."""
     session = channel.session
     if event.immediate:
         raise refusals.not_implemented("immediate=true")
@@ -77,9 +77,9 @@ def check(channel: BrokerChannel, event: Published) -> Exchange:
     return exchange
 
 
-def check_names(channel: BrokerChannel, event: Published) -> None:
-    """Check that a user-id names the logged-in user; replace the pseudo-queue of direct replies with the address of
-    this channel.
+def resolve_names(channel: BrokerChannel, event: Published) -> None:
+    """Check that a user-id names the logged-in user; replace a reply-to ``amq.rabbitmq.reply-to`` with the address of
+    this channel for direct replies. Raises PreconditionFailed.
     """
     header, user = event.header, channel.session.user
     if header.user_id is not None and header.user_id != user:
@@ -97,7 +97,9 @@ def message_of(event: Published) -> Message:
 
 
 def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, message: Message) -> PublishResult:
-    """Put a message into its queues; return it to the publisher if it is mandatory and has no queue."""
+    """Put a message into its queues, or send it to the channel that waits for this direct reply; return it to the
+    publisher if it is mandatory and reaches neither.
+    """
     vhost = channel.session.vhost
     if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
         return _reply(channel, event, message)
@@ -192,9 +194,9 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
     session = settle._channel.session  # noqa: SLF001 - both classes are in this module
-    # Only a service that drains gets a larger message, without its body.
+    # A message larger than ``body_max`` comes here only if the service drains; it is passed without its body.
     body = event.body if event.header.body_size <= exchange.body_max else b""
-    arrived: object = event.body  # the state machine knows only bodies in memory
+    arrived: object = event.body  # declared as bytes; ``arrival`` puts an ArrivingDocument here
     document = arrived if isinstance(arrived, ArrivingDocument) else None
     body = b"" if document is not None else body
     try:

@@ -91,7 +91,9 @@ class Journal:
         self._handed_out.pop(queue_id, None)
 
     def confirm(self, publisher: Publisher, sequence: int, size: int) -> None:
-        """Notify ``publisher`` when all operations added so far are committed, or have failed."""
+        """Call ``publisher.saved`` with this number and size when all operations added so far are committed, or have
+        failed.
+        """
         self._publishes.append((publisher, sequence, size))
 
     def when_saved(self, waiter: Waiter) -> None:

@@ -5,8 +5,8 @@ of that is written when the store is available again, so that after a restart no
 and no dead-lettered message is lost. A client that waited for the store at that time has received an error (a publisher
 gets basic.nack), although its change may still take effect. Used by ``journal``.
 
-The lists have bounded size and this order: definitions, messages, marks of deliveries, drops, bodies that are no longer
-needed. A crash between two lists repeats messages and loses none.
+The lists are written in this order: definitions (one list), messages, marks of deliveries, drops, bodies that are no
+longer needed (lists of bounded size). A crash between two lists repeats messages and loses none.
 """
 
 import logging
@@ -32,7 +32,7 @@ from semq.store.broker.operations import (
 log = logging.getLogger(__name__)
 
 LIST_BYTES = 8 * 1024 * 1024  # bytes of messages in one list
-LIST_COUNT = 10_000  # messages, or drops, in one list
+LIST_COUNT = 10_000  # operations, or dropped messages, in one list
 DROPS_MAX = 1_000_000  # of all queues together; later drops are not kept
 
 
@@ -53,7 +53,9 @@ class UnwrittenOps:
         return any((self._defined, self._added, self._dropped, self._marked, self._handed_out, self._bodies))
 
     def keep(self, ops: Iterable[StoreOp]) -> None:
-        """Keep failed operations, in this order. Chunks of bodies are not kept: their sender has received an error."""
+        """Keep failed operations, given in the order in which they were added. Chunks of bodies are not kept: their
+        sender has received an error.
+        """
         for op in ops:
             keep = _KEEPERS.get(type(op))
             if keep is not None:

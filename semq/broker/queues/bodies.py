@@ -1,8 +1,8 @@
 """Bodies that are too large for memory, kept in the store in chunks from the first byte on.
 
 ``StoredBody`` replaces ``bytes`` in a message; each holder retains it, and the last release deletes the chunks.
-``Bodies`` assigns ids, and writes and deletes chunks. Used by ``arrival`` (receiving), ``feeder`` (sending), ``queue``,
-and ``pages`` (several transient messages in one body).
+``Bodies`` assigns ids, and writes and deletes chunks. Used by ``arrival`` (receiving), ``feeder`` (sending), ``pages``
+(several transient messages in one body), and all modules that keep messages.
 """
 
 from collections.abc import Iterator

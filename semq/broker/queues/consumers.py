@@ -61,7 +61,7 @@ class ConsumerRing:
             self._activate()
 
     def remove(self, consumer: QueueConsumer) -> None:
-        """Remove a consumer; with ``single_active`` the next one becomes the active one."""
+        """Remove a consumer. If it was the active one, the next one becomes active."""
         self.members.pop(consumer, None)
         # The turn of the consumer is skipped later instead of searched for now, so that removing many consumers is
         # cheap.

@@ -4,8 +4,8 @@ Pure functions over messages; called by ``vhost``, which does the routing. Rules
 header x-death has an entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the
 expiration is removed, so that the message does not expire again in the next queue. A message that would return to a
 queue in which it died, without a rejection in between, is dropped. The header lists at most a hundred different deaths.
-If more than a hundred further deaths are missing in the list, and no listed death is a rejection, the message is
-dropped as well, because the list cannot show a longer cycle.
+If more than a hundred further deaths have been removed from the list, and no listed death is a rejection, the message
+is dropped as well, because the list cannot show a longer cycle.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@ queue. Pure.
 
 Delivery mode, priority and expiration are read from the header if their flags are set. A table of headers is decoded
 once, because a malformed one must be reported to its sender and not to its receivers. All other properties stay
-encoded. A message is made by ``channel`` and ``vhost`` for each publish, by ``deadletter``, and by ``queue`` and
+encoded. A message is made by ``publication`` and ``vhost`` for each publish, by ``deadletter``, and by ``queue`` and
 ``pages`` when it is read from the store; all queues to which it is routed share it. An entry is made by ``queue`` and
 ``pages`` and moved by ``ready``; deliveries refer to it.
 """
@@ -22,7 +22,7 @@ _MODES = (1, PERSISTENT)
 # Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
 _CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
-# Properties of the headers whose delivery mode is read directly
+# The delivery mode of a header that has no properties but these is read directly from the bytes.
 _UP_TO_MODE = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
 _FIRST = 14  # position of the first property
 _PRIORITY_OR_EXPIRATION = _PRIORITY | _EXPIRATION
@@ -106,7 +106,7 @@ def property_flags(header: ContentHeader) -> int:
 
 
 def delivery_mode(header: ContentHeader, flags: int) -> int | None:
-    """Return the delivery mode, read directly from the bytes if only content type and encoding precede it.
+    """Return the delivery mode, read directly from the bytes if the header has no properties but those of _UP_TO_MODE.
 
     Raises FrameError for truncated or surplus data in the header.
     """

@@ -279,7 +279,9 @@ class Queue:
         return entry
 
     def pop(self) -> QueueEntry | None:
-        """Return the next message that has not expired; remove the expired messages before it."""
+        """Return the next message that has not expired, and remove the expired messages before it. Return None if there
+        is none, or if it is being read.
+        """
         ready = self.ready
         if not self.has_expiring:
             return ready.pop() if len(ready) else None

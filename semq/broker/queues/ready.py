@@ -111,8 +111,8 @@ class PriorityLane:
 
 class ReadyMessages:
     """Waiting messages: higher priority first, then by position. ``bytes`` is the size of the bodies of all messages,
-    ``out_bytes`` the size of those in pages. While a lane has fewer than ``window`` messages, and the bodies in memory
-    of all lanes have at most ``window_bytes``, new messages stay in memory.
+    ``out_bytes`` the size of those in pages. New messages of a lane are divided into pages once the lane has ``window``
+    messages, or the bodies in memory of all lanes exceed ``window_bytes``, until its last page has been read.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Assembly of contents from frames, every wrong order of frames, requests and replies."""
+"""Assembly of contents from frames, wrong orders of frames, limits, bodies in chunks, requests and replies."""
 
 import pytest
 
@@ -32,9 +32,10 @@ def new_channel(budget: Budget | None = None) -> Channel:
     return Channel(1, ChannelState.OPEN, budget or Budget())
 
 
-def with_header(body: bytes, limits: ConnectionLimits = LIMITS, method: m.BasicPublish | None = None) -> Channel:
+def with_header(body: bytes, limits: ConnectionLimits = LIMITS) -> Channel:
+    """Return a channel on which a publish and its content header have arrived, and the body has not."""
     channel = new_channel()
-    channel.begin(method or m.BasicPublish("e", "k"))
+    channel.begin(m.BasicPublish("e", "k"))
     channel.add_header(header_of(body).raw, limits)
     return channel
 
@@ -128,6 +129,7 @@ def test_a_header_of_another_class_is_refused() -> None:
 
 
 def declared(size: int) -> bytes:
+    """Return the bytes of a content header that declares a body of this size."""
     return ContentHeader.build(size, Properties()).raw
 
 

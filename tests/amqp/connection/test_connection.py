@@ -171,7 +171,7 @@ def test_frame_max_counts_the_payload_alone_on_receipt() -> None:
     for size in range(4088, 4097):
         events += pair.server.receive(PUBLISH + header_frame(size) + frame(FRAME_BODY, 1, bytes(size)), 0)
     assert [len(event.body) for event in events if isinstance(event, Published)] == list(range(4088, 4097))
-    assert pair.server.body_frame_max == 4088  # a sent frame respects frame-max together with its overhead
+    assert pair.server.payload_max == 4088  # a sent frame respects frame-max together with its overhead
 
 
 def test_channels_are_counted_without_regard_to_their_numbers() -> None:

@@ -129,8 +129,8 @@ def test_input_in_pieces_of_any_size_gives_the_same_events(size: int) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, 400, 100))
-def test_input_cut_at_any_place_gives_the_same_events(start: int) -> None:
-    for at in range(start, start + 100, 3):
+def test_input_cut_in_two_gives_the_same_events(start: int) -> None:
+    for at in range(start, start + 100, 3):  # every third byte, to save time
         events = conversation(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
         for name in ("server", "client"):
             assert side(events, name) == side(EXPECTED, name)

@@ -301,7 +301,7 @@ def test_each_side_can_stop_the_content_of_the_other_by_flow() -> None:
     assert not pair.client.may_send_content(1)
 
 
-def test_body_frames_fit_the_negotiated_frame_max() -> None:
-    assert opened(SMALLEST).client.body_frame_max == 4088
+def test_the_largest_payload_follows_from_the_negotiated_frame_max() -> None:
+    assert opened(SMALLEST).client.payload_max == 4088
     unlimited = opened(ConnectionLimits(frame_max=0), ConnectionLimits(frame_max=0))
-    assert unlimited.client.body_frame_max == (1 << 32) - 1
+    assert unlimited.client.payload_max == (1 << 32) - 1
