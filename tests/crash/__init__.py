@@ -12,7 +12,7 @@
 | `certificates`| renewals and revocations under load                                            |
 | `faults`      | the kinds of faults as a table, the plan of a cycle, and what carries it out   |
 | `oracle`      | the checks: records against promises, ledgers, remaining rows in queues        |
-| `excuses`     | alarms that revocations and renewals explain                                   |
+| `excuses`     | alarms and remaining rows that revocations and renewals explain                |
 | `campaign`    | cycles, rests, the report                                                      |
 
 `./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: the nodes'

@@ -1,6 +1,6 @@
 """``./run crash --cycles N [--seed S] [--secure [--direct]] [--cluster [--rabbitmq]] [--json]``: run a campaign.
 
-Exit status 0 if the oracle found no fault, 69 if RabbitMQ is not installed.
+Exit status: 0 no fault found, 1 a fault, 2 wrong arguments, 69 RabbitMQ is not installed, 130 interrupted.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="./run crash", description="Kill nodes and databases under load."
     )
-    parser.add_argument("--cycles", type=int, default=20, help="cycles of faults (20)")
+    parser.add_argument("--cycles", type=int, default=20, help="cycles of faults (%(default)s)")
     parser.add_argument("--seed", type=int, default=None, help="seed of documents and faults (default: a random one)")
     parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two rests (%(default)s)")
     parser.add_argument(

@@ -23,7 +23,7 @@ from tests.crash.documents import CrashDocument, DocumentStream, token_of
 
 ORDER_KEYS = ("orders", "invoices", "stock", "交货")
 UNORDERED_LANES = 4
-LARGE_PAUSES = 8  # pauses of other lanes between two large documents
+LARGE_PAUSES = 8  # the pause between two large documents, as a multiple of the pause of other lanes
 PREFETCH = 24
 HEARTBEAT_S = 4
 CONNECT_S = 10.0
@@ -36,13 +36,14 @@ LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError:
 
 
 async def connect(url: str, trust: Path | None) -> AbstractConnection:
-    """Open a connection that does not reconnect by itself; ``trust``: file of the authorities of a node
-    with amqps; None: no TLS.
+    """Open a connection that does not reconnect by itself.
+
+    ``trust``: file of the authorities of the node's certificate; None: without TLS.
     """
     context = None
     if trust is not None:
         context = ssl.create_default_context(cafile=trust)
-        context.check_hostname = False  # the certificate names the node
+        context.check_hostname = False  # the certificate names the node, not the host
     return await aio_pika.connect(f"{url}?heartbeat={HEARTBEAT_S}", timeout=CONNECT_S, ssl_context=context)
 
 
@@ -57,6 +58,7 @@ class Submitter:
     """Publishes an institution's documents: a lane for each order key, and some lanes for unordered documents.
 
     A lane has one document under way at a time, so the order of submission within a key is the order of acceptance.
+    ``target`` is the address of the other institution, ``group`` that of the group.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Submitter:
         self._channel: AbstractChannel | None = None
         self._connecting = asyncio.Lock()
         self._may_submit = asyncio.Event()
-        self._busy = 0
+        self._busy = 0  #: number of lanes that submit a document now
         self._idle = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.repeated = 0  #: number of repeated submissions
@@ -169,7 +171,7 @@ class Submitter:
 
 
 class DocumentConsumer:
-    """Writes an institution's documents into its record."""
+    """Receives an institution's documents: writes them into the record, and returns a few to be delivered again."""
 
     def __init__(self, url: str, book: Book, chance: Random, complaints: list[str], trust: Path | None = None) -> None:
         self._url = url

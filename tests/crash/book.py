@@ -43,7 +43,10 @@ class Book:
         self._db.close()
 
     def write(self, entry: BookEntry, *, flagged: bool) -> bool:
-        """Write a delivery durably; return True for a new document, False for a repeat."""
+        """Write a delivery durably; return True for a new document, False for a repeat.
+
+        ``flagged``: whether the node marked the delivery as redelivered.
+        """
         with self._db:
             recorded = self._db.execute("SELECT digest FROM received WHERE lk0 = ?", (entry.lk0,)).fetchone()
             if recorded is None:
@@ -59,8 +62,11 @@ class Book:
                 )
         return recorded is None
 
-    def tokens(self) -> dict[str, list[BookEntry]]:
-        """Return the received documents by token, in order of arrival; a second one with a token is a duplicate."""
+    def entries_by_token(self) -> dict[str, list[BookEntry]]:
+        """Return the received documents by token, in order of arrival.
+
+        Two documents (LK0s) with one token mean that one submission was accepted twice.
+        """
         entries: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:
@@ -68,7 +74,7 @@ class Book:
             entries.setdefault(entry.token, []).append(entry)
         return entries
 
-    def in_order(self) -> list[BookEntry]:
+    def ordered_entries(self) -> list[BookEntry]:
         """Return the documents with an order key, in order of arrival."""
         rows = self._db.execute(
             "SELECT lk0, token, digest, order_key, deliveries FROM received WHERE order_key <> '' ORDER BY position"
@@ -76,7 +82,7 @@ class Book:
         return [BookEntry(*row) for row in rows]
 
     def count_received(self, tokens: list[str]) -> int:
-        """Return the number of these documents that were received."""
+        """Return how many of these tokens belong to a received document."""
         received = {row[0] for row in self._db.execute("SELECT DISTINCT token FROM received")}
         return sum(token in received for token in tokens)
 
@@ -85,6 +91,6 @@ class Book:
         rows = self._db.execute("SELECT lk0, token FROM repeat WHERE flagged = ?", (int(flagged),))
         return [(lk0, token) for lk0, token in rows]
 
-    def altered(self) -> list[tuple[str, str]]:
+    def altered_repeats(self) -> list[tuple[str, str]]:
         """Return the repeats (LK0, token) with other bytes than the first time."""
         return [(lk0, token) for lk0, token in self._db.execute("SELECT lk0, token FROM repeat WHERE same_bytes = 0")]

@@ -25,7 +25,7 @@ from tests.crash.oracle import OracleFindings
 from tests.crash.world import SIDES, CrashWorld
 
 GROUP = 5  # cycles between two checks of the oracle
-SETTLE_S = 150.0  # time after the last fault; the requirement is 120 on a machine without other load
+SETTLE_S = 150.0  # in which all work must end after the last fault; required are 120 on a machine without other load
 POLL_S = 0.3
 POLLS_OF_SWEEP = 5  # polls between two sweeps of interrupted uploads
 
@@ -41,13 +41,13 @@ class CampaignReport:
     violations: int = 0
     lost: int = 0
     duplicated: int = 0
-    unclean: int = 0
+    unclean: int = 0  #: rows that should have been deleted
     faults_by_kind: dict[str, int] = field(default_factory=dict)
-    documents: dict[str, int] = field(default_factory=dict)
-    ways: dict[str, int] = field(default_factory=dict)  #: numbers of received messages, by ``direct`` and ``hub``
+    documents: dict[str, int] = field(default_factory=dict)  #: counts of ``Campaign._counts``
+    ways: dict[str, int] = field(default_factory=dict)  #: numbers of received messages by way, ``direct`` or ``hub``
     takeovers: dict[str, int] = field(default_factory=dict)  #: number of takeovers by a standby, by fault of the owner
     retired: int = 0  #: number of stores that were retired and replaced
-    failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE of each failpoint that ended a process
+    failpoints: dict[str, int] = field(default_factory=dict)  #: number of ended processes by node/STEP:PHASE
     settled_s_max: float = 0.0  #: longest time from the last fault of a group until all work had ended
     seconds: float = 0.0
     details: list[str] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Campaign:
         return findings
 
     async def _is_settled(self, unclean: dict[str, int]) -> bool:
-        """Return whether no document is on its way; the remaining rows are put into ``unclean``."""
+        """Return whether no document is on its way and all nodes serve; put the remaining rows into ``unclean``."""
         try:
             rows = await asyncio.to_thread(oracle.leftovers, self._world)
         except psycopg.OperationalError:

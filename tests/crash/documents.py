@@ -1,7 +1,7 @@
 """The documents of a campaign: drawn from its seed, identified by their first line, the same bytes at each repetition.
 
-A ``DocumentStream`` makes the documents of one institution one after another. Their expected values at the receiver
-(digest, order) are calculated again at the end, so no list of them is kept.
+A ``DocumentStream`` makes the documents of one institution one after another. It keeps no bodies: a body and its digest
+are calculated again whenever they are needed.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class CrashDocument:
     save_fwd: int
     ack2: int
     order_key: str
-    size: int
+    size: int  #: bytes of the body after its first line
     sealed: bool = False
 
     @property
@@ -101,8 +101,8 @@ class DocumentStream:
     ) -> None:
         """``members``: the members of the group, without the source; some documents go to the group.
 
-        ``sealed``: three documents of four are sealed, and all of class 3 have @Ack2=1. Without @Ack2 only the hub
-        keeps the body, so a document signed with a revoked key could not be sealed again.
+        ``sealed``: three documents of four are sealed, and all in pieces; all of class 3 have @Ack2=1, because without
+        @Ack2 only the hub keeps the body, so that a document signed with a revoked key could not be sealed again.
         """
         self._sealed = sealed
         self._seed = seed
@@ -130,7 +130,7 @@ class DocumentStream:
         return self.large(self._chance.randint(*LARGE))
 
     def large(self, size: int) -> CrashDocument:
-        """Return the next document, with a body of this size."""
+        """Return the next document, with this ``size``; it is sent in pieces if that is more than PIECES_FROM."""
         self._number += 1
         return CrashDocument(self._seed, self.source, self._targets, self._number, MUST, 1, "", size, self._sealed)
 

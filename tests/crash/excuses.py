@@ -7,8 +7,8 @@ voucher.
 | what                          | where          | explained by                                                      |
 |-------------------------------|----------------|-------------------------------------------------------------------|
 | VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of the institution that the alarm is about           |
-| VIOLATION SEMQ-5216           | at the partner | the same; at most one line for each issued certificate            |
-| VIOLATION "… more violations" | at the partner | the same, and a minute with the maximum number of lines           |
+| VIOLATION SEMQ-5216           | at the partner | such a revocation; at most one line for each issued certificate   |
+| VIOLATION "… more violations" | at the partner | such a revocation, and a minute with the maximum number of lines  |
 | VOIDED                        | at the hub     | a revoked sender, whose message ended REJECTED with SEMQ-5214     |
 | REJECTED, accepted again      | at the sender  | SEMQ-5214: its revocation; SEMQ-5201: another key of its partner  |
 | row of class 2, SEMQ-5214     | at both ends   | a revocation of its sender                                        |
@@ -27,7 +27,7 @@ MORE = " more violations of this peer within "
 
 
 class ExcusedLine(NamedTuple):
-    """A line of a ledger that only a change of certificates may cause."""
+    """An alarm in a ledger; in a campaign only a change of certificates may cause it."""
 
     node: str
     side: int
@@ -51,7 +51,7 @@ class ExcusedLine(NamedTuple):
 
 @dataclass
 class CertificateChanges:
-    """Roll-overs and revocations of certificates in a campaign, by the name of the node."""
+    """The numbers of renewals and revocations in a campaign, by the name of the node, and what they explain."""
 
     address: dict[str, str]  #: address of each institution
     partner: dict[str, str]  #: partner of each institution
@@ -60,7 +60,10 @@ class CertificateChanges:
     renewed: Counter[str] = field(default_factory=Counter)
 
     def unexplained(self, lines: Iterable[ExcusedLine], given_up: Iterable[str] = ()) -> Iterator[ExcusedLine]:
-        """Return the lines without an explanation. ``given_up``: messages that revoked senders ended by SEMQ-5214."""
+        """Return the lines without an explanation.
+
+        ``given_up``: LK0s of messages that ended REJECTED with SEMQ-5214 at revoked senders.
+        """
         lines, voided = list(lines), set(given_up)
         for line in lines:
             if line.event == Event.VOIDED:

@@ -20,7 +20,7 @@ from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C, CrashWorld
 
-# Group of places | places; ``KINDS`` names the groups.
+# Group of places | places: the processes and links that a fault can strike. ``KINDS`` names the groups.
 PLACES = {
     "nodes": (HUB, *SIDES),
     "member": (C,),  # the third institution, which only receives documents to the group of institutions
@@ -42,7 +42,7 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # the first change of ways begins at this time, and closes each way for as long
+FIRST_CHANGE_S = 2.0  # beginning of the first change of ways, and the time for which it closes each way
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
 # Kind | values of ``CycleFault.text``.
@@ -55,7 +55,7 @@ TEXTS = {
 EMPTY_S_MAX = 120.0  # time in which a store becomes empty after its homes were moved
 FROZEN_S_MAX = 40.0  # the lease of a frozen owner ends after 15 s
 
-# share | kind | where
+# share | kind | group of places
 KINDS: list[tuple[int, str, str]] = [
     (6, "kill", "nodes"),
     (3, "kill two", "nodes"),
@@ -111,10 +111,11 @@ CLUSTER_KINDS = [
     (1, "refuse", "carrier links"),
     (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
 ]
-# Steps of failpoints: in a campaign only hubs reach the first set and all nodes reach the third; only ``test_refusing``
-# uses the second.
+# Steps of failpoints that only hubs reach in a campaign.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
-BY_HAND = frozenset({"H16", "Refusal"})  # acts of operators
+# Steps that follow acts of operators: only ``test_refusing`` uses them.
+BY_HAND = frozenset({"H16", "Refusal"})
+# Steps that all nodes reach.
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
 
 
@@ -206,7 +207,7 @@ class FaultInjector:
 
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
-        self.done: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()  #: number of faults that were carried out, by kind
         self.retired = 0  #: number of retired stores
         self.taken_over: Counter[str] = Counter()  #: number of takeovers by a standby, by the fault of the owner
         self._revoking = {side: asyncio.Lock() for side in SIDES}
@@ -404,7 +405,7 @@ class FaultInjector:
                     await self._move_homes(HUB, *MEMBERS)
                     await self._stop_when_empty(fault.where, pair)
                 await certificates.ask(hub, "stores.retire", store=store, why="its homes have moved")
-                await world.renumber()
+                await world.replace_second_store()
                 await certificates.ask(hub, "stores.add", store=world.store(fault.where))
                 self.retired += 1
             except TimeoutError:
@@ -433,10 +434,11 @@ class FaultInjector:
             return {"its server does not answer": 1}
 
     async def _disturb_link(self, fault: CycleFault, name: str, duration_s: float, value: float | None = None) -> None:
+        """Set a field of ``LinkFaults`` for a time, to the value of the fault if ``value`` is None."""
         proxy = self._world.proxies[fault.where]
         proxy.change(**{name: fault.value if value is None else value})
         await asyncio.sleep(duration_s)
         proxy.clear()
 
 
-assert SIDES == ("a", "b"), "the names of links in PLACES contain them"
+assert SIDES == ("a", "b"), "the names of links in PLACES end in the names of the sides"

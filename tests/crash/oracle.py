@@ -1,7 +1,7 @@
 """The oracle: compares the promises of nodes with the records of the receiving applications, and reads the databases.
 
-It uses nothing of the nodes but names of tables and events. ``judge`` checks documents and ledgers, ``leftovers``
-counts rows that a node must have deleted when all documents are settled.
+Of the nodes' code it uses only names and codes. ``judge`` checks documents, ledgers and logs; ``leftovers`` counts rows
+that a node must have deleted when all documents are settled.
 """
 
 import json
@@ -46,7 +46,7 @@ class OracleFindings:
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    unclean: dict[str, int] = field(default_factory=dict)  #: node.table: rows
+    unclean: dict[str, int] = field(default_factory=dict)  #: number of remaining rows by ``node.table``
 
     @property
     def good(self) -> bool:
@@ -71,7 +71,7 @@ def has_all(world: CrashWorld) -> bool:
 
 
 def judge(world: CrashWorld) -> OracleFindings:
-    """Check documents, ledgers and logs; called when applications and nodes are idle."""
+    """Check documents, ledgers and logs, and include the complaints; called when applications and nodes are idle."""
     findings = OracleFindings()
     for side in SIDES:
         codes = world.changes.codes_of_resealing(side)
@@ -79,7 +79,9 @@ def judge(world: CrashWorld) -> OracleFindings:
         for member in other_members(side):
             _judge_book(world.streams[side], member, world.books[member], resealed, findings)
     for member, book in world.books.items():
-        foreign = [token for token in book.tokens() if source_of(token) not in SIDES or source_of(token) == member]
+        foreign = [
+            token for token in book.entries_by_token() if source_of(token) not in SIDES or source_of(token) == member
+        ]
         findings.violations += [f"{token} was received by {member}, and is no document for it" for token in foreign]
     given_up = {lk0 for side in SIDES if world.changes.revoked[side] for lk0 in _given_up(_url(world, side))}
     for node in world.ledgers:
@@ -93,7 +95,7 @@ def judge(world: CrashWorld) -> OracleFindings:
 
 
 def leftovers(world: CrashWorld) -> dict[str, int]:
-    """Return the numbers of rows in tables that should be empty."""
+    """Return the numbers of rows in tables that should be empty, by ``node.table``. Raises psycopg.OperationalError."""
     return {name: rows for node in world.ledgers for name, rows in leftovers_of(world, node).items()}
 
 
@@ -170,7 +172,9 @@ def dump(world: CrashWorld) -> str:
 
 def _judge_book(stream: DocumentStream, target: str, book: Book, resealed: set[int], findings: OracleFindings) -> None:
     """Check the documents of one source in the record of one receiver."""
-    received = {token: entries for token, entries in book.tokens().items() if source_of(token) == stream.source}
+    received = {
+        token: entries for token, entries in book.entries_by_token().items() if source_of(token) == stream.source
+    }
     accepted = {document.token: document for document in stream.accepted if target in document.targets}
     for document in stream.must_arrive(target):
         entries = received.get(document.token, [])
@@ -189,11 +193,11 @@ def _judge_book(stream: DocumentStream, target: str, book: Book, resealed: set[i
     for lk0, token in book.repeats(flagged=False):
         if source_of(token) == stream.source:
             findings.duplicated.append(f"{token} ({lk0}) repeated without a flag")
-    for lk0, token in book.altered():
+    for lk0, token in book.altered_repeats():
         if source_of(token) == stream.source:
             findings.violations.append(f"{token} ({lk0}) repeated with other bytes")
     # A document that was sealed again is a new message at the end of its order, so only the others are in order.
-    ordered = [entry for entry in book.in_order() if source_of(entry.token) == stream.source]
+    ordered = [entry for entry in book.ordered_entries() if source_of(entry.token) == stream.source]
     _judge_order([entry for entry in ordered if _number(entry.token) not in resealed], findings)
 
 
@@ -267,7 +271,7 @@ def _judge_own_ledger(
 
 
 def _given_up(url: str) -> set[str]:
-    """Return the messages of a node that its partner refused because the partner no longer trusts the signer."""
+    """Return the LK0s of a node's messages that its partner refused because it no longer trusts the signer."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT lk0 FROM semq_ledger WHERE side = %s AND event = %s AND detail LIKE %s",

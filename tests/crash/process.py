@@ -1,7 +1,7 @@
 """Processes that are killed and restarted, as by a service manager: their base, a node, a database server.
 
 The task that ``begin`` starts restarts its process for the whole campaign. The caller of ``kill`` states when the node
-may restart, and with which failpoint; any other end of the process is a fault.
+may restart, and with which failpoint; an end that the campaign has not caused is a fault.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tests.crash.armed.failpoints import VARIABLE
 ROOT = Path(__file__).parents[2]
 READY_S = 180.0  # longest time from the start of a node until it serves, on a busy machine
 EXIT_UNAVAILABLE = 69  # exit status of a node whose database was lost during the start (``semq.service.process``)
-UNAVAILABLE_MAX = 5  # starts in a row that may end so
+UNAVAILABLE_MAX = 5  # consecutive starts that may end with this status
 CHECK_S = 0.2  # time between two checks of a shared server
 
 
@@ -33,8 +33,8 @@ class RestartedProcess:
 
     def __init__(self) -> None:
         self.starts = 0  #: number of starts
-        self.on_ready: Callable[[], None] = lambda: None
-        self.on_end: Callable[[], None] = lambda: None
+        self.on_ready: Callable[[], None] = lambda: None  #: called whenever the process begins to serve
+        self.on_end: Callable[[], None] = lambda: None  #: called whenever the process has ended
         self._serving = asyncio.Event()
         self._stopping = False
         self._pause_s = 0.0  #: pause before the next start

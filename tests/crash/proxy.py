@@ -18,7 +18,7 @@ CHUNK = 64 * 1024
 class LinkFaults:
     """The faults of a link; the defaults cause none."""
 
-    delay_s: float = 0.0  #: delay of each chunk, which also limits the bandwidth
+    delay_s: float = 0.0  #: pause before each chunk is passed on, which also limits the bandwidth
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
@@ -29,8 +29,7 @@ class LinkFaults:
 class Proxy:
     """One listening port, and the connections through it."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.faults = LinkFaults()
         self.target: tuple[str, int] | None = None  #: address of the server; None: connections are reset
         self.connections = 0  #: number of connections so far
@@ -75,7 +74,7 @@ class Proxy:
             pair.abort()
 
     def cut_after(self, size: int) -> None:
-        """Reset each open connection after ``size`` further bytes, usually within a frame."""
+        """Reset each open connection after ``size`` further bytes of both directions, usually within a frame."""
         for pair in self._open:
             pair.bytes_left = size
 

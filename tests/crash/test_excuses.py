@@ -40,11 +40,11 @@ def test_an_alarm_about_a_revoked_institution_is_explained_at_a_receiver_of_both
 @pytest.mark.parametrize("line", [GONE, UNVOUCHED, alarm(B, "SEMQ-5204 The certificate is not known here.")])
 def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: ExcusedLine) -> None:
     assert list(changes(a=1).unexplained([line])) == []
-    assert list(changes().unexplained([line])) == [line]  # kills and changes of keys explain no alarm
+    assert list(changes().unexplained([line])) == [line]  # without a revocation nothing explains it
     assert list(changes(b=1).unexplained([line])) == [line]
     for node in (A, HUB):
-        elsewhere = line._replace(node=node)
-        assert list(changes(a=1, b=1).unexplained([elsewhere])) == [elsewhere]
+        at_node = line._replace(node=node)
+        assert list(changes(a=1, b=1).unexplained([at_node])) == [at_node]
     about_b = line._replace(lk0=OF_B if line.lk0 else "", target=ADDRESS[B])
     assert list(changes(a=1).unexplained([about_b])) == [about_b]
 
@@ -72,7 +72,7 @@ def test_each_certificate_explains_one_line_and_no_more_than_were_issued() -> No
     assert list(renewed.unexplained([UNVOUCHED, second])) == []
 
 
-def test_violations_without_lines_of_their_own_follow_a_full_minute_of_explained_ones() -> None:
+def test_violations_without_lines_of_their_own_are_explained_after_a_full_minute_of_explained_lines() -> None:
     further = alarm(B, f"3{MORE}60 s have no line of their own.")
     full_minute = [GONE] * LINES_PER_MINUTE
     assert list(changes(a=1).unexplained([*full_minute, further])) == []

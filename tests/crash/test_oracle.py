@@ -126,5 +126,5 @@ def test_a_seed_draws_the_same_documents_again() -> None:
     assert [document.save_fwd for document in drawn[0]][1] == MUST
     for document in drawn[0]:
         assert token_of(document.body) == document.token
-        assert document.body == document.body
+        assert document.body == document.body  # calculated anew
     assert DocumentStream(5, "a", "b").next().body != drawn[0][0].body

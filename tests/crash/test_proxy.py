@@ -1,4 +1,4 @@
-"""The proxy causes its faults as described. Campaigns depend on that."""
+"""The proxy causes the faults of its ``LinkFaults`` and methods, on which campaigns depend."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def proxy() -> AsyncIterator[Proxy]:
             writer.close()
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    proxy = Proxy("test")
+    proxy = Proxy()
     await proxy.start()
     proxy.target = ("127.0.0.1", server.sockets[0].getsockname()[1])
     yield proxy

@@ -1,7 +1,7 @@
-"""An operator's refusal of stored copies: a real process is killed with SIGKILL at each of its durable steps.
+"""An operator's refusal of stored copies: a real process is killed with SIGKILL at each durable step of the refusal.
 
-The test repeats the act until it is answered. Then the receiver logs in, and every document has ended once: refused,
-with the operator's reason. No copy is left, and no refused document was delivered.
+The test repeats the request until the sender knows of the refusal. Then the receiver logs in, and every document has
+ended once: REJECTED, with the operator's reason. No copy is left, and no refused document was delivered.
 """
 
 import asyncio

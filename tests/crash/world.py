@@ -19,8 +19,8 @@ With a direct link, a dials b through the proxy ``direct``.
 With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to a different one of these nodes;
 each instance also has the addresses of the other nodes.
 
-Started and ended by ``campaign``, ``test_refusing`` and ``test_rabbitmq``; ``faults`` damages it, ``oracle`` reads its
-databases.
+Started and ended by ``campaign`` and by tests of single kills (``test_refusing``, ``test_documents``,
+``tests/flows/real_nodes/test_groups_killed``); ``faults`` damages it, ``oracle`` reads its databases.
 """
 
 import asyncio
@@ -119,10 +119,11 @@ class CrashWorld:
         self.store_number = 2  #: semq_id and semq_db_id of the second instance
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
+        #: Name of the process to which each proxy leads.
         self._targets = (
             RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else DIRECT_PROXIES if direct else PROXIES
         )
-        self.proxies = {name: Proxy(name) for name in self._targets}
+        self.proxies = {name: Proxy() for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
         self.brokers: dict[str, BrokerProcess] = {}
         #: Postgres server of the second instance and its standby; None without a cluster.
@@ -238,8 +239,8 @@ class CrashWorld:
         for side in SIDES:  # c receives no documents in pieces
             await certificates.ask(self.nodes[side], "job.run", name="remains")
 
-    async def renumber(self) -> None:
-        """Give the stopped second instance and its stopped standby another store, with a new database."""
+    async def replace_second_store(self) -> None:
+        """Give the second instance and its standby, which are both stopped, another store with a new database."""
         assert self.server is not None
         former, number = self.second_urls[HUB_2], self.store_number + 1
         database = await certificates.repeat_until_done(lambda: self._create_database(f"store_{number}"))

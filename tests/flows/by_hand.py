@@ -38,7 +38,7 @@ class Peer:
         assert await publish_and_wait(self.data, "umx", key, header, bytes(body))
 
     async def send_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
-        """Send a message that need not be a valid frame; ``type_`` and ``source`` become its properties type and app_id."""
+        """Send a message, not necessarily a valid frame; ``type_`` and ``source``: its properties type and app_id."""
         header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
         assert await publish_and_wait(self.data, "umx", str(to), header, body)
 

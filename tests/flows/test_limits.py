@@ -88,7 +88,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 
 
 async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
-    """The hub reads the body of one document, and drops the larger body of another. Both end REJECTED; others arrive."""
+    """The hub reads the body of one document and drops that of a larger one. Both end REJECTED; others arrive."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)

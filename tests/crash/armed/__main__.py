@@ -16,7 +16,7 @@ KINDS: dict[str, type[Node[Any]]] = {"local": LocalNode, "platform": HubNode}
 
 
 def arm(kind: type[Node[Any]], point: Failpoint) -> None:
-    """Let a failpoint watch the store of each node of a kind before the store is opened, and each of its engines."""
+    """Let a failpoint watch the store of each node of a kind before the store is opened, and each engine."""
     prepare, build_engine = kind.prepare, kind.build_engine
     watched: list[PostgresStore] = []
 

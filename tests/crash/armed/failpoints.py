@@ -9,8 +9,8 @@ ends itself with SIGKILL when it reaches step R1 for the third time, in the name
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, and not reported to any caller                            | all of it is in the socket           |
 
-The steps are the rules of PROTOCOL.md that write or send. They are recognised by the ledger lines of their transactions
-and by the frames themselves, so the engine contains no code for failpoints.
+The steps are the rules of PROTOCOL.md that write or send. They are recognised by the ledger lines and deletions of
+their transactions and by the frames themselves, so the engine contains no code for failpoints.
 """
 
 import asyncio
@@ -64,13 +64,15 @@ DELETES: dict[str, Callable[[Unit], int]] = {
 BOOT = "boot"  # the transaction that opens the store: a new incarnation, and the lease
 
 
-def _receipts(frame: Frame, primitive: Primitive, matches: Callable[[Any], bool]) -> bool:
+def _has_receipt(frame: Frame, primitive: Primitive, matches: Callable[[Any], bool]) -> bool:
     return (
-        _packet(frame, Function.RECEIPTS, primitive) and isinstance(frame, Packet) and any(map(matches, frame.records))
+        _is_packet(frame, Function.RECEIPTS, primitive)
+        and isinstance(frame, Packet)
+        and any(map(matches, frame.records))
     )
 
 
-def _packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
+def _is_packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
     return isinstance(frame, Packet) and frame.function is function and frame.primitive is primitive
 
 
@@ -78,17 +80,17 @@ def _packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
 SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
-    "Ack-Fwd": lambda f: _receipts(
+    "Ack-Fwd": lambda f: _has_receipt(
         f, Primitive.INDICATION, lambda r: r.flag in (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED)
     ),
-    "Ack-Save": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is HubFlag.STORED),
-    "Refusal": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is HubFlag.REFUSED),
-    "Ack": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.TRANSPORT),
-    "Ack2": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.END_TO_END),
-    "ReAck": lambda f: _receipts(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.TRANSPORT),
-    "ReAck2": lambda f: _receipts(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.END_TO_END),
-    "Inquiry": lambda f: _packet(f, Function.INQUIRIES, Primitive.REQUEST),
-    "Answer": lambda f: _packet(f, Function.INQUIRIES, Primitive.CONFIRMATION),
+    "Ack-Save": lambda f: _has_receipt(f, Primitive.INDICATION, lambda r: r.flag is HubFlag.STORED),
+    "Refusal": lambda f: _has_receipt(f, Primitive.INDICATION, lambda r: r.flag is HubFlag.REFUSED),
+    "Ack": lambda f: _has_receipt(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.TRANSPORT),
+    "Ack2": lambda f: _has_receipt(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.END_TO_END),
+    "ReAck": lambda f: _has_receipt(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.TRANSPORT),
+    "ReAck2": lambda f: _has_receipt(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.END_TO_END),
+    "Inquiry": lambda f: _is_packet(f, Function.INQUIRIES, Primitive.REQUEST),
+    "Answer": lambda f: _is_packet(f, Function.INQUIRIES, Primitive.CONFIRMATION),
 }
 
 
@@ -185,7 +187,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit has reached the step since it had these numbers of ledger lines and of deletions."""
+        """Return whether the unit has made the step since it had ``lines`` ledger lines and ``deleted`` deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:
@@ -220,7 +222,7 @@ class Failpoint:
 
 @work
 def _watched(failpoint: Failpoint, piece: Work) -> Steps:
-    """Return a piece of work that is watched for its changes to the unit."""
+    """Do a piece of work, and watch its changes to the unit."""
     piece.renew()
     unit = yield piece.needs
     lines, deleted = len(unit.ledger), failpoint.deleted(unit)

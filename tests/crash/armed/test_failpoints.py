@@ -202,7 +202,7 @@ def receipt(primitive: Primitive, **facts: object) -> Packet:
     return Packet(NODE, PARTNER, Function.RECEIPTS, primitive, [record])
 
 
-# step | its frame
+# step | example of its frame
 FRAMES: dict[str, Frame] = {
     "MSG": message(),
     "MSG-stored": message(LK1(1, 1, 4)),
@@ -218,14 +218,14 @@ FRAMES: dict[str, Frame] = {
 }
 
 
-def test_every_frame_has_a_step() -> None:
+def test_every_step_that_sends_has_an_example() -> None:
     assert FRAMES.keys() == failpoints.SENDS.keys()
 
 
 @pytest.mark.parametrize("step", FRAMES)
 def test_only_the_named_frame_counts(step: str) -> None:
-    meant = [name for name, frame in FRAMES.items() if failpoints.SENDS[step](frame)]
-    assert meant == [step]
+    matching = [name for name, frame in FRAMES.items() if failpoints.SENDS[step](frame)]
+    assert matching == [step]
 
 
 @pytest.mark.parametrize(("phase", "sent"), [(BEFORE, 0), (AFTER, 1)])

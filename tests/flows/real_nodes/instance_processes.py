@@ -63,9 +63,8 @@ class InstanceProcesses:
     new_database: Callable[[], str]
     broker_port: int
     running_broker: AsyncExitStack  #: closing it ends the broker
-    databases: dict[int, str] = field(
-        default_factory=dict
-    )  #: by number of the instance; the first has the control tables
+    #: URL by number of the instance; that of instance 1 is also the control database.
+    databases: dict[int, str] = field(default_factory=dict)
     processes: list[InstanceProcess] = field(default_factory=list)
 
     def instance(self, number: int) -> InstanceProcess:

@@ -82,7 +82,7 @@ class DirectProcesses:
 async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
     async with AsyncExitStack() as stack:
         plan = InstallationPlan({A: A, B: B}, LOGIN, secure=True, direct=(A, B), every=QUICK, local=RECONNECT)
-        proxy = Proxy(DIRECT)
+        proxy = Proxy()
         await proxy.start()
         stack.push_async_callback(proxy.stop)
         places = plan.write(tmp_path, {DIRECT: [proxy.port]})

@@ -51,7 +51,7 @@ class RealInstitution:
         self.received: list[bytes] = []
 
     async def submit(self, first: int, number: int) -> None:
-        """Submit ``number`` documents with the bodies ``first``, ``first`` + 1 …; all are accepted when this returns."""
+        """Submit documents whose bodies are the numbers from ``first`` on; all are accepted when this returns."""
         assert all(await asyncio.gather(*(self._submit(b"%d" % n) for n in range(first, first + number))))
 
     async def _submit(self, body: bytes) -> bool:

@@ -19,7 +19,7 @@ from tests.waiting import until
 async def proxies(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
     """Return two proxies to one hub, each with an address and connections of its own."""
     hub = await inprocess.hub()
-    first, second = Proxy("first"), Proxy("second")
+    first, second = Proxy(), Proxy()
     for proxy in (first, second):
         proxy.target = ("127.0.0.1", hub.port)
         await proxy.start()
