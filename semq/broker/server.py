@@ -301,17 +301,17 @@ class AmqpServer:
         held_bytes = self.memory.bytes + self.in_transactions.bytes + self.journal.pending_bytes
         limit = self.limits.memory_low if self._is_short_of_memory else self.limits.memory_high
         self._is_short_of_memory = held_bytes > limit
-        self._set_alarm("low on memory" if self._is_short_of_memory else self._shortage)
+        self._set_alarm("low on memory" if self._is_short_of_memory else self._shortage, held_bytes)
 
-    def _set_alarm(self, reason: str | None) -> None:
+    def _set_alarm(self, reason: str | None, held_bytes: int) -> None:
         previous, self.alarm = self.alarm, reason
         if reason is not None and previous is None:
             self.counters.alarms += 1
-            log.warning("publishers are blocked: %s; %d bytes of messages are held", reason, self.memory.bytes)
+            log.warning("publishers are blocked: %s; %d bytes of messages are held", reason, held_bytes)
             for session in list(self.sessions):
                 session.block(reason)
         elif reason is None and previous is not None:
-            log.info("publishers are unblocked: %d bytes of messages are held", self.memory.bytes)
+            log.info("publishers are unblocked: %d bytes of messages are held", held_bytes)
             for session in list(self.sessions):
                 session.unblock()
 

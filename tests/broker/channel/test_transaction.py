@@ -1,5 +1,6 @@
-"""Transactions over real sockets."""
+"""Transactions over real sockets: commit, rollback, the end of the channel, the store, limits."""
 
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ def queue(channel: BlockingChannel) -> str:
 
 
 def count(channel: BlockingChannel, queue: str) -> int:
+    """Return the number of messages that wait in a queue."""
     return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
@@ -177,7 +179,7 @@ def test_the_size_of_all_open_transactions_together_is_limited() -> None:
         assert broker.call(lambda: broker.server.in_transactions.bytes) == 0
 
 
-def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
+def test_open_transactions_count_for_the_memory_of_the_broker(caplog: pytest.LogCaptureFixture) -> None:
     limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
     # The server does not read from a blocked publisher, so only missing heartbeats show that the publisher has ended.
     with run_broker(limits=limits, connection=ConnectionLimits(heartbeat=1)) as broker:
@@ -186,6 +188,8 @@ def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
             client.request(m.TxSelect(), m.TxSelectOk)
             client.publish("", "nowhere", b"x" * 4_000_000)
             client.until(Blocked)
+        [held_bytes] = re.findall(r"low on memory; (\d+) bytes of messages are held", caplog.text)
+        assert int(held_bytes) > 4_000_000
         until_sync(lambda: broker.call(lambda: not broker.server.in_transactions.bytes))
         assert broker.call(lambda: broker.server.alarm) is None
 
