@@ -94,9 +94,9 @@ def encode_method(method: Method) -> bytes:
 
 def _pack_bits(method: Method, names: tuple[str, ...]) -> bytes:
     octet = 0
-    for place, name in enumerate(names):
+    for bit, name in enumerate(names):
         if name and getattr(method, name):
-            octet |= 1 << place
+            octet |= 1 << bit
     return OCTET.pack(octet)
 
 
@@ -122,7 +122,7 @@ def _arguments(payload: bytes, plan: tuple[ArgumentStep, ...], depth: int) -> li
     for kind, names in plan:
         if kind is None:
             octet = payload[at]
-            values += [bool(octet >> place & 1) for place, name in enumerate(names) if name]
+            values += [bool(octet >> bit & 1) for bit, name in enumerate(names) if name]
             at += 1
         else:
             value, at = kind.read(payload, at, depth)

@@ -35,7 +35,7 @@ from semq.amqp.wire import (
 )
 
 HEAD: Final = Struct(">HHQ")  # class id, weight, body size
-HEAD_AND_FLAGS: Final = Struct(">HHQH")  # the same and the property flags
+HEAD_AND_FLAGS: Final = Struct(">HHQH")  # HEAD, then the property flags
 PROPERTIES_AT: Final = HEAD_AND_FLAGS.size  # position of the first property
 UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces another word of flags
 
@@ -50,7 +50,7 @@ PROPERTY_TYPES: dict[str, tuple[Callable[[Any], bytes], int]] = {
     "table": (encode_table, TABLE_SIZE),
 }
 NAMES: Final = tuple(name for name, _ in PROPERTIES)
-FLAGS: dict[str, int] = {name: 0x8000 >> place for place, name in enumerate(NAMES)}
+FLAGS: dict[str, int] = {name: 0x8000 >> number for number, name in enumerate(NAMES)}
 WRITERS: dict[str, Callable[[Any], bytes]] = {name: PROPERTY_TYPES[kind][0] for name, kind in PROPERTIES}
 SIZES: dict[str, int] = {name: PROPERTY_TYPES[kind][1] for name, kind in PROPERTIES}
 NO_CHANGES: Mapping[str, FieldValue] = {}

@@ -23,7 +23,7 @@ FastReader: TypeAlias = Callable[[FrameReader, int, int, int, int, int], Connect
 """(reader, start and stop of the payload, channel, largest body in bytes, nesting limit of tables) -> event"""
 
 _FRAME = Struct(">BHI").unpack_from  # type, channel, size
-_HEADER = Struct(">BHIHHQ").unpack_from  # the same, then class, weight, body size
+_HEADER = Struct(">BHIHHQ").unpack_from  # type, channel, size, class, weight, body size
 _HEADER_SIZE: Final = 19
 _HEADER_PAYLOAD_MIN: Final = 14  # including the flags
 _TAG = Struct(">QB").unpack_from  # delivery tag, bits

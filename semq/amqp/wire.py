@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias
 
 from semq.amqp.errors import FrameError, LocalMisuse, SyntaxFault
 
-TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another
+TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another limit
 DEPTH_MAX: Final = 256  # largest limit that an owner may set, and the limit for encoding: both directions are recursive
 CACHED_TEXTS_MAX: Final = 4096  # number of names and keys in a cache, at which the cache is cleared
 

@@ -59,7 +59,7 @@ class PreparedPublish:
 
 @dataclass(slots=True)
 class SessionHooks:
-    """Callbacks for connections that have opened the virtual host, and for the end of such connections."""
+    """Callbacks: one when a connection has opened the virtual host, one when that connection has ended."""
 
     on_open: Callable[[SessionInfo], None] = lambda _: None
     on_close: Callable[[SessionInfo], None] = lambda _: None

@@ -92,7 +92,7 @@ class ClientLink:
         await asyncio.shield(self._opened)
 
     async def open_channel(self) -> ClientChannel:
-        """Open another channel. Raises AmqpError, or LinkLost if the connection is lost meanwhile."""
+        """Open a channel. Raises AmqpError, or LinkLost if the connection is lost meanwhile."""
         self._check_alive()
         number = self.machine.open_channel()
         waiting = self._opening[number] = self._loop.create_future()

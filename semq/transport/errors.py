@@ -5,7 +5,7 @@
 | Unavailable   | DialFailed     | no connection was made                                      |
 | DialFailed    | NotTrusted     | one end does not trust the authority of the other end       |
 | Unavailable   | LinkLost       | an open connection was lost                                 |
-| Misconfigured | ForeignBroker  | the address belongs to another product                      |
+| Misconfigured | ForeignBroker  | the server at the address is another product than SEMQ      |
 """
 
 from semq.errors import Misconfigured, Unavailable

@@ -32,7 +32,9 @@ class DelayedCalls:
 
 
 class Model:
-    """A virtual host with its environment: clock, timers, journal, store."""
+    """A virtual host with its environment: clock, timers, journal, store. ``later`` has the answers of the store until
+    ``flush``; ``window`` is the number of messages of a lane that stay in memory.
+    """
 
     def __init__(
         self, store: MemoryBrokerStore | None = None, later: DelayedCalls | None = None, window: int = 1 << 30
@@ -85,7 +87,7 @@ def message_of(body: bytes = b"", exchange: str = "", routing_key: str = "", **p
 
 
 class RecordingConsumer:
-    """A consumer that records its deliveries and has room for ``room`` messages."""
+    """A consumer that records its deliveries and takes ``room`` messages."""
 
     def __init__(self, room: int = 1_000_000, no_ack: bool = False, priority: int = 0) -> None:
         self.room = room

@@ -18,9 +18,10 @@ from semq.transport.listener import ListenerConfig
 from tests.broker.raw import RawClient
 
 T = TypeVar("T")
+# Users; each has its name as password.
 GUEST = User("guest", digest_of("guest"), {"/": Permissions()})
 NARROW = User("narrow", digest_of("narrow"), {"/": Permissions("^my\\.", "^my\\.", "^my\\.|^amq\\.topic$")})
-STRANGER = User("stranger", digest_of("stranger"), {})
+STRANGER = User("stranger", digest_of("stranger"), {})  # may enter no virtual host
 
 
 class RunningBroker:

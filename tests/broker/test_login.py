@@ -1,4 +1,4 @@
-"""Accepted and refused logins, through pika and plain sockets."""
+"""Accepted and refused logins, new secrets, and the server's properties, through pika and plain sockets."""
 
 import pika
 import pytest

@@ -1,4 +1,6 @@
-"""The server as a whole: counters, alarm, restart, stop, and another client library."""
+"""The server as a whole: aio_pika as its client, restart, expiry, alarms, limits, turns of channels, stop, counters,
+a failing authenticator.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -116,7 +118,7 @@ async def test_messages_expire_without_a_request_of_a_client() -> None:
         await asyncio.wait_for(arrived.wait(), 10)
 
 
-async def test_memory_stays_below_the_mark_under_a_flood_and_other_connections_work() -> None:
+async def test_a_flood_blocks_its_publisher_before_it_fills_memory_and_other_connections_work() -> None:
     limits = BrokerLimits(memory_high=5_000_000, memory_low=4_000_000)
     async with pair(limits=limits, connection=ConnectionLimits(heartbeat=1)) as endpoints:
         flooding, working = await endpoints.dial(), await endpoints.dial()
@@ -239,12 +241,13 @@ async def test_a_node_blocks_its_publishers_with_a_reason() -> None:
         endpoints.server.block_publishers("low on disk")
         await (await consumer.open_channel()).qos(1)
         async with asyncio.timeout(10):
-            await asyncio.gather(channel.wait_ready(), until_unblocked(endpoints, reasons))
+            await asyncio.gather(channel.wait_ready(), unblock_after_notice(endpoints, reasons))
         assert reasons == ["low on disk", None]
         assert not consumer.is_blocked
 
 
-async def until_unblocked(endpoints: ServedLinks, reasons: list[str | None]) -> None:
+async def unblock_after_notice(endpoints: ServedLinks, reasons: list[str | None]) -> None:
+    """Unblock publishers when the client has received the reason why it is blocked."""
     await until(lambda: reasons)
     endpoints.server.block_publishers(None)
 

@@ -315,7 +315,7 @@ async def test_basic_get_returns_messages_of_a_service() -> None:
         assert services.inbox.settlements == [(None, [b"1"], Disposition.ACK), (None, [b"2"], Disposition.ACK)]
 
 
-async def test_a_channel_is_not_read_until_a_service_has_answered() -> None:
+async def test_requests_of_a_channel_wait_until_a_service_has_answered() -> None:
     services = RegisteredServices()
     services.inbox.is_slow = True
     async with pair(prepare=services.prepare) as endpoints:

@@ -47,12 +47,12 @@ def test_the_driver_is_notified_of_an_earlier_deadline_only() -> None:
 
 def test_cancelled_timers_do_not_accumulate() -> None:
     timers = Timers()
-    stays = [timers.at(1e9 + number, lambda: None) for number in range(10)]
+    live = [timers.at(1e9 + number, lambda: None) for number in range(10)]
     for number in range(1000):
         timers.at(1e6 - number, lambda: None).cancel()
-    assert len(timers._heap) <= 2 * len(stays)
+    assert len(timers._heap) <= 2 * len(live)
     assert timers.earliest() == 1e9
-    for timer in stays:
+    for timer in live:
         timer.cancel()
         timer.cancel()
     assert timers._heap == []

@@ -1,4 +1,4 @@
-"""Publishing by the node itself, and dead-lettering."""
+"""Publishing by the node itself, routing by several keys, and services as destinations."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.broker.pure import Model, RecordingConsumer, bodies, message_of
 HEADER = ContentHeader.build(4, Properties(delivery_mode=2))
 
 
-def test_a_prepared_message_is_seen_only_after_the_commit_and_in_its_place() -> None:
+def test_a_prepared_message_is_seen_only_after_the_commit_and_at_its_own_position() -> None:
     model = Model()
     queue = model.queue("q", durable=True)
     model.flush()
@@ -43,7 +43,7 @@ def test_a_prepared_message_goes_to_consumers_and_its_acknowledgement_deletes_it
     assert model.store.messages == {}
 
 
-def test_a_prepared_message_for_a_deleted_queue_is_deleted() -> None:
+def test_a_prepared_message_for_a_deleted_queue_is_dropped() -> None:
     model = Model()
     queue = model.queue("q")
     prepared = model.vhost.prepare_publish("", "q", HEADER, b"mine")

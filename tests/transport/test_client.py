@@ -1,4 +1,4 @@
-"""A dialled connection: blocking, loss, and the errors for callers."""
+"""A dialled connection: blocked publishers, loss of the link, and the errors that callers get."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.transport.pair import header, pair
 from tests.transport.publishing import publish_and_wait
 
 
-async def test_all_clients_get_the_reason_when_the_server_closes() -> None:
+async def test_all_callers_get_the_reason_when_the_server_closes_the_connection() -> None:
     async with pair() as endpoints:
         link = await endpoints.dial()
         channel = await link.open_channel()
@@ -80,7 +80,7 @@ async def test_a_channel_without_a_waiting_caller_is_closed_again() -> None:
         assert sorted(link.channels) == [2, 3]
 
 
-async def test_a_blocked_publisher_is_notified_and_continues_when_there_is_room() -> None:
+async def test_a_blocked_publisher_is_notified_and_continues_when_memory_is_free_again() -> None:
     limits = BrokerLimits(memory_high=2_000_000, memory_low=1_000_000)
     async with pair(limits=limits) as endpoints:
         publisher, consumer = await endpoints.dial(), await endpoints.dial()

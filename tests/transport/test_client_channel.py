@@ -1,4 +1,4 @@
-"""A dialled channel: requests, confirms, deliveries in batches, ends."""
+"""A dialled channel: requests, confirms, deliveries in batches, flow, large contents, and the end of the channel."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Dialling: accepted and refused logins, and the errors without a connection."""
+"""Dialling: accepted and refused logins, and the errors if no connection is made."""
 
 import asyncio
 import socket
@@ -54,7 +54,7 @@ async def test_another_broker_is_named_before_the_login() -> None:
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
 async def test_a_server_of_another_protocol_is_reported(answer: bytes | None) -> None:
-    """Another server listens; None is a peer that sends nothing."""
+    """``answer`` is what the server sends before it closes the connection; None: it sends nothing, and stays open."""
     writers: list[asyncio.StreamWriter] = []
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""One socket at a server: garbage, pauses, silence, slow readers."""
+"""One socket at a server: garbage, closes, pauses, silence, slow readers, floods."""
 
 import asyncio
 import logging
@@ -70,12 +70,12 @@ async def test_an_oversize_frame_ends_the_connection_at_its_header(claimed: int)
         closed = await loop.run_in_executor(None, client.wait_closed)
         assert closed.error is not None
         assert closed.error.reply_code == 501
-        # the end of the connection follows
+        # The end of the socket follows.
         assert await loop.run_in_executor(None, client.socket.recv, 100) == b""
         client.socket.close()
 
 
-async def test_a_client_that_closes_twice_has_two_answers_and_ends_the_socket() -> None:
+async def test_each_close_of_a_client_is_answered_until_the_client_ends_the_socket() -> None:
     close, answer = (
         frame(FRAME_METHOD, 0, encode_method(result)) for result in (m.ConnectionClose(200), m.ConnectionCloseOk())
     )
@@ -116,7 +116,7 @@ async def test_the_last_bytes_reach_a_peer_whose_own_bytes_are_unread() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
         writer.write(b"GET / HTTP/1.1\r\n")
         assert await reader.readexactly(8) == PROTOCOL_HEADER
-        # a socket that was closed would answer with a reset, which drops the bytes sent before
+        # A socket that was closed would answer with a reset, which drops the bytes sent before.
         writer.write(b"x" * 100_000)
         assert await reader.read() == b""
         await until(lambda: endpoints.server.sessions == {})  # also for a peer that never closes its side

@@ -1,4 +1,4 @@
-"""Limits on connections, in total and by address, and their end."""
+"""Limits on connections, in total and by address; a port in use; the stop of a listener; a login by certificate."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""The end of a turn: hooks first, links once, and no error affects another."""
+"""The end of a turn: hooks run before links are flushed, each once, and a failing one does not stop the others."""
 
 import asyncio
 import logging

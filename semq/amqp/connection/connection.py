@@ -142,7 +142,7 @@ class AmqpConnection(Lifecycle):
             self._put_method(self._channel_zero, ConnectionCloseOk())
 
     def _refuse_oversize(self, payload: int) -> None:
-        """Send the reason and end without waiting for close-ok, which may never arrive behind the oversized frame."""
+        """Send the reason and end without waiting for close-ok, which may never arrive after the oversized frame."""
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
             return

@@ -5,7 +5,7 @@ committed, and the other callbacks for that commit. Used by the modules of queue
 ``server`` once per turn of the event loop. The bytes of messages on their way to the store are counted, so that
 ``server`` can block publishers when the store is behind.
 
-If the store was unavailable, a failed list remains valid in the model: its queues exist, its messages are delivered,
+If the store was unavailable, a failed list remains valid in memory: its queues exist, its messages are delivered,
 acknowledged messages are deleted. The list is kept (``unwritten``) and written before anything else, so that no message
 is confirmed whose queue is not stored, and no acknowledged message is delivered again. A list that the store refused is
 repeated operation by operation, for the same reason.

@@ -1,9 +1,9 @@
 """Operations that the store has not saved because it was unavailable: the last state of each object. Pure.
 
-The model continues without its store: queues are declared; messages are accepted, acknowledged and dead-lettered. All
+The broker continues without its store: queues are declared; messages are accepted, acknowledged and dead-lettered. All
 of that is written when the store is available again, so that after a restart no acknowledged message is delivered again
 and no dead-lettered message is lost. A client that waited for the store at that time has received an error (a publisher
-gets basic.nack), although its change may still take effect. Used by ``journal``.
+has received basic.nack), although its change may still take effect. Used by ``journal``.
 
 The lists are written in this order: definitions (one list), messages, marks of deliveries, drops, bodies that are no
 longer needed (lists of bounded size). A crash between two lists repeats messages and loses none.

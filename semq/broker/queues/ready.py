@@ -2,10 +2,10 @@
 
 Strategy: messages that arrive in order of position are in a deque; messages that are returned, or arrive late, are in a
 heap; the lower of the two heads leaves first. So a message returns to its original position at the cost of the heap
-only. A queue with priorities has such a pair for each priority in use. The pages of a long queue (``pages``) follow
-the deque, and the newest messages follow the pages. When the newest messages fill a page, ``on_full`` removes the page
-from memory; ``on_low`` reads the next page before its messages are needed. If they are needed earlier, ``pop`` returns
-None.
+only. A queue with priorities has a deque and a heap for each priority in use (a lane). The pages of a long queue
+(``pages``) follow the deque, and the newest messages follow the pages. When the newest messages fill a page,
+``on_full`` removes the page from memory; ``on_low`` reads the next page before its messages are needed. If they are
+needed earlier, ``pop`` returns None.
 """
 
 import heapq

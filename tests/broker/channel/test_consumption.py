@@ -1,4 +1,6 @@
-"""Consuming over real sockets: consume, prefetch, get, settle, recover, priorities, cancel."""
+"""Consuming over real sockets: consume, prefetch, get, settle, recover, flow, cancel; exclusive consumers; priorities;
+notices of deleted queues; expiration and dead letters; the modes confirm and tx.
+"""
 
 from typing import Any
 
@@ -45,7 +47,7 @@ class PikaConsumer:
         return self
 
     def await_transit(self) -> "PikaConsumer":
-        """Wait until everything in transit has arrived."""
+        """Wait until all deliveries that the server has sent have arrived."""
         self.channel.queue_declare("amq.rabbitmq.reply-to")  # the reply follows all deliveries before it
         self.channel.connection.process_data_events(time_limit=0)
         return self
@@ -151,7 +153,7 @@ def test_recover_without_requeue_returns_messages_of_basic_get(channel: Blocking
 
 
 @pytest.mark.parametrize("act", ["ack", "nack", "reject", "again", "multiple"])
-def test_an_unknown_tag_ends_the_channel(broker: RunningBroker, channel: BlockingChannel, queue: str, act: str) -> None:
+def test_an_unknown_tag_ends_the_channel(channel: BlockingChannel, queue: str, act: str) -> None:
     publish(channel, queue, b"1")
     tag = channel.basic_get(queue)[0].delivery_tag
     if act == "again":
@@ -239,7 +241,7 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        assert client.until(ChannelClosed).error is not None  # a refused delete delays no notices
+        assert client.until(ChannelClosed).error is not None  # later notices are no longer held back for this deletion
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
         assert (first, second) == (m.QueueDeleteOk(0), m.BasicCancel("t", no_wait=True))
@@ -294,7 +296,7 @@ def test_a_client_observes_expiry_priority_and_dead_letters(channel: BlockingCha
 
 
 @pytest.mark.parametrize("expiration", ["", "soon", "-1", "1.5", "99999999999"])
-def test_an_expiration_that_is_no_number_is_refused(channel: BlockingChannel, queue: str, expiration: str) -> None:
+def test_an_invalid_expiration_is_refused(channel: BlockingChannel, queue: str, expiration: str) -> None:
     channel.basic_publish("", queue, b"", BasicProperties(expiration=expiration))
     with pytest.raises(ChannelClosedByBroker, match=r"406.*invalid expiration"):
         channel.queue_declare(queue, passive=True)
@@ -341,12 +343,12 @@ def channel_with_deliveries(broker: RunningBroker) -> BrokerChannel:
 
 
 class CountingDict(dict[int, Any]):
-    """A dictionary that counts its look-ups."""
+    """A dictionary that counts the tests whether it contains a key (``in``)."""
 
-    lookups = 0
+    membership_tests = 0
 
     def __contains__(self, key: object) -> bool:
-        self.lookups += 1
+        self.membership_tests += 1
         return super().__contains__(key)
 
 
@@ -369,10 +371,11 @@ def test_successive_multiple_acknowledgements_visit_each_delivery_once(
     consumer.await_transit()
     unacked = watched[0].unacked
     assert isinstance(unacked, CountingDict)
-    assert (len(unacked), unacked.lookups) == (0, 100)  # one look-up for each acknowledgement and each settled tag
+    # one test for each acknowledgement and one for each settled tag
+    assert (len(unacked), unacked.membership_tests) == (0, 100)
 
 
-def test_a_header_that_just_fits_a_frame_is_redelivered_without_the_count(broker: RunningBroker) -> None:
+def test_a_header_that_just_fits_a_frame_is_redelivered_without_a_delivery_count(broker: RunningBroker) -> None:
     channel = broker.connect(frame_max=4096).channel()
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
     channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))

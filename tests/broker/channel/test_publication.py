@@ -1,4 +1,4 @@
-"""Publishing over real sockets: confirms, returns, refusals, direct replies."""
+"""Publishing over real sockets: confirms, returns, refusals, CC and BCC, properties, direct replies."""
 
 from typing import Any
 

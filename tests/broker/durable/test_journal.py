@@ -1,4 +1,6 @@
-"""The operations of a turn are one list for the store, and every waiter is notified of its commit."""
+"""The operations of a turn are one list for the store, whose commit or failure is reported to publishers and waiters.
+Operations that failed are written later, one refused operation alone is lost.
+"""
 
 from collections.abc import Callable
 
@@ -186,7 +188,7 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     model.journal.confirm(publisher, 1, 4)
     model.journal.when_saved(received.append)
     model.flush()
-    # an operation that is not stored is not confirmed
+    # All publishes of the list are refused, because it is not known which of them the bad operation belongs to.
     assert [isinstance(error, BadInput) for error in received] == [True]
     assert isinstance(publisher.confirms[0][2], BadInput)
     assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])

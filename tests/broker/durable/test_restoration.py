@@ -139,7 +139,9 @@ async def test_expiry_continues_by_the_wall_clock() -> None:
     assert bodies(queue_of(model, "q")) == []
 
 
-async def test_rows_whose_virtual_host_or_ends_are_missing_stay_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
+async def test_rows_of_an_unknown_virtual_host_and_bindings_without_an_end_are_not_restored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     store = MemoryBrokerStore(DelayedCalls())
     elsewhere = DeclareExchange("elsewhere", "e", "topic", False, False, b"\0\0\0\0")
     row = AddMessage(9, 1, "", "q", 0, None, 0, b"", b"")
@@ -151,7 +153,7 @@ async def test_rows_whose_virtual_host_or_ends_are_missing_stay_in_the_store(cap
     assert model.vhost.queues == {}
     assert model.vhost.binding_count == 0
     assert "1 messages of queues that were not restored" in caplog.text
-    assert list(store.messages) == [(9, 1)]
+    assert list(store.messages) == [(9, 1)]  # they stay in the store
 
 
 @pytest.mark.parametrize("is_flushed", [False, True])

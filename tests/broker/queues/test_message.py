@@ -86,7 +86,7 @@ def test_cc_and_bcc_must_be_lists(headers: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "ten", "4294967296", "٣"])
-def test_an_expiration_that_is_no_number_of_milliseconds_is_refused(text: str) -> None:
+def test_an_invalid_expiration_is_refused(text: str) -> None:
     with pytest.raises(PreconditionFailed):
         read_expiration(text)
 

@@ -190,11 +190,11 @@ def test_missing_rows_are_reported_and_skipped(caplog: pytest.LogCaptureFixture)
     assert "1 stored messages are missing" in caplog.text
 
 
-@pytest.mark.parametrize("ended", [True, False])
-async def test_after_a_restart_a_page_is_read_shortly_before_its_turn(ended: bool) -> None:
+@pytest.mark.parametrize("is_orderly", [True, False])
+async def test_after_a_restart_a_page_is_read_shortly_before_its_turn(is_orderly: bool) -> None:
     first, _ = filled(60)
     first.store.eager = 7
-    model = await after_restart(first, ended, window=5)
+    model = await after_restart(first, is_orderly, window=5)
     queue = queue_of(model, "q")
     assert len(queue.ready) == 60
     assert sum(1 for _ in queue.ready) < 20
@@ -204,7 +204,7 @@ async def test_after_a_restart_a_page_is_read_shortly_before_its_turn(ended: boo
     queue.pump()
     model.flush()
     assert [int(body) for body in consumer.bodies] == list(range(61))
-    assert [entry.deliveries for entry in consumer.unacked] == [int(not ended)] * 60 + [0]
+    assert [entry.deliveries for entry in consumer.unacked] == [int(not is_orderly)] * 60 + [0]
 
 
 def test_a_page_of_a_backlog_has_messages_of_one_lane() -> None:

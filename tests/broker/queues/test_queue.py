@@ -18,7 +18,7 @@ ACK, REQUEUE, REJECT = Disposition.ACK, Disposition.REQUEUE, Disposition.REJECT
 
 @dataclass
 class ReferenceRow:
-    """One message of the reference."""
+    """One message of the list that predicts the result."""
 
     position: int
     body: bytes
@@ -52,7 +52,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
             del self.waiting[0]
 
     def apply_actions(self) -> None:
-        """Apply the actions of a queue without a request: deliver, then apply the limit."""
+        """Predict what the queue does without a request: deliver, then apply the limit."""
         self.waiting.sort(key=lambda row: row.position)
         while self.waiting and self.consumer is not None and self.room > 0:
             self.expire()
@@ -91,7 +91,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
     @precondition(lambda self: self.consumer is not None)
     @rule(disposition=st.sampled_from([REQUEUE, ACK]))
     def cancel(self, disposition: Disposition) -> None:
-        """Remove the consumer; its deliveries are settled or returned."""
+        """Remove the consumer; its deliveries are then acknowledged or requeued."""
         assert self.consumer is not None
         self.queue.unsubscribe(self.consumer)
         self.queue.settle(self.consumer.unacked, disposition)
@@ -168,7 +168,7 @@ QueueAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_co
 TestAgainstAList = QueueAgainstAList.TestCase
 
 
-def test_requeued_messages_return_to_their_original_places() -> None:
+def test_requeued_messages_return_to_their_original_positions() -> None:
     model = Model()
     queue, first, second = model.queue(), RecordingConsumer(2), RecordingConsumer(2)
     for body in (b"1", b"2", b"3", b"4", b"5"):
@@ -369,7 +369,7 @@ def test_a_restored_message_keeps_its_position_and_its_deliveries() -> None:
     assert bodies(queue) == [b"new"]
 
 
-def test_no_publisher_waits_for_a_message_without_acknowledgement() -> None:
+def test_the_confirm_of_a_message_for_a_consumer_without_acknowledgements_waits_for_no_commit() -> None:
     model = Model()
     queue, consumer = model.queue(durable=True), RecordingConsumer(no_ack=True)
     queue.subscribe(consumer, False)

@@ -22,8 +22,8 @@ class ReadyAgainstAList(RuleBasedStateMachine):
     def expected(self) -> list[QueueEntry]:
         return sorted(self.waiting, key=lambda entry: (-min(entry.message.priority, 3), entry.position))
 
-    def new_entry(self, priority: int, skip: int = 0) -> QueueEntry:
-        self.position += 1 + skip
+    def new_entry(self, priority: int) -> QueueEntry:
+        self.position += 1
         return QueueEntry(message_of(b"x" * (self.position % 7), priority=priority), self.position, None)
 
     @rule(priority=st.integers(0, 9))
@@ -34,7 +34,9 @@ class ReadyAgainstAList(RuleBasedStateMachine):
 
     @rule(priority=st.integers(0, 3))
     def push_late(self, priority: int) -> None:
-        """Push two messages in another order than that of their positions (prepared, then committed)."""
+        """Push two messages in reverse order of their positions, as when the one that was prepared first is committed
+        last.
+        """
         first, second = self.new_entry(priority), self.new_entry(priority)
         self.ready.push(second)
         self.ready.push(first)
@@ -85,13 +87,13 @@ def entry(position: int, expires_at: float | None, priority: int = 0) -> QueueEn
     return QueueEntry(message_of(priority=priority), position, expires_at)
 
 
-def test_expired_heads_are_removed_and_later_messages_wait_behind_a_live_head() -> None:
+def test_expired_heads_are_removed_and_expired_messages_stay_behind_a_live_head() -> None:
     ready = ReadyMessages(1)
-    dead, living, behind, high = entry(1, 5.0), entry(2, None), entry(3, 5.0), entry(4, 4.0, 1)
-    for pushed in (dead, living, behind, high):
+    dead, living, later, high = entry(1, 5.0), entry(2, None), entry(3, 5.0), entry(4, 4.0, 1)
+    for pushed in (dead, living, later, high):
         ready.push(pushed)
     assert ready.next_expiry() == 4.0
     assert ready.pop_expired(5.0, 1) == [dead]
     assert ready.pop_expired(5.0, 9) == [high]
-    assert list(ready) == [living, behind]
+    assert list(ready) == [living, later]
     assert ready.next_expiry() is None

@@ -1,4 +1,4 @@
-"""All values of x-match."""
+"""The arguments of a binding and the headers of a message, compared by each value of x-match."""
 
 from typing import Any
 

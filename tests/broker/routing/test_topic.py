@@ -24,7 +24,7 @@ def matches_by_rule(pattern: list[str], words: list[str]) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Return zero or more words: an empty key has none."""
+    """Return the words of a key or pattern; an empty one has none."""
     return text.split(".") if text else []
 
 
