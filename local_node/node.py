@@ -78,7 +78,8 @@ from semq.umx_t.agreement import agreed_text
 log = structlog.get_logger("semq.local")
 AGREED_SHOWN = 5  # terms of one partner in node.status
 DISK_CHECK_S = 10.0
-# NOTIFY starts a read immediately. This poll finds rows that were written without the functions of SQL.md.
+# NOTIFY starts a read immediately. This poll finds rows that were written without the functions of SQL.md, or while the
+# store had no connection.
 SQL_POLL_S = 10.0
 SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance for a rate or a quota
 
@@ -129,7 +130,10 @@ class LocalNode(Node[LocalEngine]):
                 EventExchange(self._vhost), self.transfers.note_event, self.remains.note_failed
             )
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
-            self.schedule = ScheduledDocuments(lambda: self.engine, self._release_again, self.submissions.poll)
+            schedule_poll_s = SCHEDULE_POLL_S * self.host.poll_factor
+            self.schedule = ScheduledDocuments(
+                lambda: self.engine, self._release_again, self.submissions.poll, schedule_poll_s
+            )
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail, self.spans, self._configured_partners(),

@@ -1,7 +1,8 @@
-"""The release of scheduled documents (@NotBefore): the store is read when the next document is due.
+"""The release of scheduled documents (@NotBefore): the store is read when the next document is due, and regularly.
 
 A read returns the documents that are due, at most ``DUE_MAX``, and the time of the next document. It uses an index, so
-that its cost does not grow with the number of scheduled documents. ``sql_submissions`` submits the released documents.
+that its cost does not grow with the number of scheduled documents. The regular reads, by a job, find documents
+scheduled by SQL. ``sql_submissions`` submits the released documents.
 """
 
 from collections.abc import Callable
@@ -9,35 +10,43 @@ from collections.abc import Callable
 from semq.engine.local_engine import LocalEngine
 from semq.engine.sender.scheduling import DUE_MAX, release_due, release_early
 
-POLL_S = 10.0  # interval of the reads that find documents scheduled by plain SQL
+POLL_S = 10.0  # interval of the regular reads; a virtual server multiplies it (``NodeHost.poll_factor``)
 
 
 class ScheduledDocuments:
     """Releases scheduled documents at their time."""
 
     def __init__(
-        self, engine: Callable[[], LocalEngine], release_in: Callable[[float], None], released: Callable[[], None]
+        self,
+        engine: Callable[[], LocalEngine],
+        release_in: Callable[[float], None],
+        released: Callable[[], None],
+        poll_s: float = POLL_S,
     ) -> None:
-        """``release_in(seconds)`` has to arrange a call of ``release_due`` after that time; ``released`` is called when
-        documents have been released.
+        """``release_in(seconds)`` has to arrange a call of ``release_due`` after that time, in place of the planned
+        one; ``released`` is called when documents have been released. Without ``release_in``, ``release_due`` is called
+        at most ``poll_s`` seconds after the last call.
         """
         self._engine = engine
         self._release_in = release_in
         self._released = released
-        self._reading: LocalEngine | None = None
+        self._poll_s = poll_s
+        self._read_at: float | None = None  #: monotonic time of the last read
+        self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
         self._scheduled_meanwhile = 0  #: the earliest time that was scheduled during a read
         self._next_at = 0  #: the time of the next document, in milliseconds since 1970; 0 if none is known
 
     def release_due(self) -> None:
         """Release due documents, unless a read is under way."""
         engine = self._engine()
-        if self._reading is not engine:
-            self._reading = engine
+        if self._reading_engine is not engine:
+            self._reading_engine = engine
+            self._read_at = engine.core.now()
             engine.core.post(release_due(engine.core, self._note_released), failed=lambda error: self._failed())
 
     def note_scheduled(self, at: int) -> None:
         """Note that a document was scheduled for this time."""
-        if self._reading is self._engine():
+        if self._reading_engine is self._engine():
             self._scheduled_meanwhile = min(self._scheduled_meanwhile or at, at)
         elif not self._next_at or at < self._next_at:
             self._wait_for(at)
@@ -53,7 +62,7 @@ class ScheduledDocuments:
         core.post(release_early(number, ended), failed=failed)
 
     def _note_released(self, released: int, next_at: int) -> None:
-        self._reading = None
+        self._reading_engine = None
         next_at = min(filter(None, (next_at, self._scheduled_meanwhile)), default=0)
         self._scheduled_meanwhile = 0
         if released:
@@ -65,10 +74,13 @@ class ScheduledDocuments:
             self._wait_for(next_at)
 
     def _failed(self) -> None:
-        self._reading = None
+        self._reading_engine = None
 
     def _wait_for(self, at: int) -> None:
-        wait_s = (at - self._engine().core.now_ms()) / 1000
+        core = self._engine().core
+        wait_s = (at - core.now_ms()) / 1000
         self._next_at = at
-        if wait_s < POLL_S:
+        # Later times are found by the next regular read, which must not be put off.
+        since_read_s = core.now() - self._read_at if self._read_at is not None else 0.0
+        if wait_s < self._poll_s - since_read_s:
             self._release_in(max(wait_s, 0.0))

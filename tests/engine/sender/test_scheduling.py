@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local_node.doors.schedule import ScheduledDocuments
+from local_node.doors.schedule import POLL_S, ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from semq.engine.ports import Accepted, Submission
 from semq.errors import SemqError
@@ -21,11 +21,11 @@ from tests.flows.trio import Trio
 class ScheduledTrio(Trio):
     """A, hub and B, with the doors of A that release scheduled documents."""
 
-    def __init__(self) -> None:
+    def __init__(self, poll_s: float = POLL_S) -> None:
         super().__init__()
         self.waits: list[float] = []
         self.submissions = SqlSubmissions(lambda: self.a.engine, lambda: None)
-        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.poll)
+        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.poll, poll_s)
         self.a.engine.acceptance.report_scheduled(self.schedule.note_scheduled)
 
     def at(self, in_s: float) -> int:
@@ -103,6 +103,21 @@ def test_a_document_whose_time_has_passed_is_sent_immediately() -> None:
     trio.send(b"1", trio.at(-5))
     trio.send(b"2", trio.at(0))
     assert trio.b.app.payloads == [b"1", b"2"]
+
+
+def test_a_read_is_arranged_for_each_document_that_is_due_before_the_next_regular_read() -> None:
+    trio = ScheduledTrio(poll_s=300)
+    trio.schedule.release_due()
+    trio.settle()
+    trio.send(b"1", trio.at(400))
+    assert trio.waits == []
+    trio.send(b"2", trio.at(30))
+    assert trio.waits == [pytest.approx(30, abs=0.01)]
+    trio.wait(31)
+    assert trio.b.app.payloads == [b"2"]
+    assert len(trio.waits) == 1
+    trio.wait(299)  # the first document is due 70 seconds later
+    assert trio.waits[1:] == [pytest.approx(70, abs=1)]
 
 
 def test_scheduled_documents_outlive_the_process_and_are_sent_if_they_became_due_meanwhile() -> None:

@@ -124,6 +124,7 @@ async def hosting(
 ) -> AsyncIterator[RunningInstallation]:
     """Run a hub that knows five institutions, and a server with an institution for each of ``tables``.
 
+    ``tables``: further lines of the table of each institution; ``options``: further lines of section ``server``.
     ``secure``: the institutions log in at the hub by certificates, and each is enrolled with a token of its own.
     """
     names = [f"{uuid4().hex[:8]}-{number}" for number in range(5)]

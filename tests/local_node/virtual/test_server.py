@@ -2,8 +2,7 @@
 
 import asyncio
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -17,10 +16,12 @@ from semq.app import Client
 from semq.clock import SystemClock
 from semq.config import load
 from semq.config.institutions import database_url
+from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.depth import deeper
 from tests.local_node.link.test_direct import Hubless
 from tests.local_node.virtual.hosting import HUB, RunningInstallation, RunningServer, databases, hosting
+from tests.prepared.client import PreparedProcess, start_prepared
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
@@ -96,8 +97,8 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
         await hosted.wait_arrived(away, await hosted.send(bad, away))
 
 
-async def be_stuck(hosted: RunningInstallation, stuck: str, a: str, b: str) -> None:
-    """Lock the database of one institution, while documents of others arrive."""
+async def check_with_locked_database(hosted: RunningInstallation, stuck: str, a: str, b: str) -> None:
+    """Check that documents from A arrive at B while the tables of institution ``stuck`` are locked."""
     with psycopg.connect(database_url(hosted.database, stuck)) as holder:
         holder.execute("LOCK TABLE tb_0031, tb_0030 IN ACCESS EXCLUSIVE MODE")
         client = await hosted.client(stuck)
@@ -116,7 +117,7 @@ async def test_neither_a_stuck_database_nor_a_flood_of_one_institution_stops_oth
     async with hosting(inprocess) as hosted, asyncio.TaskGroup() as programs:
         flooding, b, c, _, absent = hosted.names
         await until_linked(hosted, flooding, b, c)
-        await be_stuck(hosted, flooding, b, c)
+        await check_with_locked_database(hosted, flooding, b, c)
         accepted: list[str] = []
 
         async def flood() -> None:
@@ -231,6 +232,25 @@ async def test_the_login_of_a_partner_opens_no_resting_store_and_a_poll_only_for
         assert store.state == "open"
 
 
+async def test_a_scheduled_document_is_released_at_its_time_although_regular_reads_are_rare(
+    inprocess: InProcess,
+) -> None:
+    async with hosting(inprocess, ("",), options="rest_poll_s = 3600") as hosted:
+        a, target, *_ = hosted.names
+        await until_linked(hosted, a)
+        clockwork = hosted.node(a).clockwork
+        [job] = [job for job in clockwork.jobs if job.name == "schedule"]
+        now = SystemClock().wall()
+        planned = clockwork.next_run(job)
+        assert planned is not None
+        assert planned - now > timedelta(minutes=50)
+        not_before = round((now.timestamp() + 60) * 1000)
+        await hosted.ask(a, "msg.submit", target=target, body_base64="eA==", not_before=not_before)
+        planned = clockwork.next_run(job)
+        assert planned is not None
+        assert planned - now < timedelta(seconds=70)
+
+
 async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None:
     async with hosting(inprocess, secure=True) as hosted:
         a, revoked, b, *_ = hosted.names
@@ -299,21 +319,26 @@ hub.password = "a"
 MORE = '[institutions.b]\nhub.password = "b"\n'
 
 
-async def started(file: Path) -> tuple[Process, str]:
+async def started(file: Path) -> tuple[PreparedProcess, str]:
     """Return the process of a started server, and the address of its port."""
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "semq.cli", "server", "run", "--config", str(file), stdin=PIPE, stdout=PIPE
-    )
-    assert program.stdout is not None
-    line = (await program.stdout.readline()).decode()
+    program = start_prepared("semq.cli", "server", "run", "--config", str(file))
+    line = (await asyncio.to_thread(program.stdout.readline)).decode()
     assert line.startswith("ready "), line
     return program, line.split()[1]
+
+
+async def ended(program: PreparedProcess) -> int:
+    """Wait for the end of a process, and return its status."""
+    status = await asyncio.to_thread(program.wait)
+    program.stdout.close()
+    return status
 
 
 async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> None:
     hub = await inprocess.hub(HUB + "".join(f'[nodes.{name}]\npassword = "{name}"\n' for name in "ab"))
     file = inprocess.folder / "server.toml"
     file.write_text(FILE.format(hub=hub.port))
+    copy_empty_database(inprocess.folder / "east")
     program, address = await started(file)
     try:
         async with Client(f"amqp://guest:guest@{address}", patience_s=30) as server:
@@ -331,7 +356,7 @@ async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> No
                 document = {"target": "b", "body_base64": "eA=="}
                 sent.append((await client.request("msg.submit", document, timeout_s=30))["lk0"])
         program.kill()
-        await program.wait()
+        await ended(program)
         program, address = await started(file)
         async with Client(f"amqp://guest:guest@{address}/b", patience_s=30) as client:
 
@@ -340,11 +365,10 @@ async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> No
                 return sorted(row["lk0"] for row in rows) == sorted(sent)
 
             await until(all_there)
-        program.terminate()
-        assert await program.wait() == 0
+        program.send_signal(signal.SIGTERM)
+        assert await ended(program) == 0
         assert EmbeddedPostgres(inprocess.folder / "east").pid is None
     finally:
-        if program.returncode is None:
-            program.kill()
-            await program.wait()
+        program.kill()
+        await ended(program)
         await asyncio.to_thread(EmbeddedPostgres(inprocess.folder / "east").stop)
