@@ -217,14 +217,16 @@ def partner_address(node_id: str) -> Address:
 def is_withdrawn(certificate: NodeCertificate, listed_pems: Sequence[str] | None) -> bool:
     """Return whether the hub has withdrawn a partner's certificate.
 
-    ``listed_pems``: the certificates of the partner in the hub's directory; None if the directory never had any. A
-    certificate issued after all listed ones is not withdrawn: it is a renewal that the directory has not reported yet.
+    ``listed_pems``: the certificates of the partner in the hub's directory; empty if the hub has removed them all, None
+    if the directory never had any. A certificate issued after all listed ones is not withdrawn: it is a renewal that
+    the directory has not reported yet.
     """
     if listed_pems is None:
         return False
     listed = [read_certificate(split(pem)[0].encode()) for pem in listed_pems]
     is_listed = any(entry.fingerprint == certificate.fingerprint for entry in listed)
-    return not is_listed and all(certificate.not_before <= entry.not_before for entry in listed)
+    is_newer = bool(listed) and all(certificate.not_before > entry.not_before for entry in listed)
+    return not is_listed and not is_newer
 
 
 def partner_dial_configs(

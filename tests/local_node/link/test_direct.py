@@ -247,12 +247,12 @@ async def revoke(scene: DirectScene, node: str) -> None:
     await ask(await scene.inprocess.client(scene.hub), "cert.revoke", {"which": node, "why": "stolen"})
 
 
-async def session_end(scene: DirectScene, partner: LocalNode) -> None:
+async def until_session_ended(node: LocalNode) -> None:
     """Wait until a node has ended its direct session, by its job that checks certificates."""
 
     def has_ended() -> bool:
-        partner.clockwork.hasten("certificate")  # the job runs every few seconds
-        return not partner.engine.uplink.partners
+        node.clockwork.hasten("certificate")  # the job runs every few seconds
+        return not node.engine.uplink.partners
 
     await until(has_ended)
 
@@ -267,7 +267,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     before, uplink = scene.b.sealing.known(A), scene.a.direct.uplinks[Address(1, "56001")]
     # The revoked node has dialled the session.
     await revoke(scene, A)
-    await session_end(scene, scene.b)
+    await until_session_ended(scene.b)
     await until(lambda: "ACCESS_REFUSED" in uplink.last_error)
     assert not scene.b.engine.uplink.partners
     # It enrols again: its new certificate is admitted, the old one is not.
@@ -284,7 +284,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]
     await revoke(scene, B)
-    await session_end(scene, scene.a)
+    await until_session_ended(scene.a)
     await until(lambda: Revoked.code in uplink.last_error)
     assert not scene.a.engine.uplink.partners
 
@@ -296,6 +296,7 @@ def test_a_certificate_missing_in_the_directory_is_withdrawn_unless_it_is_newer(
     assert is_withdrawn(older, listed)
     assert not is_withdrawn(old, listed)
     assert not is_withdrawn(new, listed)  # a renewal that the directory has not reported yet
+    assert is_withdrawn(old, [older.pem.decode(), new.pem.decode()])
     assert is_withdrawn(old, [])
     assert not is_withdrawn(old, None)
 
