@@ -7,7 +7,7 @@
 | link                 | the connections to the hub and to partners                                    |
 | pieces               | documents that are too large for one message                                  |
 | operations           | operations of administrators                                                  |
-| enrolment, renewal   | the node's certificate; ``errors``: the errors of both                        |
+| enrolment, renewal   | the node's certificate; ``errors``: the errors of requests to the hub         |
 | succession           | a change of the hub's authority                                               |
 | virtual              | the nodes of many institutions in one process                                 |
 | plain_broker         | a node without a hub, as an AMQP broker                                       |

@@ -59,7 +59,7 @@ class HubAddress(msgspec.Struct, frozen=True):
 async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, clock: Clock) -> NodeCertificate:
     """Get the first certificate, and put it into slot active.
 
-    Raises NoSuchFingerprint, RefusedByHub, DialFailed, Unavailable, KeyRefused.
+    Raises NoSuchFingerprint, RefusedByHub, DialFailed, Unavailable, KeyRefused, TrustUnreadable, Untrusted.
 
     An interrupted enrolment can be repeated with the same token: the key waits in slot next, and the hub issues the
     same certificate for the same key.
@@ -133,7 +133,9 @@ async def _test_login(
 
 
 async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
-    """Return the hub's authority. Raises DialFailed; NoSuchFingerprint if the authority has another fingerprint."""
+    """Return the hub's authority. Raises DialFailed; NoSuchFingerprint if the authority has another fingerprint;
+    TrustUnreadable if the greeting has none.
+    """
     greeting = await _greeting(hub)
     pem = greeting.get(AUTHORITY)
     trust = TrustStore.from_pem(pem.encode() if isinstance(pem, str) else b"")

@@ -1,4 +1,4 @@
-"""Errors of enrolment and renewal, besides those of ``semq.pki.errors``. Codes 2400–2409."""
+"""Errors of requests to the hub (enrolment, renewal, trace) or to a partner (trace). Codes 2400–2409."""
 
 from semq.errors import BadInput
 
@@ -13,10 +13,10 @@ class NoSuchFingerprint(BadInput):
 
 
 class RefusedByHub(BadInput):
-    """The hub refused."""
+    """The hub, or a partner, refused the request."""
 
     code = "SEMQ-2402"
     remedy = (
-        "Look at the reason, here and in the hub's log. A token serves once, for one node, for a limited time: ask the "
-        "hub's operator for another one (`semq hub nodes token`)."
+        "Look at the reason, here and in the log of the node that refused. A token of enrolment serves once, for one "
+        "node, for a limited time: ask the hub's operator for a new one (`semq hub nodes token`)."
     )

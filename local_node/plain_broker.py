@@ -23,7 +23,7 @@ from semq.errors import Misconfigured, SemqError
 from semq.service.log import set_up
 from semq.service.process import EXIT_OK, exit_status, run
 
-# The configuration of a local node needs a hub; this hub is never dialled.
+# The configuration of a local node needs a hub or partners; this hub is never dialled.
 CONFIG = """\
 [node]
 kind = "local"
@@ -42,7 +42,7 @@ password = "none"
 level = "warning"
 """
 
-OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")  # prefixes of variables for limits and the log
+OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")  # prefixes of the variables that count: limits and the log
 
 
 class LoneNode(LocalNode):

@@ -36,11 +36,11 @@ class Renewing:
         self._clock = clock
         self._renewed = renewed
         self._failures = 0
-        self._not_before = 0.0
+        self._not_before = 0.0  #: monotonic time until which a failed renewal is not repeated
         self._busy = asyncio.Lock()
 
     async def renew_if_due(self) -> None:
-        """Renew the certificate if its renewal is due (job)."""
+        """Renew the certificate if its renewal is due. Called by a job every ``CHECK_S``."""
         self._identity.maintain()
         if self._identity.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:

@@ -4,7 +4,7 @@
 |--------------|-----------------------------------------------------------------------|
 | believe      | adds the new authority to those that it trusts                        |
 | renew        | also renews its certificate, unless the new authority has signed it   |
-| withdraw     | also removes the former authority from those that it trusts           |
+| withdraw     | also removes the former authority, once its certificate is renewed    |
 
 An answer states which of the two authorities the node trusts at that moment; the hub repeats its request until the
 answer is as required. A node accepts a new authority only with the signature of the former authority
@@ -55,7 +55,7 @@ class SuccessionDuty:
     async def carry_out(self, question: SuccessionQuestion) -> dict[str, Any]:
         """Carry out the request, and return which authorities are trusted now. A renewal is only begun.
 
-        Raises WrongAuthority, NoIdentity.
+        Raises WrongAuthority, NoIdentity, TrustUnreadable, TrustNeeded.
         """
         identity, succession = self._node.identity_in_use(), question.succession
         new = succession.new

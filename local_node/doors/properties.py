@@ -24,9 +24,8 @@ SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 def own_headers(header: ContentHeader) -> dict[str, Any]:
     """Return the headers of a document, with headers that carry its properties.
 
-    A header that the application has set has priority over a property.
-
-    With ``reply_to``, the ``correlation_id`` belongs to the answer and is not carried. Raises FrameError.
+    A header that the application has set has priority over a property. With ``reply_to``, the ``correlation_id``
+    belongs to the answer and is not carried. Raises FrameError.
     """
     headers = header.headers or {}
     spans = header.locate() if header.spans is None else header.spans  # by property: only those that are present
@@ -41,7 +40,7 @@ def own_headers(header: ContentHeader) -> dict[str, Any]:
 def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -> int | None:
     """Return the expiry (ms since 1970) from the property ``expiration``; None without it or with @ExpiresAt.
 
-    Raises PreconditionFailed if the property is not a number.
+    Raises PreconditionFailed if the property is not a valid number of milliseconds.
     """
     if header.expiration is None or headers.get("@ExpiresAt") is not None:
         return None

@@ -1,8 +1,9 @@
-"""Refused and withdrawn SQL submissions: their events and ledger lines, and the acts of operators on them.
+"""Refused and withdrawn submissions (by SQL, scheduled, in pieces): events, ledger lines, acts of operators on them.
 
-The row keeps document and reason. A refusal has its own locator, which the ledger and ``semq failed`` show. A
-submission that is tried again and accepted becomes a document with another locator. Used by ``sql_submissions``, by
-``pieces.transfer``, and by the operations ``failed.requeue`` and ``failed.remove``.
+The row of a refused submission keeps document and reason. The ledger and ``semq failed`` show the refusal under a
+locator of its own (``_locator``). A submission that is tried again and accepted becomes a document with another
+locator. Used by ``sql_submissions``, by ``pieces.transfer``, and by the operations ``failed.requeue`` and
+``failed.remove``.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], N
 
 @work
 def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None], None]) -> Steps:
-    """Refuse the waiting submission of a document in pieces, because one of its pieces cannot be delivered.
+    """Refuse submission ``number`` of a document in pieces, because one of its pieces cannot be delivered.
 
     Do nothing if the submission no longer waits.
     """
@@ -66,7 +67,7 @@ def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None]
 
 @work
 def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> Steps:
-    """Withdraw a waiting submission: it ends CANCELLED, with its own locator in ledger and event."""
+    """Withdraw a waiting submission: it ends CANCELLED, with a locator in ledger and event. Raises NotThere."""
     reason = (Cancelled.code, f"Withdrawn before it was sent: {why}" if why else WITHDRAWN)
     query = OpenSubmission(number)
     unit = yield Needs(queries={query})
@@ -114,7 +115,10 @@ def _record_end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outco
 def requeue_or_remove(
     core: Core, lk0s: Sequence[str], is_requeued: bool, why: str, done: Callable[[dict[str, int]], None]
 ) -> Steps:
-    """Requeue or remove refused submissions for an operator. ``done`` gets the numbers of the submissions by LK0."""
+    """Requeue or remove refused submissions for an operator. ``done`` gets the numbers of the submissions by LK0.
+
+    Raises NotThere if none of them is there.
+    """
     query = RefusedSubmissions(tuple(lk0s))
     unit = yield Needs(queries={query})
     settled = unit.requeued_submissions | unit.removed_submissions

@@ -1,10 +1,11 @@
 """Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
-A NOTIFY starts a read immediately, a job starts one every ten seconds. A row is accepted when it has moved to tb_0031.
-A refused row stays where it is and is reported like any other failure: an event ``failed``, a ledger line under a
-locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row that cannot be accepted yet (a rate,
-a quota, a key) stays with its reason and is not reported in this way. Until the next poll, the other rows to the same
-target are passed over, so that they do not delay rows to other targets; tb_0031_wait names the first row that waits.
+A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). A row is
+accepted when it has moved to tb_0031. A refused row stays where it is and is reported like any other failure: an event
+``failed``, a ledger line under a locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row
+that cannot be accepted yet (a rate, a quota, a key) stays with its reason and is not reported in this way. Until the
+next poll, the other rows to the same target are passed over, so that they do not delay rows to other targets;
+tb_0031_wait names the first row that waits.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,16 +59,16 @@ class SqlSubmissions:
         self._under_way: set[int] = set()
         #: rows that are being withdrawn; skipped if a read under way returns them
         self._being_withdrawn: set[int] = set()
-        self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}
+        self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}  #: by number of the submission
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
         self._stored_waits: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
-        self._polling: LocalEngine | None = None
+        self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
         self._must_read_again = False  #: another read is needed after the one under way
 
     def poll(self) -> None:
         """Read new rows. A read under way is repeated, because it may not see the newest rows."""
-        if self._polling is not self._engine():
+        if self._reading_engine is not self._engine():
             self._put_off = {}
             self._begin_read()
             return
@@ -76,7 +77,7 @@ class SqlSubmissions:
             self._poll_again()
 
     def listen(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
-        """Call ``report`` once, with the state of the submission after it has been read again."""
+        """Call ``report`` once with the result of the next read of the submission: accepted, refused or waits."""
         self._listeners.setdefault(number, []).append(report)
 
     def cancel_listening(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
@@ -116,7 +117,7 @@ class SqlSubmissions:
 
     def _begin_read(self) -> None:
         self._must_read_again = False
-        engine = self._polling = self._engine()
+        engine = self._reading_engine = self._engine()
         engine.core.post(
             self._read_rows(engine, tuple(sorted(self._put_off))), failed=lambda error: self._read_failed()
         )
@@ -134,7 +135,7 @@ class SqlSubmissions:
 
     def _submit(self, engine: LocalEngine, rows: list[Submitted]) -> None:
         """Hand rows to the engine; refuse invalid ones. When all are done, read again."""
-        self._polling = None
+        self._reading_engine = None
         new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._being_withdrawn]
         self._under_way.update(row.row_id for row in new)
         submissions: list[Submission] = []
@@ -153,7 +154,7 @@ class SqlSubmissions:
 
     def _read_failed(self) -> None:
         """Note a failed read; the next poll repeats it."""
-        self._polling = None
+        self._reading_engine = None
 
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:
         """Note that a row is accepted, refused or put off. After the last row of a read, read further rows."""
@@ -162,7 +163,7 @@ class SqlSubmissions:
             report(result)
         if self._under_way:
             return
-        if self._polling is self._engine():
+        if self._reading_engine is self._engine():
             self._must_read_again = True  # the read under way may include only these rows
         else:
             self._begin_read()

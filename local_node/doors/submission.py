@@ -2,8 +2,8 @@
 
 The routing key is the target's address, UMX-T attributes are headers. Documents published in one turn are committed
 together. Bad input closes the channel, with a reply code, the SEMQ code and the remedy. A temporary refusal is nacked
-(``nacks``). With ``reply_to`` the result is published there instead, in the format of ``semq.admin``: the locator, or
-the error (the document is then nacked, the channel stays open).
+(``nacks``). With ``reply_to`` the result is also published there, in the format of ``semq.admin``: the locator, or the
+error; after an error of SEMQ the document is nacked, and the channel stays open.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class Sizes(NamedTuple):
 
 
 def is_for_pieces(submission: Submission) -> bool:
-    """Whether a document may be sent in pieces: class 3, not ordered, not scheduled, and not to a group."""
+    """Whether a document may be sent in pieces: class 3, without @OrderKey, @Fixed and @NotBefore, not to a group."""
     attributes = submission.attributes
     return attributes.save_fwd is SaveFwd.MUST and not (
         attributes.order_key or attributes.fixed or submission.not_before or is_group(submission.target)
@@ -86,10 +86,10 @@ class SubmitExchange(ServiceExchange):
     def arriving(
         self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
     ) -> Upload | None:
-        """Return the upload of a document that is sent in pieces; None if it fits into one message.
+        """Return the upload of a document that is sent in pieces; None for a document in one message.
 
-        Bad input closes the channel before the body has arrived, unless an answer was requested. Any other fault is
-        reported after the body.
+        Bad input closes the channel before the body has arrived, unless an answer was requested (``reply_to``). Any
+        other fault is reported after the body, which the returned upload drops.
         """
         size = header.body_size
         fault: SemqError | None = None

@@ -28,8 +28,8 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.locator import parse_lk0
 
 EXCHANGE = "semq.answer"
-AT_ONCE = 4  # questions that are answered at the same time
-IN_A_SECOND = 20  # questions per second, of all askers together: each reads the ledger
+CONCURRENT_MAX = 4  # questions from the hub that are answered at the same time; direct ones are then refused, too
+PER_SECOND_MAX = 20  # questions of all askers together: each reads the ledger
 BUSY = "The node already answers as many questions as it may."
 log = structlog.get_logger("semq.answers")
 
@@ -72,7 +72,7 @@ class Answers:
     def _on_questions(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         for delivered in batch:
             correlation_id = delivered.header.correlation_id or ""
-            if self._is_too_much():
+            if not self._count_question():
                 _answer(channel, correlation_id, {"ok": False, "error": describe(Unavailable(BUSY))})
                 continue
             task = asyncio.get_running_loop().create_task(
@@ -81,11 +81,12 @@ class Answers:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _is_too_much(self) -> bool:
+    def _count_question(self) -> bool:
+        """Count a question; return whether the limits allow to answer it."""
         second = int(self._node.clock.monotonic())
         self._questions_in_second = self._questions_in_second + 1 if second == self._second else 1
         self._second = second
-        return len(self._tasks) >= AT_ONCE or self._questions_in_second > IN_A_SECOND
+        return len(self._tasks) < CONCURRENT_MAX and self._questions_in_second <= PER_SECOND_MAX
 
     async def _answer_question(self, channel: ClientChannel, correlation_id: str, body: bytes) -> None:
         try:
@@ -106,7 +107,7 @@ class Answers:
 
     async def story(self, lk0: str, asker: str, nonce: str) -> Mapping[str, Any]:
         """Return the story for a partner that asks directly. Raises BadLocator, NotThere, NotTold, Unavailable."""
-        if self._is_too_much():
+        if not self._count_question():
             raise Unavailable(BUSY)
         return await self._story(lk0, asker, nonce, "")
 

@@ -46,7 +46,7 @@ def _dial_config(
 
 @dataclass(slots=True)
 class DialAddresses:
-    """The addresses of a hub or of a partner, and the position of the one in use. No ``configs``: there is no hub."""
+    """The addresses of a hub or of a partner, and which one is in use. Without a hub, ``configs`` is empty."""
 
     configs: list[DialConfig]
     _place: int = 0

@@ -31,9 +31,9 @@ async def request(
     arguments: Mapping[str, Any],
     peer_name: str = "The hub",
 ) -> Mapping[str, Any]:
-    """Send the request and return the result. ``peer_name`` names the other node in errors.
+    """Send the request and return the result. ``peer_name`` names the node that is asked, in the texts of errors.
 
-    Raises DialFailed, RefusedByHub, Unavailable.
+    Raises DialFailed, RefusedByHub (also if a partner refuses), Unavailable.
     """
     try:
         link = await dial(config, clock, Turn())

@@ -1,6 +1,6 @@
 """Exchange ``semq.ask`` at a node with direct links: a partner that dials this node asks about messages between both.
 
-The question and the form of the answer are those of a hub (PROTOCOL.md section 20), with the same story, rights and
+Question and answer have the form that they have at a hub (PROTOCOL.md section 20), with the same story, rights and
 signature. Only the node that dials can ask in this way. Module ``answers`` answers.
 """
 
@@ -14,7 +14,7 @@ from semq.broker.vhost import VirtualHost
 from semq.service.admin import RequestExchange, typed
 
 ASK_EXCHANGE = "semq.ask"
-AT_ONCE = 4  # requests of one partner
+CONCURRENT_MAX = 4  # requests of one partner
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
 
@@ -35,7 +35,7 @@ class PartnerQuestions:
     def exchange(self, vhost: VirtualHost) -> RequestExchange:
         """Return the exchange to register in the virtual host."""
         requests = {"trace": typed("trace", DirectQuestion, self.trace)}
-        return RequestExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
+        return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: DirectQuestion) -> dict[str, Any]:
         """Return this node's story of a message for the partner. Raises BadLocator, NotThere, NotTold, Unavailable."""

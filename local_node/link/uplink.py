@@ -61,8 +61,8 @@ class UplinkSettings:
 
     reconnect_s_min: float = 0.5
     reconnect_s_max: float = 10.0
-    unconfirmed_max: int = 1024
-    prefetch: int = 1024
+    unconfirmed_max: int = 1024  #: messages that this node has published and the peer has not confirmed
+    prefetch: int = 1024  #: messages of the peer that this node has not acknowledged
 
 
 def link_limits(bytes_max: int) -> ConnectionLimits:

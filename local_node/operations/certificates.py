@@ -20,7 +20,7 @@ class CertificateOperations:
         return self._node.identity_in_use().status()
 
     async def slots(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """List the slots of keys and certificates: active, next, previous."""
+        """List the keys and certificates of the node, by slot: active, next, previous, retired."""
         return self._node.identity_in_use().slots()
 
     async def rotate(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:

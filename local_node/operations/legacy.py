@@ -1,7 +1,7 @@
 """Operations of the import from an older SEMQ (``semq.legacy``): note received messages, and ask about a sent one.
 
-A message of an older SEMQ has incarnation 0 in its locator. Each message found by the receiver's
-import becomes a line of the ledger; the sender's import asks for this line through the hub, as ``msg.trace`` does.
+A message of an older SEMQ has incarnation 0 in its locator. Each message found by the receiver's import becomes a line
+of the ledger; the sender's import asks for this line through the hub, as ``msg.trace`` does.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class LegacyOperations:
         self._node = node
 
     async def ask(self, arguments: AskImported, caller: Caller) -> dict[str, Any]:
-        """Ask the receiver whether a message of an older SEMQ has arrived; the result is null without an answer."""
+        """Ask the receiver whether a message of an older SEMQ has arrived; `received` is null without an answer."""
         lk0, target = _old_locator(arguments.lk0), parse_address(arguments.target).node
         if lk0.node != self._node.address:
             raise BadArguments("Another institution has sent this message.", lk0=str(lk0))

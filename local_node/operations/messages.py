@@ -58,7 +58,7 @@ class LocalOperations:
         self._node = node
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Cancel a message, all open messages of a group, or a waiting SQL submission.
+        """Cancel a message, all open messages of a group, or a submission that waits (by SQL, scheduled, in pieces).
 
         A void marker cancels a message; a waiting submission is withdrawn.
         """
@@ -193,6 +193,7 @@ class LocalOperations:
         )
 
     async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
+        """Hold a message (``held``), or release a held one."""
         acts, why = self._node.engine.acts, caller.signed(arguments.why)
         lk0 = await self._find_unfinished(arguments.id)
         await _act(lambda done, failed: acts.hold(lk0, held, why, done, failed))

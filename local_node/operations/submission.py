@@ -42,7 +42,9 @@ class DocumentArguments(Arguments, frozen=True, kw_only=True):
     body_base64: Annotated[bytes, Meta(description="Payload.")] = b""
     content_type: Annotated[Text | None, Meta(description="MIME type.")] = None
     content_encoding: Annotated[Text | None, Meta(description="Encoding of the payload, for instance gzip.")] = None
-    priority: Annotated[Annotated[int, Meta(ge=0, le=255)] | None, Meta(description="0 to 9, or more.")] = None
+    priority: Annotated[
+        Annotated[int, Meta(ge=0, le=255)] | None, Meta(description="0 to 9, highest first; higher values count as 9.")
+    ] = None
     headers: Annotated[dict[str, Any] | None, Meta(description="Further headers, carried unchanged.")] = None
     sender: Annotated[Text, Meta(description="User or application of this institution.")] = ""
 

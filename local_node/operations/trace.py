@@ -28,9 +28,9 @@ from semq.umx_t.address import parse_address
 EXCHANGE = "semq.ask"
 PATIENCE_S = 6.0  # less than the time limit of a command
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
-NOT_DIALLED = "this node does not dial it, so it cannot ask directly; its operator can trace the document there"
+NOT_DIALLED = "it can be asked only over a link that this node dials; its operator can trace the document there"
 DIRECT_PATIENCE_S = 3.0
-GROUP = "they know each member by its own name (`semq msg show`)"
+GROUP = "they know the message to each member by a name of its own (`semq msg show` lists them)"
 Events = list[dict[str, Any]]
 
 

@@ -2,9 +2,10 @@
 
 Each piece is a message of class 3 like any other, sealed or signed, repeated and receipted by the engine. Few are
 under way to one node at a time, so that other documents do not wait behind many pieces. A piece is deleted when its
-receipt has arrived. After a restart the remaining pieces are sent. A piece that is still a message is awaited, not
-sent again, because the copy could arrive after the document and stay at the receiver. The manifest is a submission
-that waits (``engine.sender.scheduling``), and is released when no piece is left.
+receipt has arrived. After a restart the remaining pieces are sent. A piece whose message has not ended yet is awaited
+instead of sent again: a second message with this piece could arrive after the document is complete, and would stay at
+the receiver. The manifest is a submission that waits (``engine.sender.scheduling``), and is released when no piece is
+left.
 """
 
 import asyncio
@@ -41,9 +42,8 @@ DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; ot
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
-OLD_KEY_RETRIES_MAX = (
-    60  # repetitions of a piece that is refused because of an old key, until the directory has the new key
-)
+# How often a piece is sent again that was refused because of an old key; meanwhile the directory gets the new key.
+OLD_KEY_RETRIES_MAX = 60
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
 
@@ -86,8 +86,8 @@ class EventsWithPieces:
         if event.target is not None and event.target.user == PIECES_USER:
             return ReportedEvent(self._report, event)
         published = self._events.prepare(event)
-        is_manifest = event.kind == FAILED and bool(event.document)
-        return ReportedEvent(self._failed, event, published) if is_manifest else published
+        is_failed_manifest = event.kind == FAILED and bool(event.document)
+        return ReportedEvent(self._failed, event, published) if is_failed_manifest else published
 
     def publish(self, prepared: Any) -> None:
         """Publish after the commit."""
@@ -113,11 +113,12 @@ class Transfers:
         self._store = store
         self._released = released
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._under_way: dict[str, str] = {}  #: name of a piece that is a message at present: its LK0
-        self._names: dict[str, str] = {}  #: LK0 of such a piece: its name
+        self._under_way: dict[str, str] = {}  #: name of a piece whose message has not ended: LK0 of the message
+        self._names: dict[str, str] = {}  #: the reverse: names by LK0
         #: LK0 of a piece: the future of the event about its end, for which a task waits
         self._ended: dict[str, asyncio.Future[AppEvent]] = {}
-        self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read; then None
+        #: LK0s of pieces that ended before ``_under_way`` was read; None once it has been read
+        self._early: set[str] | None = None
         self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
         self._submissions = 0  #: number of pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other documents so far, and when it last changed
@@ -130,7 +131,7 @@ class Transfers:
         return set(self._tasks)
 
     def begin(self) -> None:
-        """Begin with a new engine, and search; the first search also reads which pieces are messages already."""
+        """Begin with a new engine, and search; the first search also reads which pieces have messages under way."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for table in (self._tasks, self._under_way, self._names, self._ended, self._windows):
@@ -178,7 +179,7 @@ class Transfers:
                 self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
 
     def _note_under_way_at_start(self, pieces: Iterable[tuple[str, bytes]]) -> None:
-        """Note the pieces that were messages when this engine began."""
+        """Note the pieces whose messages had not ended when this engine began."""
         early, self._early = self._early or set(), None
         for lk0, envelope in pieces:
             with suppress(BodyUnreadable):  # the piece is sent again
@@ -259,16 +260,14 @@ class Transfers:
         while event is None:
             began = self._engine().core.now()
             try:
-                event = await self._submitted(transfer, number, payload)
+                event = await self._submit(transfer, number, payload)
             except Unavailable as error:
                 log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
                 await asyncio.sleep(RETRY_S)
                 continue
             if event.reason is not None and event.reason[0] in REFUSALS and retries_left:
-                event, retries_left = (
-                    None,
-                    retries_left - 1,
-                )  # the next attempt is sealed or signed with the present keys
+                event = None  # the next attempt is sealed or signed with the present keys
+                retries_left -= 1
                 await asyncio.sleep(RETRY_S)
         took_s = self._engine().core.now() - began
         if event.kind != DELIVERED:
@@ -286,8 +285,8 @@ class Transfers:
             self._others = others, now
         return now - self._others[1] < QUIET_S
 
-    def _submitted(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless it is a message already; return a future that gets the event of its end.
+    def _submit(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
+        """Submit a piece, unless its message has not ended yet; return a future that gets the event of its end.
 
         The future raises the error of a refusal.
         """

@@ -159,12 +159,12 @@ class Uploads:
         return set(self._arriving)
 
     def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:
-        """Return the upload of a new body of this size."""
-        upload = Upload(self._engine, size, self._has_ended, pause, fault)
+        """Return the upload of a new body of this size. ``pause`` and ``fault`` are those of ``Upload``."""
+        upload = Upload(self._engine, size, self._note_end, pause, fault)
         self._arriving[upload.document_number] = upload
         return upload
 
-    def _has_ended(self, upload: Upload, is_accepted: bool) -> None:
+    def _note_end(self, upload: Upload, is_accepted: bool) -> None:
         self._arriving.pop(upload.document_number, None)
         if is_accepted:
             self._accepted()
@@ -181,8 +181,8 @@ def store_piece(piece: NewPiece, done: Callable[[int], None]) -> Steps:
 
 @work
 def drop_pieces(core: Core, document: int, count: int, first: int = 0) -> Steps:
-    """Delete the pieces of a document from number ``first`` to ``count`` - 1, a portion in each commit; after a kill,
-    the next sweep deletes the rest.
+    """Delete the pieces of a document from number ``first`` to ``count`` - 1, a portion in each commit. If the process
+    ends before, the next sweep deletes the rest (``remains``).
     """
     below = min(first + PORTION, count)
     unit = yield NO_NEEDS

@@ -83,9 +83,7 @@ class VirtualServer:
         self._cleanup.push_async_callback(self._administration.stop)
 
     def _add(self, name: str) -> None:
-        self.institutions[name] = HostedInstitution(
-            name, self.file, self._env, self._clock, self.host, self._starts
-        )  # fmt: skip
+        self.institutions[name] = HostedInstitution(name, self.file, self._env, self._clock, self.host, self._starts)
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of all, of serving and of failing institutions."""

@@ -33,7 +33,7 @@ THREADS = 32  # for reading; one store uses two at most
 TEMPLATE = "semq_template"  # a database with the newest schema, which is copied for each institution
 CONNECT_S = 10
 LEASE_FACTOR = 2.0  # the lease of a resting store lasts two polls, because the store renews it at each poll
-POLL_S = 10.0  # interval of the jobs of a node that search its database for work
+POLL_S = 10.0  # interval of the jobs of a separate node that search its database for work
 
 
 class SharedHost(NodeHost):

@@ -1,9 +1,7 @@
-"""``./run broker`` as a process: prints when it is ready, keeps durable data, and ends in an orderly way."""
+"""``./run broker`` as a process: says when it is ready, keeps durable data, has limits, and ends in an orderly way."""
 
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,22 +12,22 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, ConnectionClosedByBroker
 
 from local_node.plain_broker import main
+from tests.prepared.client import PreparedProcess, start_prepared
 
 LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES": 2_000_000, "MIN_FREE_DISK_BYTES": 0}
 
 
 @contextmanager
-def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def running(*arguments: str) -> Iterator[tuple[PreparedProcess, int]]:
     """Return the process of a broker and its port; at the end, stop the broker and its Postgres."""
-    command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    process = start_prepared("local_node.plain_broker", "--port", "0", *arguments)
+    with process.stdout as printed:
         try:
-            output, _, port = process.stdout.readline().strip().partition(" 127.0.0.1:")
+            output, _, port = printed.readline().decode().strip().partition(" 127.0.0.1:")
             assert output == "ready"
             yield process, int(port)
         finally:
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
             try:
                 process.wait(60)
             finally:

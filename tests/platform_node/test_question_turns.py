@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from local_node.link.answers import AT_ONCE as ANSWERED_AT_ONCE
-from local_node.link.answers import IN_A_SECOND as ANSWERED_IN_A_SECOND
+from local_node.link.answers import CONCURRENT_MAX as ANSWERED_MAX
+from local_node.link.answers import PER_SECOND_MAX as ANSWERED_PER_SECOND_MAX
 from platform_node import question_turns, questions
 from platform_node.question_turns import WAITING_MAX, QuestionTurns, ShareUsed
 from platform_node.questions import Questions
@@ -115,8 +115,8 @@ async def test_turns_per_second_are_limited() -> None:
 
 
 def test_a_node_answers_at_least_as_many_questions_as_its_hub_asks() -> None:
-    assert questions.AT_ONCE <= ANSWERED_AT_ONCE
-    assert questions.IN_A_SECOND + questions.AT_ONCE <= ANSWERED_IN_A_SECOND
+    assert questions.CONCURRENT_MAX <= ANSWERED_MAX
+    assert questions.PER_SECOND_MAX + questions.CONCURRENT_MAX <= ANSWERED_PER_SECOND_MAX
 
 
 async def test_a_flood_of_one_institution_does_not_delay_the_answers_of_others() -> None:
@@ -150,7 +150,7 @@ async def test_a_flood_of_one_institution_does_not_delay_the_answers_of_others()
     assert [answer["ok"] for answer in answers] == [True] * 9
     askers_until_last = asked[: max(map(asked.index, others)) + 1]
     # The flooding asker gets at most one turn for each turn of another asker.
-    assert askers_until_last.count("1.66666") <= len(others) + questions.AT_ONCE + 1
+    assert askers_until_last.count("1.66666") <= len(others) + questions.CONCURRENT_MAX + 1
     assert refused
     for task in floods:
         task.cancel()

@@ -24,6 +24,7 @@ class Rows:
         return answer
 
     async def counted(self, *, fresh: bool = True) -> int:
+        """Return the reported number; with ``fresh`` from a new count, else from one that may be a second old."""
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         (self.backlog.count_and_report if fresh else self.backlog.report)(answer.set_result)
         return await answer

@@ -1,4 +1,4 @@
-"""SQL submissions that the node refuses: shown in every view of failures, and corrected."""
+"""SQL submissions that the node refuses, or that wait: shown in every view, tried again, removed, withdrawn."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows written by applications through SQL: rows that have to wait delay neither the node nor other partners."""
+"""Rows written by applications through SQL: those that have to wait delay no others, and refusals are reported."""
 
 from dataclasses import replace
 from typing import Any

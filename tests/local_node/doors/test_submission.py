@@ -1,4 +1,4 @@
-"""The reply text of a closed channel has the complete code, fault and remedy in at most 255 bytes."""
+"""The reply text of a closed channel has the code and the complete remedy in at most 255 bytes."""
 
 import pytest
 

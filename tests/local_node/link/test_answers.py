@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local_node.link.answers import IN_A_SECOND, Answers
+from local_node.link.answers import PER_SECOND_MAX, Answers
 from platform_node.questions import NotAsked, Questions
 from semq.amqp.errors import ConnectionForced
 from semq.clock import SystemClock
@@ -25,9 +25,9 @@ class AnsweringNode:
 def test_the_number_of_questions_per_second_is_bounded() -> None:
     node: Any = AnsweringNode()
     answers = Answers(node)
-    assert [answers._is_too_much() for _ in range(IN_A_SECOND + 2)] == [False] * IN_A_SECOND + [True] * 2
+    assert [answers._count_question() for _ in range(PER_SECOND_MAX + 2)] == [True] * PER_SECOND_MAX + [False] * 2
     node.clock.now = 6.0
-    assert not answers._is_too_much()
+    assert answers._count_question()
 
 
 async def test_a_malformed_question_is_answered_with_an_error(inprocess: InProcess) -> None:
@@ -38,7 +38,7 @@ async def test_a_malformed_question_is_answered_with_an_error(inprocess: InProce
     for question in ({}, {"lk0": 7, "asker": "1.10008"}, {"lk0": "nonsense", "asker": "1.10008"}):
         answer = await hub.questions.ask("1.56001", question)
         assert not answer["ok"]
-    hub.questions.note_answer("1.10008", "1", b"{}")  # an answer of another node, which was not asked
+    hub.questions.note_answer("1.10008", "1", b"{}")  # an answer of a node that was not asked has no effect
 
 
 BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # not UTF-8, truncated, too deep

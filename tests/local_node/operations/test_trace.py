@@ -1,4 +1,4 @@
-"""The trace of a message: a node's own lines and those of its hub, for the parties of the message only."""
+"""The trace of a message: the lines of sender, hub and receiver, for these parties only; no hub can falsify them."""
 
 import asyncio
 from typing import Any

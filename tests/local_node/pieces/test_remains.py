@@ -14,6 +14,7 @@ from semq.umx_t.envelope import Attributes
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.pieces.test_transfer import (
     MANIFESTS,
+    PIECES,
     SIZE,
     body_of,
     confirming,
@@ -22,11 +23,10 @@ from tests.local_node.pieces.test_transfer import (
     local,
     published,
 )
-from tests.local_node.pieces.test_transfer import PIECES as PIECES_FROM
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
-PIECES = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
+PIECE_ROWS = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
 def age(node: LocalNode) -> None:
@@ -46,7 +46,7 @@ async def sweep(node: LocalNode) -> None:
 async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(inprocess: InProcess) -> None:
     """Otherwise the pieces would count against the quota for 30 days."""
     hub = await inprocess.hub()
-    with_quota = PIECES_FROM + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
+    with_quota = PIECES + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, with_quota)
     await linked(a, b)
     admin = await inprocess.client(a)
@@ -56,12 +56,12 @@ async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(i
         return (await ask(admin, "failed.list", {}))["result"]
 
     (row,) = await until(failed_rows)
-    assert counted(b, PIECES) >= 8
+    assert counted(b, PIECE_ROWS) >= 8
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
     await ask(admin, "failed.remove", {"ids": [row["lk0"]]})
     a.remains.sweep()
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031_piece"))
-    await until(lambda: b.engine.core.pieces.notices or not counted(b, PIECES))
+    await until(lambda: b.engine.core.pieces.notices or not counted(b, PIECE_ROWS))
     b.remains.sweep()
     await until(lambda: is_clean(a) and is_clean(b))
     assert not b.engine.core.pieces.notices
@@ -82,12 +82,12 @@ async def test_neither_a_notice_nor_age_deletes_pieces_whose_manifest_is_there(i
     await until(lambda: errors or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == 23)
     await sweep(b)
     await until(lambda: not b.engine.core.pieces.notices)
-    await until(lambda: counted(b, PIECES) == 21)  # without the notice
+    await until(lambda: counted(b, PIECE_ROWS) == 21)  # without the notice
     assert errors == []
     age(b)
     await sweep(b)
-    assert counted(b, PIECES) >= 21
+    assert counted(b, PIECE_ROWS) >= 21
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
     b.remains.sweep()
-    await until(lambda: not counted(b, PIECES))
+    await until(lambda: not counted(b, PIECE_ROWS))

@@ -24,7 +24,7 @@ from tests.waiting import until
 
 SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
 BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piece
-PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"
+PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"  # settings: documents above 1 MB are split
 MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = ''"
 
 
@@ -154,7 +154,7 @@ async def test_a_restarted_node_sends_the_remaining_pieces(inprocess: InProcess)
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
-    # Pieces that were messages when the node stopped were not sent a second time.
+    # Pieces whose messages had not ended when the node stopped were not sent a second time.
     assert counted(b, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d}") == 21 + 1
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(restarted) and is_clean(b))

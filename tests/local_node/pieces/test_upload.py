@@ -64,6 +64,7 @@ async def test_documents_that_cannot_be_split_are_refused_before_the_body(
     assert not piece_count(node)
 
 
+# headers | where the accepted document is found by its size
 SENT_WHOLE: list[tuple[dict[str, str | int], str]] = [
     ({"SaveFwd": 1}, f"semq_ledger WHERE event = {Event.ACCEPTED:d} AND size"),
     ({"SaveFwd": 2}, "tb_0031 WHERE save_fwd = 2 AND size"),
