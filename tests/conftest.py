@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the surroundings; choose tests by their marks, unless the command line has ``-m``."""
+    """Prepare the surroundings of the run; choose tests by their marks, unless the command line has ``-m``."""
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
@@ -94,13 +94,13 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the import of files whose tests a quick run leaves out."""
-    place = collection_path.relative_to(config.rootpath).as_posix() if config.getoption("quick") else ""
-    return True if place.endswith(".py") and "test_" in place and kind_of(place).marks else None
+    file = collection_path.relative_to(config.rootpath).as_posix() if config.getoption("quick") else ""
+    return True if file.endswith(".py") and "test_" in file and kind_of(file).marks else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests; on a worker, sort them by the rows."""
+    """Mark the tests; on a worker, sort them by the rows of ``kinds``."""
     for item in items:
         for mark in marks_of(item):
             item.add_marker(mark)
@@ -109,7 +109,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave the items and modules out of all collections of garbage: there are millions of them."""
+    """Leave all objects that exist now out of later collections of garbage: there are millions of them."""
     gc.freeze()
     atexit.register(gc.unfreeze)  # otherwise duckdb reports these objects as leaked
 

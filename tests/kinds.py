@@ -32,19 +32,19 @@ FIXTURES = {
 
 
 class KindOfTests(NamedTuple):
-    """A row: it holds for the tests whose node id begins with ``place``."""
+    """A row: it holds for the tests whose node id begins with ``prefix``."""
 
-    place: str
+    prefix: str
     marks: tuple[str, ...]
-    group: str  #: "-": each test may run on any worker; "file": its file is a group
+    group: str  #: the name of the group; "-": each test may run on any worker; "file": the tests of a file are a group
 
 
 def _read(line: str) -> KindOfTests:
-    place, marks, group = line.split()
-    return KindOfTests(f"tests/{place}", () if marks == "-" else tuple(marks.split(",")), group)
+    prefix, marks, group = line.split()
+    return KindOfTests(f"tests/{prefix}", () if marks == "-" else tuple(marks.split(",")), group)
 
 
-# place below tests/ | marks | group; the first matching row counts
+# beginning of the node id, below tests/ | marks, "-" for none | group; the first matching row counts
 TABLE = """
 crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
@@ -128,13 +128,13 @@ RANKS = {kind: rank for rank, kind in enumerate((*KINDS, REST))}
 
 def kind_of(node_id: str) -> KindOfTests:
     """Return the row that holds for a test."""
-    return next((kind for kind in _kinds_in(node_id.partition("::")[0]) if node_id.startswith(kind.place)), REST)
+    return next((kind for kind in _kinds_in(node_id.partition("::")[0]) if node_id.startswith(kind.prefix)), REST)
 
 
 @cache
 def _kinds_in(file: str) -> tuple[KindOfTests, ...]:
     """Return the rows that may hold for tests of a file."""
-    return tuple(kind for kind in KINDS if file.startswith(kind.place) or kind.place.startswith(file))
+    return tuple(kind for kind in KINDS if file.startswith(kind.prefix) or kind.prefix.startswith(file))
 
 
 def marks_of(item: pytest.Item) -> Iterator[str]:
@@ -152,10 +152,10 @@ def rank_of(node_id: str) -> int:
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
-    A worker begins a test only when it knows the next one, so it always needs one group in advance. xdist assigns that
-    group when two tests are left, and a group of minutes then waits behind another one while other workers are idle.
-    This class assigns the next group when one test is left. If that test is long, the class assigns the last group of
-    the table, which is short.
+    A worker begins a test only when it knows the next one, so it needs its next test in advance, and at the end of a
+    group the next group. xdist assigns that group when two tests are left; a group of minutes may then wait for both
+    tests while other workers are idle. This class assigns it when one test is left. If that test has a mark, a long
+    group would wait for it, too: the class then assigns the last group of the queue, because the last rows are short.
     """
 
     def _split_scope(self, nodeid: str) -> str:

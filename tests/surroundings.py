@@ -32,7 +32,7 @@ from tests.prepared.client import SOCKET, PreparedProcess, start_server
 MEMORY = Path("/dev/shm")  # a file system in memory
 FREE_BYTES_MIN = 6 << 30  # free bytes that the files of a test run need in memory
 GC_THRESHOLDS = (100_000, 50, 100)
-# Packages whose own tests reach every branch of them, with the place of these tests.
+# Packages whose own tests reach every branch of them, with the folder of these tests.
 COVERED_BY_OWN_TESTS = {"semq/umx_t": "tests/umx_t/", "semq/amqp": "tests/amqp/", "semq/seal": "tests/seal/"}
 
 
@@ -115,9 +115,9 @@ class Measuring:
         """``sources``: the packages to measure, from the command line. If one of them is not in COVERED_BY_OWN_TESTS,
         coverage is measured during all tests.
         """
-        places = [COVERED_BY_OWN_TESTS.get(str(source)) for source in sources]
-        self._places = tuple(place for place in places if place is not None)
-        self._is_limited = bool(places) and None not in places
+        folders = [COVERED_BY_OWN_TESTS.get(str(source)) for source in sources]
+        self._folders = tuple(folder for folder in folders if folder is not None)
+        self._is_limited = bool(folders) and None not in folders
         self._is_on = True
         self._coverage: Coverage | None = None
 
@@ -136,7 +136,7 @@ class Measuring:
         """Start or stop measuring for the test that begins."""
         if self._is_limited and self._coverage is None:
             self._coverage = Coverage.current()  # kept, because a stopped Coverage is not the current one
-        if self._coverage is None or self._is_on == test_id.startswith(self._places):
+        if self._coverage is None or self._is_on == test_id.startswith(self._folders):
             return
         self._is_on = not self._is_on
         (self._coverage.start if self._is_on else self._coverage.stop)()

@@ -387,8 +387,8 @@ def test_every_module_has_either_a_test_of_its_name_or_a_row_that_names_one() ->
 
 def test_every_kind_of_tests_has_tests() -> None:
     tests = [str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("test_*.py")]
-    places = [kind.place.partition("::")[0] for kind in KINDS]
-    assert [place for place in places if not any(test.startswith(place) for test in tests)] == []
+    files = [kind.prefix.partition("::")[0] for kind in KINDS]
+    assert [file for file in files if not any(test.startswith(file) for test in tests)] == []
 
 
 def test_every_module_is_used() -> None:

@@ -1,4 +1,4 @@
-"""Test groups begin once each, in the order of the table, and no long group waits behind another while a worker is
+"""Test groups begin once each, in the order of the table, and no long group waits for a long test while a worker is
 idle.
 """
 
@@ -100,12 +100,12 @@ def test_every_row_has_tests() -> None:
     """A row for a test that was renamed would match no test, and nothing would report it."""
     root = Path(__file__).parents[1]
     for kind in KINDS:
-        place, _, name = kind.place.partition("::")
-        files = list(root.glob(f"{place}*"))
-        assert files, kind.place
+        file, _, name = kind.prefix.partition("::")
+        files = list(root.glob(f"{file}*"))
+        assert files, kind.prefix
         if name:
             function = re.escape(name.partition("[")[0])  # a row may hold for some values of parameters
-            assert re.search(rf"^(async )?def {function}", files[0].read_text("utf-8"), re.MULTILINE), kind.place
+            assert re.search(rf"^(async )?def {function}", files[0].read_text("utf-8"), re.MULTILINE), kind.prefix
 
 
 def test_a_test_without_a_row_is_in_the_group_of_its_file() -> None:

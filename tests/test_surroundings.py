@@ -34,8 +34,8 @@ def cover(monkeypatch: pytest.MonkeyPatch) -> FakeCoverage:
 def test_measuring_pauses_during_the_collection_and_the_tests_of_other_packages(cover: FakeCoverage) -> None:
     measuring = Measuring(COVERED_BY_OWN_TESTS)
     measuring.pause()
-    for place in (OWN, OTHER, OTHER, OWN, OWN, OTHER):
-        measuring.begin(place)
+    for test_id in (OWN, OTHER, OTHER, OWN, OWN, OTHER):
+        measuring.begin(test_id)
     assert cover.calls == ["stop", "start", "stop", "start", "stop"]
 
 
