@@ -26,6 +26,15 @@ def command_of(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", str(Path(__file__).with_name("program.py")), module, *arguments]
 
 
+def start_prepared(module: str, *arguments: str) -> "PreparedProcess":
+    """Start a module that runs a node, with the folder, the variables and the standard error of this process."""
+    with os.fdopen(os.dup(2), "wb") as errors:
+        return PreparedProcess(
+            [*RUN_MODULE, module, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+            cwd=Path.cwd(), env=os.environ, start_new_session=True, preexec_fn=None,
+        )  # fmt: skip
+
+
 def start_server(stack: ExitStack) -> None:
     """Start the server, and tell this process and its children the path of its socket."""
     # Not below TMPDIR: the path of a socket has at most 107 bytes.
