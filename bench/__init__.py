@@ -1,6 +1,6 @@
 """Benchmarks on real processes and a real Postgres: rates and latency, compared with the floor set by Postgres.
 
-| room or module             | subject                                                                            |
+| folder or module           | subject                                                                            |
 |----------------------------|------------------------------------------------------------------------------------|
 | __main__                   | the command line, and the order of the phases                                      |
 | cli                        | arguments, output and clean termination, for all commands; its errors are in errors |
@@ -14,12 +14,12 @@
 | large, beside, bulk        | large documents; small ones without and beside them; the process of the large ones |
 | datagrams, udp_relay       | documents as datagrams; a relay that loses a share of the datagrams                |
 | soak                       | a steady load for many minutes                                                     |
-| rabbitmq                   | a chain of RabbitMQ virtual hosts beside SEMQ's nodes; a node as a plain broker     |
+| rabbitmq                   | SEMQ's nodes, and a node as a plain broker, compared with RabbitMQ                  |
 | http                       | submissions and pages over HTTP, with large tables                                 |
-| reconciliation             | the nightly job, beside other engines                                              |
-| cluster                    | two instances of the hub, beside one                                               |
+| reconciliation             | the nightly job, compared with other engines                                       |
+| cluster                    | a hub of two instances, compared with a hub of one process                         |
 | sessions                   | many institutions: online at one hub, or in one virtual server                     |
-| secrecy                    | cost of certificates, TLS and seals                                                |
+| secrecy                    | networks with certificates, TLS and seals, compared with one without               |
 
 README.md of this folder explains the figures. No test compares figures.
 """

@@ -3,7 +3,7 @@
 Rates are sustainable, because the measured time ends when the queues of all nodes are empty. Latency is measured before
 the rates, and the disk is probed at the same time. Options add work:
 
-    --large [N]     1 MiB documents beside small ones: their rate, memory, and the latency of the small ones
+    --large [N]     N documents of 1 MiB beside small ones: rate of the large ones, latency of the small ones, memory
     --backlog N     N documents wait for an offline institution during all other phases
     --partners N    A sends to N institutions in turn, each with its own node
 
@@ -116,7 +116,7 @@ async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespa
     work: dict[str, Mapping[str, Observed]] = {}  # by phase and node
     for name, phase in (("online", phases.online), ("stored", phases.stored)):
         say(f"{name}: {messages} documents ...")
-        result, work[name] = await phases.observed(bench, phase, messages)
+        result, work[name] = await phases.run_observed(bench, phase, messages)
         show(name, result)
         figures |= _figures(name, result)
     figures["rows_left"] = await rows.queued(bench.databases, phases.ABSENT_NODE)
@@ -133,7 +133,7 @@ async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int)
     count = max(int(min(LATENCY_S * rate, messages)), 2)
     say(f"latency: {count} documents at {rate:g} a second ...")
     async with disk.probed(folder) as probe:
-        result, _ = await phases.observed(bench, lambda bench, count: phases.latency(bench, count, rate), count)
+        result, _ = await phases.run_observed(bench, lambda bench, count: phases.latency(bench, count, rate), count)
     show("latency", {**result, "fdatasync": probe})
     disk_figures = {f"fdatasync_{name}": value for name, value in probe.items() if name != "samples"}
     fsyncs = round(sum(result["fsyncs_per_message"].values()), 2)

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench import cli, gauges, phases
 from bench.bulk import Portion
-from bench.errors import Incomplete, Stuck
+from bench.errors import Incomplete, NoProgress
 from bench.load import SILENCE_S_MAX, SIZE_MIN, LoadListener, LoadReceiver, LoadSubmitter
 from bench.network import A, B
 from semq.amqp.events import Delivered
@@ -44,7 +44,7 @@ class SmallDocuments:
             self.progress.set()
 
     async def wait_complete(self) -> None:
-        """Wait until each document has reached all stages. Raises Stuck."""
+        """Wait until each document has reached all stages. Raises NoProgress."""
         while any(len(latencies) < len(self.sent) for latencies in self.latencies.values()):
             self.progress.clear()
             try:
@@ -52,7 +52,7 @@ class SmallDocuments:
                     await self.progress.wait()
             except TimeoutError as error:
                 delivered = len(self.latencies["delivered"])
-                raise Stuck(f"{delivered} of {len(self.sent)} documents were delivered.") from error
+                raise NoProgress(f"{delivered} of {len(self.sent)} documents were delivered.") from error
 
     def figures(self) -> Result:
         """Return the quantiles of each stage."""
@@ -116,7 +116,7 @@ class AlternatingLoad:
         await self._publish(small, asyncio.create_task(asyncio.sleep(seconds)), self.meters["alone"])
 
     async def beside(self, small: SmallDocuments, bulk: asyncio.subprocess.Process) -> None:
-        """Publish small documents until the other process has received its portion."""
+        """Publish small documents until the process with the large documents has received its portion."""
         await self._publish(small, asyncio.create_task(self._portion(bulk)), self.meters["beside"])
         await self._bench.wait_clean()
 
@@ -172,7 +172,7 @@ async def measure(bench: phases.Bench, portion: Portion, rate: float, rounds: in
 
 
 def portion_of(bench: phases.Bench, path: Path, size: int, per_s: float, seconds: float) -> Portion:
-    """Return the portion that the other process sends in each round."""
+    """Return the portion that the process with the large documents sends in each round."""
     nodes = bench.network.nodes
     return Portion(nodes[A].url, nodes[B].url, nodes[B].place.node_id, str(path), size, per_s, seconds, bench.encrypt)
 

@@ -1,5 +1,5 @@
-"""The application with large documents of ``./run bench large --beside``. It is a process of its own, as in production,
-so that it can delay the small documents only in the nodes.
+"""The application with large documents of ``./run bench large --beside``. It is a process of its own, as in production:
+so it delays the applications with small documents only through the nodes.
 
 It sends to a user of B and receives as that user. For each line on standard input it sends one portion (one document
 from a file, or documents at a rate). It writes one line when all documents of the portion have been received and
@@ -29,15 +29,15 @@ PATIENCE_S = 600.0  # time to wait for an unavailable node
 
 
 class Portion(NamedTuple):
-    """The documents to send for each line on standard input."""
+    """The task of the process: the nodes, and the documents to send for each line on standard input."""
 
     url_a: str
     url_b: str
-    target: str
+    target: str  #: node id of B
     path: str  #: file with the document, if ``per_s`` is 0
     size: int  #: bytes of a document
     per_s: float  #: 0: one document only
-    seconds: float
+    seconds: float  #: duration of the portion, if ``per_s`` is not 0
     seal: bool
 
 

@@ -1,4 +1,4 @@
-"""``./run bench cluster``: processor time of a document through two instances of the hub, beside one.
+"""``./run bench cluster``: processor time of a document through a hub of two instances, compared with one process.
 
 The same documents go from A to B, in turns, through
 
@@ -41,7 +41,7 @@ SUMMARY = """
 
 
 @dataclass
-class ClusterUnderTest:
+class NetworkUnderTest:
     """A network with one way to run the hub, and its figures."""
 
     bench: phases.Bench
@@ -50,7 +50,7 @@ class ClusterUnderTest:
 
     async def measure(self, messages: int) -> dict[str, Any]:
         """Run one round, and return its figures with the processor time of the broker."""
-        await asyncio.to_thread(os.sync)  # so that no round waits for earlier writes of another
+        await asyncio.to_thread(os.sync)  # so that a round does not wait for the disk writes of the round before
         before = 0.0 if self.broker is None else gauges.session_s(self.broker.session)
         result = await self.bench.network.watched(phases.online(self.bench, messages))
         by_process: dict[str, float] = result["cpu_us_by_process"]
@@ -76,31 +76,31 @@ async def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run all rounds; return the figures."""
     load = cli.load_average()
     async with AsyncExitStack() as stack:
-        say("starting a hub of one process, one of two instances, and two institutions each ...")
+        say("starting a hub of one process and a hub of two instances, each with two institutions ...")
         under_test = {
-            ONE: ClusterUnderTest(await _bench(stack, folder / ONE, arguments.size)),
-            TWO: ClusterUnderTest(await _bench(stack, folder / TWO, arguments.size, instances=INSTANCES)),
+            ONE: NetworkUnderTest(await _bench(stack, folder / ONE, arguments.size)),
+            TWO: NetworkUnderTest(await _bench(stack, folder / TWO, arguments.size, instances=INSTANCES)),
         }
         if is_installed():
             say("starting two instances over RabbitMQ ...")
             broker = stack.enter_context(server())
             url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
             bench = await _bench(stack, folder / TWO_RABBITMQ, arguments.size, instances=INSTANCES, carrier=url)
-            under_test[TWO_RABBITMQ] = ClusterUnderTest(bench, broker)
+            under_test[TWO_RABBITMQ] = NetworkUnderTest(bench, broker)
         else:
             say(f"{PROGRAM} is not installed, so it is left out (Debian: apt-get install rabbitmq-server)")
-        for cluster in under_test.values():
-            await cluster.measure(min(WARM_UP, arguments.messages))
+        for network in under_test.values():
+            await network.measure(min(WARM_UP, arguments.messages))
         for number in range(1, arguments.rounds + 1):
-            for name, cluster in under_test.items():
+            for name, network in under_test.items():
                 say(f"round {number}: {arguments.messages} documents, {name} ...")
-                cluster.rounds.append(await cluster.measure(arguments.messages))
-                show(name, cluster.rounds[-1])
+                network.rounds.append(await network.measure(arguments.messages))
+                show(name, network.rounds[-1])
     options = {name: getattr(arguments, name) for name in ("messages", "rounds", "size")}
     return {**options, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **figures(under_test)}
 
 
-def figures(under_test: dict[str, ClusterUnderTest]) -> dict[str, Any]:
+def figures(under_test: dict[str, NetworkUnderTest]) -> dict[str, Any]:
     """Return the summary: medians of the rounds; None for RabbitMQ if it is not installed."""
     result: dict[str, Any] = {}
     for name in (ONE, TWO, TWO_RABBITMQ):

@@ -1,10 +1,11 @@
-"""``./run bench datagrams``: documents with @Reliable=0 from A to B as datagrams, beside class 1 on the connection.
+"""``./run bench datagrams``: documents with @Reliable=0 as datagrams, compared with @Reliable=1 over the connection.
 
-A, the hub and B have channels for datagrams. These lead through a UDP relay that loses a share of the datagrams
-(``--loss``) on each of the two ways, from A to the hub and from the hub to B. The latency from publish to B's
-application is measured first, with documents at ``--rate``: with @Reliable=1, then with @Reliable=0. Then
-``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``; ``per_s`` counts until the last
-document has arrived. Every document must be received, or counted as lost by the end that should have received it.
+Documents of class 1 go from A to B. A, the hub and B have channels for datagrams, which lead through a UDP relay that
+loses a share of the datagrams (``--loss``) on each of the two ways, from A to the hub and from the hub to B. The
+latency from publish to B's application is measured first, with documents at ``--rate``: with @Reliable=1, then with
+@Reliable=0. Then ``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``; ``per_s``
+counts until the last document has arrived. Every document must be received, or counted as lost by the end that should
+have received it.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from typing import Any
 
 from bench import cli
 from bench.cli import Result, say, show
-from bench.errors import Incomplete, Stuck
+from bench.errors import Incomplete, NoProgress
 from bench.load import SILENCE_S_MAX, SIZE_MIN, LoadReceiver, LoadSubmitter
 from bench.network import NODE_IDS, A, B, BenchNetwork
 from bench.udp_relay import free_udp_port
@@ -143,7 +144,7 @@ class DatagramBench:
         self._lost_before = 0
 
     async def measure(self, arguments: argparse.Namespace) -> Result:
-        """Measure latencies, then rates. Raises Incomplete, Stuck."""
+        """Measure latencies, then rates. Raises Incomplete, NoProgress."""
         self._size = arguments.size
         await self._wait_open()
         async with AsyncExitStack() as stack:
@@ -180,17 +181,17 @@ class DatagramBench:
         }  # fmt: skip
 
     async def _wait_open(self) -> None:
-        """Wait until datagrams pass on all ways. Raises Stuck."""
+        """Wait until datagrams pass on all ways. Raises NoProgress."""
         end = time.perf_counter() + SILENCE_S_MAX
         channels = await self._channels()
         while any(channel["state"] != "open" for channel in channels.values()):
             if time.perf_counter() > end:
-                raise Stuck(f"no datagrams pass: {channels}")
+                raise NoProgress(f"no datagrams pass: {channels}")
             await asyncio.sleep(POLL_S)
             channels = await self._channels()
 
     async def _arrived(self, numbers: range) -> list[int]:
-        """Wait until every document has arrived or counts as lost; return those that have arrived. Raises Stuck."""
+        """Wait until every document has arrived or counts as lost; return the arrived ones. Raises NoProgress."""
         end = time.perf_counter() + SILENCE_S_MAX
         while True:
             channels = await self._channels()
@@ -200,7 +201,7 @@ class DatagramBench:
                 self._lost_before = all_lost
                 return arrived
             if time.perf_counter() > end:
-                raise Stuck(f"{len(arrived)} of {len(numbers)} received: {channels}")
+                raise NoProgress(f"{len(arrived)} of {len(numbers)} received: {channels}")
             await asyncio.sleep(POLL_S)
 
     def _numbers(self, count: int) -> range:
@@ -209,6 +210,7 @@ class DatagramBench:
         return range(first, self._next_number)
 
     async def _latency(self, way: str, arguments: argparse.Namespace) -> Result:
+        """Measure the latency of documents sent by one way (DATAGRAMS or CONNECTION) at a rate."""
         say(f"latency, {way} ...")
         self._submitter.use(way)
         sent: dict[int, float] = {}
@@ -229,6 +231,7 @@ class DatagramBench:
             self._submitter.publish(number, self._size)
 
     async def _rate(self, way: str, arguments: argparse.Namespace) -> Result:
+        """Measure documents per second sent by one way, until the last has arrived."""
         say(f"{arguments.messages} documents, {way} ...")
         self._submitter.use(way)
         numbers = self._numbers(arguments.messages)

@@ -9,7 +9,7 @@ class NodeDied(NoFigures):
     """A node ended unexpectedly; its log has the reason."""
 
 
-class Stuck(NoFigures):
+class NoProgress(NoFigures):
     """There was no progress for too long: documents do not arrive, or rows are not cleaned up."""
 
 

@@ -1,5 +1,5 @@
-"""The test whether this Python was built with profile-guided optimisation. With such a Python, nodes need a tenth less
-processor time.
+"""Whether this Python was built with profile-guided optimisation. With such a Python, nodes need a tenth less processor
+time.
 
 ``./run`` runs this file with each interpreter that it could use (exit status 0: optimized); the benchmarks print the
 result beside their figures.

@@ -1,4 +1,4 @@
-"""``./run bench large``: large documents from A to B; with ``--beside``, small ones beside them.
+"""``./run bench large``: a large document from A to B; with ``--beside``, the latency of small ones beside large ones.
 
 Without ``--beside``, one document of N bytes goes from a file at A to a file at B. The time begins before the
 application's first byte and ends when the receiving application has the last byte and has acknowledged the document.

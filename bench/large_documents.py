@@ -1,4 +1,4 @@
-"""``./run bench --large N``: documents of 1 MiB at full speed, and small ones at the usual rate at the same time.
+"""``./run bench --large N``: documents of 1 MiB at full speed, and small ones at ``--rate`` at the same time.
 
 It shows whether large documents delay small ones or stay in memory. Used by ``__main__``.
 """

@@ -1,4 +1,4 @@
-"""The applications of a measurement: one submits at A, one receives at B, one watches A.
+"""The applications of a measurement: one submits at A, one receives at each partner, one watches A.
 
 They are ordinary AMQP clients on the same machine, in the process of the bench, so the figures include their cost.
 Every document is different (its number is in its first eight bytes), and the receiving application records the numbers,
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from bench.errors import Incomplete, Stuck
+from bench.errors import Incomplete, NoProgress
 from bench.network import A, BenchNetwork
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
@@ -29,7 +29,7 @@ PREFETCH = 1000
 BURST = 50  # documents published before the sockets are served again
 POLL_S = 0.05
 SIZE_MIN = 8  # bytes: a document begins with its number
-SILENCE_S_MAX = 60.0  # time without progress after which a run is Stuck
+SILENCE_S_MAX = 60.0  # time without progress after which a run ends with NoProgress
 FILLER = bytes(range(256)) * 4
 
 
@@ -181,7 +181,7 @@ class Watcher:
             await asyncio.sleep(POLL_S)
 
     async def wait_count(self, counter: str, goal: int) -> float:
-        """Wait until a counter has reached a number; return the time at which this was observed. Raises Stuck."""
+        """Wait until a counter has reached a number; return the time at which this was observed. Raises NoProgress."""
         last, changed_at = -1, time.perf_counter()
         while True:
             value, now = await self.count(counter), time.perf_counter()
@@ -190,5 +190,5 @@ class Watcher:
             if value != last:
                 last, changed_at = value, now
             elif now - changed_at > SILENCE_S_MAX:
-                raise Stuck(f"counter {counter} is {value}, not {goal}")
+                raise NoProgress(f"counter {counter} is {value}, not {goal}")
             await asyncio.sleep(POLL_S)

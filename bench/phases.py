@@ -2,8 +2,9 @@
 ends.
 
 Rates are sustained rates: the time ends when every queue of every node is clean again, so that no work remains. The
-phase ``latency`` takes the times of documents from A's events. The other phases have many documents under way; for them
-``load.Watcher`` polls A's counter ``delivered``. Used by ``__main__`` and by other benchmarks.
+phase ``latency`` takes the times of documents from A's events. The other phases have many documents under way; for
+them ``load.Watcher`` polls counters: A's ``delivered``, and in ``stored`` also the hub's ``stored``. Used by
+``__main__`` and by other benchmarks.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from statistics import quantiles
 from typing import Any, TypeVar
 
 from bench import gauges
-from bench.errors import Incomplete, Stuck
+from bench.errors import Incomplete, NoProgress
 from bench.floor import rows
 from bench.floor.floor import Observed
 from bench.floor.reference import TableWork
@@ -72,7 +73,7 @@ class Bench:
         return [self.network.nodes[name].place.node_id for name in self.network.partners]
 
     async def wait_clean(self) -> None:
-        """Wait until every queue is clean. Raises Stuck."""
+        """Wait until every queue is clean. Raises NoProgress."""
         await rows.wait_clean(self.databases, ABSENT_NODE)
 
     async def submitter(self, stack: AsyncExitStack) -> LoadSubmitter:
@@ -96,7 +97,7 @@ class Bench:
 async def online(bench: Bench, messages: int) -> Result:
     """Measure from the first submit at A until all nodes are clean; the partners are online and acknowledge.
 
-    ``ack2_per_s`` ends with the last SS_ACK2 at A instead.
+    The time of ``ack2_per_s`` ends earlier, with the last SS_ACK2 at A.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
@@ -170,7 +171,7 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
 
 
 async def measure_latency(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
-    """Publish these documents at a rate, wait for the event of each, and return the latencies. Raises Stuck."""
+    """Publish these documents at a rate, wait for the event of each, and return the latencies. Raises NoProgress."""
     sent: dict[int, float] = {}
     latencies: list[float] = []
     all_delivered = asyncio.Event()
@@ -193,7 +194,7 @@ async def measure_latency(bench: Bench, numbers: range, rate: float, stack: Asyn
         async with asyncio.timeout(SILENCE_S_MAX):
             await all_delivered.wait()
     except TimeoutError as error:
-        raise Stuck(f"{len(latencies)} of {len(numbers)} documents were delivered.") from error
+        raise NoProgress(f"{len(latencies)} of {len(numbers)} documents were delivered.") from error
     cuts = quantiles(latencies, n=100, method="inclusive")
     return {
         "messages": len(numbers), "rate_per_s": rate, "p50_ms": round(cuts[49], 2), "p90_ms": round(cuts[89], 2),
@@ -201,7 +202,7 @@ async def measure_latency(bench: Bench, numbers: range, rate: float, stack: Asyn
     }  # fmt: skip
 
 
-async def observed(
+async def run_observed(
     bench: Bench, phase: Callable[[Bench, int], Coroutine[Any, Any, Result]], messages: int
 ) -> tuple[Result, Mapping[str, Observed]]:
     """Run a phase; return its result and the work of each node. Raises Incomplete if a node built a new engine."""

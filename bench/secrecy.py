@@ -1,4 +1,4 @@
-"""``./run bench secrecy``: the cost of certificates, TLS and seals, beside networks without them, in one run.
+"""``./run bench secrecy``: the cost of certificates, TLS and seals, compared with a network without them, in one run.
 
     ./run bench secrecy [--messages N] [--rounds N] [--size BYTES] [--json]
 

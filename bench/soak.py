@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 
 from bench import cli, gauges, phases
-from bench.errors import Incomplete, Stuck
+from bench.errors import Incomplete, NoProgress
 from bench.floor import rows
 from bench.load import LoadListener, LoadReceiver
 from bench.network import A, BenchNetwork
@@ -84,10 +84,10 @@ class Latencies:
             self.values.append((moment - sent_at) * 1000)
 
     def of_minute(self) -> Result:
-        """Return the figures since the last call. Raises Stuck if fewer than two documents were delivered."""
+        """Return the figures since the last call. Raises NoProgress if fewer than two documents were delivered."""
         values, self.values = self.values, []
         if len(values) < 2:
-            raise Stuck("No documents were delivered for a minute.")
+            raise NoProgress("No documents were delivered for a minute.")
         cuts = quantiles(values, n=100, method="inclusive")
         return {"p50_ms": round(cuts[49], 2), "p99_ms": round(cuts[98], 2), "max_ms": round(max(values), 2)}
 
@@ -137,7 +137,7 @@ async def measure(bench: phases.Bench, minutes: float, rate: float) -> Result:
 
 
 async def soak(bench: phases.Bench, numbers: range, rate: float) -> list[Result]:
-    """Publish these documents at the rate; return the samples. Raises Incomplete, Stuck."""
+    """Publish these documents at the rate; return the samples. Raises Incomplete, NoProgress."""
     received, latencies = Numbers(numbers.start), Latencies()
     samples: list[Result] = []
     async with AsyncExitStack() as stack:
@@ -154,7 +154,9 @@ async def soak(bench: phases.Bench, numbers: range, rate: float) -> list[Result]
             latencies.sent[number] = time.perf_counter()
             submitter.publish(number, bench.size)
             if len(latencies.sent) > max(UNDER_WAY_S_MAX * rate, 100):
-                raise Stuck(f"{len(latencies.sent)} documents are under way: the rate is too high for this machine.")
+                raise NoProgress(
+                    f"{len(latencies.sent)} documents are under way: the rate is too high for this machine."
+                )
             is_last = place == len(numbers)
             # The last minute includes the documents of an incomplete minute at the end.
             if is_last or (place % per_minute == 0 and len(numbers) - place >= per_minute):

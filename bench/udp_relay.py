@@ -36,7 +36,7 @@ class DatagramFaults:
     late: float = 0.0  #: passed on after the next datagram
     alter: float = 0.0  #: one bit is changed
     size_max: int = 65_535  #: larger datagrams are lost
-    is_blocked: bool = False
+    is_blocked: bool = False  #: all datagrams are lost
 
 
 class UdpRelay:

@@ -69,7 +69,10 @@ class Observed:
 
 
 def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: int) -> dict[str, Any]:
-    """Measure the three rates. ``observed``: the work of each node, by its name. Raises FloorFailed."""
+    """Return the three rates, the batches and the differences from the reference. Raises FloorFailed.
+
+    ``observed``: the work of each node, by its name.
+    """
     urls = {name: node.url for name, node in observed.items()}
     works = {name: node.work for name, node in observed.items()}
     references = {name: reference.work_of(phase, name, partners=len(observed) - 2) for name in observed}

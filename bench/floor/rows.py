@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from bench.errors import Stuck
+from bench.errors import NoProgress
 
 PATIENCE_S = 60.0  # time to wait for complete statistics; a cleanup without progress may last half as long
 POLL_S = 0.1
@@ -91,14 +91,14 @@ async def read(urls: Urls) -> dict[str, RowsReading]:
 
 
 async def wait_clean(urls: Urls, absent: str) -> None:
-    """Wait until no node has a row in tb_0031 or tb_0030, except for documents to ``absent``. Raises Stuck."""
+    """Wait until no node has a row in tb_0031 or tb_0030, except for documents to ``absent``. Raises NoProgress."""
     for name, url in urls.items():
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await _wait_clean(connection, name, absent)
 
 
 async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absent: str) -> None:
-    """Wait until one node has no row. Raises Stuck if the number of rows stays the same for half of PATIENCE_S."""
+    """Wait until one node has no row. Raises NoProgress if the number of rows stays the same for half of PATIENCE_S."""
     last, checked_at = -1, time.monotonic()
     while True:
         began = time.monotonic()
@@ -107,7 +107,7 @@ async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absen
         if began - checked_at > PATIENCE_S / 2:
             rows = (await _fetch_row(connection, QUEUED, (absent,)))[0]
             if rows == last:
-                raise Stuck(f"{rows} rows of {name} are not cleaned up.")
+                raise NoProgress(f"{rows} rows of {name} are not cleaned up.")
             last, checked_at = rows, began
         # Another process empties the tables, so there is no event to wait for; the query must be cheap.
         await asyncio.sleep(max(POLL_S, 10 * (time.monotonic() - began)))

@@ -1,8 +1,8 @@
 """Large tables made by SQL: a node's database with many waiting messages and many ledger lines.
 
-For measurements and tests of pages. The messages are documents to offline partners, with rows in tb_0031 only:
-no bodies, no streams. Four ledger lines are about each message, from the first on, whatever the state of the message;
-some lines are about messages without a row. Other nodes have no rows about these messages.
+For measurements and tests of pages. The messages are documents to offline partners, with rows in tb_0031 only: no
+bodies, no streams. The ledger has the same four lines for each message from the first one on, whatever its state; lines
+beyond the last message are about messages without a row. Other nodes have no rows about these messages.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -8,7 +8,7 @@ One node runs without its hub, so that its messages stay in the queue. Before it
     cpu_us            processor time of a document in node, web process and Postgres
     page_p50_ms, page_p99_ms    latency of the console's pages, each opened ``--visits`` times, one after the other
     pages             number of these pages
-    node_slowdown     share by which the rate of an AMQP client falls while pages are opened continually
+    node_slowdown     share by which the rate of an AMQP client falls while a viewer opens a page every second
 """
 
 import argparse
@@ -39,7 +39,7 @@ from semq.web.node.database import Database
 
 NODE, TARGET = "a", "56001"
 ROUNDS = 3  # rounds of the node alone and with an open console, in turns
-VIEWER_PAUSE_S = 1.0  # pause between two pages of a simulated viewer
+VIEWER_PAUSE_S = 1.0  # pause of the simulated viewer after each page
 PUBLISHERS = 32
 WARM_UP = 300
 SUMMARY = """

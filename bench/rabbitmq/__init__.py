@@ -1,9 +1,9 @@
-"""Measurements beside RabbitMQ.
+"""SEMQ compared with RabbitMQ.
 
 | module | subject                                                                         |
 |--------|---------------------------------------------------------------------------------|
-| peers  | SEMQ's nodes beside a chain of virtual hosts                                    |
-| chain  | the chain of virtual hosts                                                      |
-| broker | a node as a plain broker beside RabbitMQ                                        |
+| peers  | SEMQ's nodes compared with the chain                                            |
+| chain  | three RabbitMQ virtual hosts that stand for a hub and two institutions          |
+| broker | a node as a plain broker compared with RabbitMQ                                 |
 | server | Debian's RabbitMQ as processes, also for the crash tests and differential tests |
 """

@@ -1,10 +1,10 @@
-"""``./run bench broker``: messages per second through a node as a plain broker, and through RabbitMQ if installed.
+"""``./run bench broker``: messages per second and latency of a node as a plain broker, and of RabbitMQ.
 
     ./run bench broker [--json] [--messages N] [--size BYTES] [--node PORT] [--rabbitmq PORT]
 
-The same client (SEMQ's, in this process) puts the same load on both, one after the other, and shares the cores with
-them. Compare ratios of one run, not figures of different machines. Progress goes to standard error; the result is a
-table, or one JSON object with ``--json``.
+RabbitMQ is measured if it is installed or given by ``--rabbitmq``. The same client (SEMQ's, in this process) puts the
+same load on both, one after the other, and shares the cores with them. Compare ratios of one run, not figures of
+different machines. Progress goes to standard error; the result is a table, or one JSON object with ``--json``.
 """
 
 import argparse
@@ -41,7 +41,7 @@ LATENCY_S = 5
 
 
 class BrokerLoad:
-    """The load on one broker. Each phase returns messages per second."""
+    """The load on one broker. Each phase returns messages per second, ``latency`` milliseconds."""
 
     def __init__(self, port: int, messages: int, size: int) -> None:
         self.port = port
@@ -174,7 +174,10 @@ class BrokerLoad:
         return round(self.messages / (time.perf_counter() - began))
 
     async def run_phases(self, name: str) -> dict[str, float]:
-        """Run all phases in the order of their dependencies; return the figures. ``name``: of the broker."""
+        """Run all phases in the order of their dependencies; return the figures.
+
+        ``name``: the name of the broker, for the progress lines.
+        """
         result: dict[str, float] = {}
         for phase in (self.durable_publish, self.durable_consume, self.durable_both, self.transient, self.fan_out):
             result[f"{phase.__name__}_per_s"] = await phase()
@@ -202,8 +205,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
     parser.add_argument("--messages", type=int, default=20_000, metavar="N", help="messages in each phase (20000)")
     parser.add_argument("--size", type=int, default=1024, metavar="BYTES", help="bytes in a message (1024)")
-    parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node")
-    parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ")
+    parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node (default: starts one)")
+    parser.add_argument(
+        "--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ (default: starts one, if installed)"
+    )
     arguments = parser.parse_args(argv)
     exit_on_sigterm()
     result: dict[str, object] = {"messages": arguments.messages, "size": arguments.size}

@@ -21,7 +21,7 @@ import time
 from collections import deque
 from typing import Any
 
-from bench.errors import Incomplete, Stuck
+from bench.errors import Incomplete, NoProgress
 from bench.load import BURST, FILLER, PREFETCH, SILENCE_S_MAX, SIZE_MIN, UNCONFIRMED_MAX
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
@@ -160,7 +160,9 @@ class RunningChain:
                 async with asyncio.timeout(SILENCE_S_MAX):
                     await self._receipt_arrived.wait()
             except TimeoutError as error:
-                raise Stuck(f"{len(self._receipts)} of {messages} receipts came back through the chain.") from error
+                raise NoProgress(
+                    f"{len(self._receipts)} of {messages} receipts came back through the chain."
+                ) from error
 
     def _on_documents(self, batch: list[Delivered]) -> None:
         self._unanswered += batch

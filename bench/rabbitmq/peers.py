@@ -1,4 +1,4 @@
-"""``./run bench peers``: SEMQ's nodes beside a chain of RabbitMQ virtual hosts, in one run on one machine.
+"""``./run bench peers``: SEMQ's nodes compared with a chain of RabbitMQ virtual hosts, in one run on one machine.
 
 Both transport documents from A by a hub to B, and one receipt for each document back to A.
 

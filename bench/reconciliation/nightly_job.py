@@ -1,9 +1,9 @@
-"""``./run bench reconcile``: the nightly job on invented ledgers, beside the same comparison in DuckDB and in Postgres.
+"""``./run bench reconcile``: the nightly job on invented ledgers, and the same comparison in DuckDB and in Postgres.
 
     ./run bench reconcile [--messages N] [--nodes N] [--memory MIB] [--engines spark,duckdb,postgres] [--json] [--keep]
 
-Spark does the whole job (validation, verdicts, tables, report); the other two do only the comparison and write a table
-of verdicts. The exit status is 1 if an engine does not find the true verdicts. Memory and processor time are those of
+Spark does the whole job (validation, verdicts, tables, report); DuckDB and Postgres only compare and write a table of
+verdicts. The exit status is 1 if an engine does not find the true verdicts. Memory and processor time are those of
 all processes of an engine together, sampled twice a second. Shared pages count once (sum of proportional set sizes). On
 a machine with other load, the processor time is more meaningful than the elapsed time.
 """

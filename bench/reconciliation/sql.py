@@ -1,5 +1,5 @@
-"""The comparison of the reconciliation as plain SQL, in the dialects of DuckDB and Postgres, to be measured beside
-Spark.
+"""The comparison of the reconciliation as plain SQL, in the dialects of DuckDB and Postgres, whose times are compared
+with that of Spark.
 
 Facts and words are those of the job (the words come from the tables of ``spark_reconcile.judgement.situation``), and
 the same grid judges them. Wrong clocks, carried messages and missing sources are left out, because the generated
@@ -133,7 +133,7 @@ def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], spe
 
 
 def _flags(window: Window) -> dict[str, str]:
-    """Return the SQL condition of each remark that can occur."""
+    """Return the SQL condition of each flag (``FLAGS`` of ``situation``) that can occur here."""
     steps = "greatest(accepted_at, sent_at, ended_at, taken_at, hub_sent_at, released_at, recorded_at)"
     sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
     return {

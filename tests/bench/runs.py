@@ -20,9 +20,9 @@ def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def run_disturbed(
     temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[str, int]], None]
 ) -> tuple[int, str]:
-    """Start a run, call `disturb` when its nodes serve; return the exit status, and the lines that follow on stderr.
+    """Start a run, call ``disturb`` when its nodes serve; return the exit status, and the lines that follow on stderr.
 
-    The run uses `temporary` as the folder of its temporary files.
+    The run uses ``temporary`` as the folder of its temporary files.
     """
     with subprocess.Popen(
         command_of("bench", "--messages", "1000000", "--rate", "10"),

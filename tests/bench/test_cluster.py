@@ -1,4 +1,4 @@
-"""``./run bench cluster`` without RabbitMQ: documents through one and two instances, and the figures of the rounds."""
+"""``./run bench cluster`` without RabbitMQ: documents through each kind of hub, and the figures of the rounds."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,9 @@ from bench.phases import Bench
 from bench.rabbitmq import server as rabbitmq
 
 
-def under_test(*cpu_us: float) -> cluster.ClusterUnderTest:
+def under_test(*cpu_us: float) -> cluster.NetworkUnderTest:
     rounds = [{"cpu_us": used, "per_s": 10, "carrier_us": 3.0} for used in cpu_us]
-    return cluster.ClusterUnderTest(Bench.__new__(Bench), rounds=rounds)
+    return cluster.NetworkUnderTest(Bench.__new__(Bench), rounds=rounds)
 
 
 def test_the_overhead_is_the_median_of_the_ratios_of_the_rounds() -> None:

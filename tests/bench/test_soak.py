@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.errors import Incomplete, Stuck
+from bench.errors import Incomplete, NoProgress
 from bench.load import LoadReceiver
 from bench.soak import Latencies, Numbers, check_received, drift
 from tests.bench.runs import run_bench
@@ -39,7 +39,7 @@ def test_latencies_of_a_minute_leave_out_earlier_minutes() -> None:
         latencies.on_delivered(number, moment)
     assert latencies.of_minute() == {"p50_ms": 20.0, "p99_ms": 29.8, "max_ms": 30.0}
     assert latencies.sent == {3: 1.0}
-    with pytest.raises(Stuck):
+    with pytest.raises(NoProgress):
         latencies.of_minute()
 
 

@@ -1,4 +1,4 @@
-"""The floor: a fixed reference, and the tables in which the work of the nodes differs from it."""
+"""The reference of the floor: the script can repeat it, and tables that nodes now change otherwise are reported."""
 
 import pytest
 
