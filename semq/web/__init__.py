@@ -1,6 +1,6 @@
 """Floor 5: the web process beside a node: sign-in, sessions, roles, audit, and the HTTP API.
 
-| room                    | subject                                                                             |
+| part                    | subject                                                                             |
 |-------------------------|-------------------------------------------------------------------------------------|
 | process, services       | start and end of the process; its services in one object                            |
 | application, mounts     | the routes of all parts of the site; answers to requests without a route            |

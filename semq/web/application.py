@@ -58,7 +58,7 @@ def build(web: Web) -> ASGIApp:
 
 
 class FailureGuard:
-    """An ASGI application that calls another one, and logs and answers the unexpected failures of the other one.
+    """An ASGI application that calls ``app``, logs its unexpected failures, and answers them if no answer has begun.
 
     Log and answer do not contain the address of the request, which may contain a secret.
     """

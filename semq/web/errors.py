@@ -11,7 +11,7 @@ SemqError
 │   ├── OidcRefused      the sign-in through the provider is refused
 │   ├── LeaseGone        the lease of a document has ended
 │   ├── RangeNotSatisfiable  the body has none of the requested bytes
-│   └── ForeignHost      the request is for a host of another name
+│   └── ForeignHost      the request names a host that is not this node
 ├── Unavailable
 │   ├── TooManyRequests  the rate, or another limit, of this user is exceeded
 │   ├── BodiesFull       the bodies of other requests fill the memory
@@ -88,7 +88,7 @@ class RangeNotSatisfiable(BadInput):
 
 
 class ForeignHost(BadInput):
-    """The request is for a host of another name."""
+    """The request names a host that is not this node."""
 
     code = "SEMQ-1408"
     remedy = (

@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
 async def serve(settings: Settings, url: str, stopped: Job) -> None:
     """Serve until ``stopped`` returns; ``url``: AMQP URL of the node.
 
-    Raises NoHttpSection, WebPortTaken, UnusablePath, BadUrl.
+    Raises NoHttpSection, OidcMissing, WebPortTaken, UnusablePath, BadUrl.
     """
     web = Web(settings, url, database_finder(settings), SystemClock())
     server = Server(web.http, build(web))
@@ -52,7 +52,7 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
 
         async def announce() -> None:
             print_line(await announcement(web, server.url))
-            await asyncio.Event().wait()
+            await asyncio.Event().wait()  # the process ends when a job returns
 
         await companion_process.until(stopped, [announce])
     finally:
@@ -113,7 +113,10 @@ def port_of(settings: Settings, http: HttpSection) -> int:
 
 
 async def new_link(settings: Settings) -> str:
-    """Return a new one-time link to the web process. Raises NoHttpSection, StoreUnavailable, NodeUnreachable."""
+    """Return a new one-time link to the web process.
+
+    Raises NoHttpSection, OidcMissing, StoreUnavailable, NodeUnreachable.
+    """
     web = Web(settings, url_of(settings), database_finder(settings), SystemClock())
     try:
         return await one_time_link(web, address_of(web.http, port_of(settings, web.http)), always=True)

@@ -61,7 +61,7 @@ def is_away(url: str) -> bool:
     return False
 
 
-def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> None:
+def test_a_node_with_http_serves_its_console_restarts_it_and_ends_it(tmp_path: Path) -> None:
     with hub(tmp_path) as (node, output):
         (link,) = until_sync(lambda: console_addresses(output), PATIENCE_S)
         origin = link.partition("/first/")[0]

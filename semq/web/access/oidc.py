@@ -32,7 +32,7 @@ from semq.web.errors import OidcAway, OidcRefused
 # Accepted algorithms of the signature of an ID token
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 PENDING_MAX = 1000  # sign-ins in progress
-CACHE_S = 3600.0  # for metadata and keys of the provider
+CACHE_S = 3600.0  # time after which metadata and keys of the provider are fetched again
 KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys of the provider
 ANSWER_MAX, TIMEOUT_S = 1 << 20, 10.0  # bytes of an answer, and the longest wait for it
 SKEW_S = 60  # tolerated difference between the clocks of the provider and of this machine
@@ -47,7 +47,7 @@ class PendingSignIn:
     nonce: str
     verifier: str
     redirect: str  #: address to which the provider sends the browser back
-    next_path: str  #: requested before the sign-in
+    next_path: str  #: path that was requested before the sign-in
     began_at: float  #: monotonic
 
 
@@ -127,7 +127,10 @@ class OidcProvider:
         return self._checked_claims(await self._decoded(text), pending.nonce)
 
     async def _decoded(self, text: str) -> Mapping[str, Any]:
-        """Return the claims of an ID token with a valid signature; fetch new keys at most once in KEYS_S_MIN."""
+        """Check the signature of an ID token and return its claims. Raises OidcRefused, OidcAway.
+
+        If the signature does not fit the known keys, keys are fetched again, but at most once in KEYS_S_MIN.
+        """
         try:
             return dict(jwt.decode(text, await self._key_set(CACHE_S), algorithms=ALGORITHMS).claims)
         except (JoseError, ValueError):

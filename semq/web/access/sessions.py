@@ -23,7 +23,7 @@ from semq.web.node.database import Database
 CACHE_S, CACHE_MAX = 1.0, 1000  # longest age, and largest number, of sessions in memory
 SEEN_S = 60.0  # shortest interval between two updates of the time at which a session was last used
 FORM_S = 3600  # validity of the cookie for forms that precede the sign-in
-LINK_USER = "first sign-in"  # the user of a session that the one-time link began
+LINK_USER = "first sign-in"  # name of the user in a session begun by the one-time link
 
 
 class Sessions:
@@ -80,7 +80,7 @@ class Sessions:
         await self._database.write(accounts.end_session, hash_of(secret))
 
     def forget(self) -> None:
-        """Look up each session again at its next use, because accounts have changed."""
+        """Read each session again at its next use. Called after a change of accounts."""
         self._cache.clear()
 
     def secret_of(self, request: Request) -> str:

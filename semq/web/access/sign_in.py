@@ -29,7 +29,10 @@ REFUSED = "User or password is wrong, or the user is disabled."
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form. Its CSRF token is derived from a secret in a cookie, because there is no session yet."""
+    """Show the form, or redirect a visitor who is signed in.
+
+    The CSRF token of the form is derived from a secret in a cookie, because there is no session yet.
+    """
     if visit.is_signed_in:
         return visit.see_other(own_path(visit.query.get("next", "/")))
     return _form(visit)
@@ -49,7 +52,7 @@ def _form(visit: Visit, fault: str = "", status: int = 200) -> Response:
 
 
 async def sign_in(visit: Visit) -> Response:
-    """Check the password and begin a session. Raises TooManyRequests."""
+    """Check the password, and begin a session or show the form again. Raises TooManyRequests."""
     fields = await visit.form()
     name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
     peer = peer_of(visit)

@@ -27,12 +27,12 @@ class Tokens:
         self._cache: OrderedDict[bytes, tuple[float, Token | None]] = OrderedDict()
 
     def forget(self) -> None:
-        """Look up each token again at its next use, because a token was revoked. ``knows`` still returns the same."""
+        """Read each token again at its next use. Called after a revocation; the answers of ``knows`` do not change."""
         for hash_, (_, token) in self._cache.items():
             self._cache[hash_] = -math.inf, token
 
     def knows(self, text: str) -> bool:
-        """Whether a token was valid when it was last looked up, and has not expired since."""
+        """Whether a token was valid when it was last read, and has not expired since."""
         _, token = self._cache.get(token_hash(text), (0.0, None))
         return token is not None and token.is_valid(self._clock.wall())
 

@@ -37,7 +37,7 @@ class Visitor:
     peer: str  #: address of the client
     rights: frozenset[Right]
     inbox: str | None = None  #: the only user whose inbox the visitor may open; None: any
-    #: for a user of the node: this user's connection, so that the node checks the permissions; None for other visitors
+    #: for a user of the node: this user's connection, so that the node checks the user's permissions; otherwise None
     login: Client | None = field(default=None, compare=False, repr=False)
 
     @property

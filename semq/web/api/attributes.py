@@ -94,7 +94,7 @@ def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
 
 
 def _as_headers(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each header. Own headers whose names HTTP does not permit are left out."""
+    """Yield name and value of each header, without headers of the application whose names HTTP does not permit."""
     for name, value in attributes.items():
         if name != "headers":
             yield header_of(name).lower(), value

@@ -47,7 +47,7 @@ MEANINGS = {
     410: "The lease of the document has ended.",
     413: "The body is too large.",
     416: "The body has none of the requested bytes.",
-    421: "The request is for a host of another name.",
+    421: "The request names a host that is not this node.",
     422: "The target is unknown.",
     429: "Too many requests.",
     503: "The node or its database is not available.",

@@ -66,7 +66,7 @@ async def events(call: Call) -> Response:
                     return
                 id_ = document_event.id
                 if id_ in received:
-                    subscription.settle()
+                    subscription.acknowledge()
                 else:
                     yield event_text(document_event)
                 sent.append(id_)

@@ -32,7 +32,11 @@ ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 
 
 async def receive(call: Call) -> Response:
-    """Receive documents. Raises BadRequest, RoleMissing, TooManyRequests, RefusedByNode, NodeUnreachable."""
+    """Receive documents.
+
+    Raises BadRequest, RoleMissing, TooManyRequests, RefusedByNode, NodeUnreachable, BodiesFull, SpoolFull,
+    StoreUnavailable.
+    """
     query = call.request.query_params
     user = query.get("user", call.visitor.inbox or "")
     if not USER.fullmatch(user):
@@ -72,7 +76,7 @@ async def receive(call: Call) -> Response:
 
 
 async def settle(call: Call) -> Response:
-    """Settle one document. Raises LeaseGone, NodeUnreachable."""
+    """Acknowledge, requeue or park one document. Raises NoSuchPage, LeaseGone, NodeUnreachable, StoreUnavailable."""
     act = str(call.request.path_params["act"])
     if act not in ACTS:
         raise NoSuchPage("A document is settled by ack, requeue or park.")
@@ -119,7 +123,7 @@ def _json_chunks(objects: list[bytes], bodies: Sequence[bytes | SpooledBody]) ->
 
 
 def _raw_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
-    """Return one document as bytes, with its attributes as headers; status 204 without a document."""
+    """Return the document of the only lease as bytes, with its attributes as headers; status 204 without a lease."""
     if not leases:
         on_end()
         return Response(status_code=204)

@@ -64,7 +64,12 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
     search, search_definitions = schemas(table["msg.search"])
     number = {"type": "number", "minimum": 0}
     pull = (
-        Parameter("user", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{0,64}$"}, "User of the inbox."),
+        Parameter(
+            "user",
+            "query",
+            {"type": "string", "pattern": "^[A-Za-z0-9_-]{0,64}$"},
+            "User whose inbox is read; default: the only inbox of the token, or that of the institution.",
+        ),
         Parameter(
             "wait_s", "query", number | {"maximum": inbox.WAIT_S_MAX}, "Longest wait for a document, in seconds."
         ),
@@ -117,7 +122,7 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
             "If-Range",
             "header",
             {"type": "string"},
-            "ETag of an earlier answer; all bytes are returned if the body has another one.",
+            "ETag of an earlier answer; if the body has a different ETag, all bytes are returned.",
         ),
     )
     bytes_read = {200: "All bytes.", 206: "The bytes that Content-Range names.", 404: "", 416: ""}

@@ -27,7 +27,7 @@ class SentEvents:
         return streams[-1]
 
     def until(self, queue: str, last: str) -> set[str]:
-        """Return the events up to ``last`` in the stream that has sent ``last``; an empty set if no stream has."""
+        """Return the identifiers up to ``last`` of the stream that has sent ``last``; an empty set if no stream has."""
         for sent in self._streams.get(queue, ()):
             if last in sent:
                 return set(islice(sent, sent.index(last) + 1))

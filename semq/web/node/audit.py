@@ -1,8 +1,8 @@
 """The audit log: a line for every act.
 
-``note`` returns when the line is committed. ``note_soon`` writes the line afterwards; it is for acts that the node's
-ledger contains. Lines of several requests share a commit. Arguments are recorded without payloads and secrets, and in
-bounded length.
+``note`` returns when the line is committed. ``note_soon`` returns before; it is for acts that are also in the node's
+ledger. Lines of several requests share a commit. Arguments are recorded without payloads and secrets, and in bounded
+length.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Audit:
     ) -> int:
         """Commit a line and return its number. If this raises StoreUnavailable, the caller must not act.
 
-        ``asked``: number of the line that was written before the act.
+        ``asked``: number of the line that was written before the act. ``read_payload``: the act displays a payload.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         line = self._line(user, via, peer, act, arguments, outcome, detail, asked, read_payload)
@@ -64,7 +64,7 @@ class Audit:
     def note_soon(
         self, user: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
     ) -> None:
-        """Write a line after DEFERRED_S, in a commit with others, about an act that the node's ledger contains."""
+        """Write a line after DEFERRED_S, in a commit with others, about an act that is also in the node's ledger."""
         if len(self._deferred) >= DEFERRED_MAX:
             self._deferred.pop(0)  # the database has been unavailable for long; the ledger contains the acts
         self._deferred.append(self._line(user, via, peer, act, arguments, outcome, detail, None, False))

@@ -33,8 +33,8 @@ class Operations:
     ) -> Any:
         """Run an operation and return its result.
 
-        ``patience_s``: longest wait for an answer. For a recorded operation it is at least ACT_S, and longer by the
-        argument ``timeout_s`` of the operation.
+        ``patience_s``: longest wait for an answer. For a recorded operation it is at least ACT_S, plus the argument
+        ``timeout_s`` of the operation.
 
         Raises RoleMissing, NoSuchPage, BadArguments, RefusedByNode, NodeBusy, NodeUnreachable, NoAnswer,
         StoreUnavailable.

@@ -24,7 +24,7 @@ TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
 class ResponseHeaders:
-    """An ASGI application that adds the headers to the responses of another one."""
+    """An ASGI application that adds the headers to the responses of ``app``."""
 
     def __init__(self, app: ASGIApp, *, is_tls: bool) -> None:
         self._app = app

@@ -2,7 +2,8 @@
 
 The files have no name, and are deleted after the request or when the process ends.
 
-A body is written block by block as it arrives, in a thread; no further bytes are read from the client in the meantime.
+A large body is written block by block as it arrives, in a thread; no further bytes are read from the client while a
+block is written.
 If the bytes of all files reach their limit, or the disk is full, the request is refused and nothing is submitted.
 """
 

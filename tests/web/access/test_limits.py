@@ -16,7 +16,7 @@ def wait_s_if_refused(rates: Rates | Attempts, name: str = "a") -> float | None:
     return None
 
 
-def test_a_burst_and_then_a_rate() -> None:
+def test_a_burst_is_admitted_and_then_requests_at_the_rate() -> None:
     clock = ManualClock()
     rates = Rates(2.0, 3, clock)
     assert [wait_s_if_refused(rates) for _ in range(4)] == [None, None, None, 0.5]
