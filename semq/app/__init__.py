@@ -30,8 +30,8 @@ returns the state of a submission. ``Handlers`` registers functions for received
 | `values`, `errors`          | results, and errors                                                            |
 | `content_type`, `file_body` | the content type of a file; bodies that are read in blocks while they are sent |
 | `sql`                       | ``send``, ``receive``, ``done``, ``park`` and ``status``                       |
-| `handlers`                  | ``Handlers``                                                                   |
-| `worker`, `document_tasks`  | the worker, and its concurrent tasks                                           |
+| `handlers`, `worker`        | ``Handlers``; the worker, which runs them                                      |
+| `document_tasks`            | documents handled concurrently by ``semq.folders`` and ``semq.webhooks``       |
 
 The library imports the modules for AMQP and for the attributes of UMX-T, and no modules of nodes.
 """

@@ -186,12 +186,12 @@ class Client:
         idle_s: float | None = None,
         behind: int = 0,
     ) -> Subscription[DocumentEvent]:
-        """Return events about this institution's own documents whose key ``<event>.<target id>.<type>`` matches.
+        """Return events about documents that this institution has sent; ``keys`` is a pattern with * and #, which is
+        compared with ``<event>.<target id>.<type>``.
 
         Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps
-        events; the node deletes it after ``expires_s`` seconds without a consumer (None: never). An event is
-        acknowledged when the next one is requested, or with ``behind`` after that many further requests, for programs
-        that forward events.
+        events; the node deletes it after ``expires_s`` seconds without a consumer (None: never). Each step of the
+        iteration acknowledges all earlier events except the last ``behind``, for programs that forward events.
         """
         arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 
@@ -214,7 +214,7 @@ class Client:
                 prefetch=prefetch,
                 idle_s=idle_s,
                 patience_s=self._patience_s,
-                settles=True,
+                acknowledges=True,
                 behind=behind,
             )
         )

@@ -13,8 +13,10 @@ SemqError
 │   └── NotYetKnown      a document has no outcome yet
 ├── Misconfigured
 │   ├── BadUrl           the address of the node cannot be read
-│   └── LoginRefused     user, password or virtual host
+│   └── LoginRefused     the node refused user, password or virtual host
 └── NotDelivered         a document ended without delivery
+
+``handlers`` has the errors of the worker (1330–1332).
 """
 
 from collections.abc import Mapping

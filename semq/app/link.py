@@ -23,7 +23,7 @@ PORTS = {"amqp": 5672, "amqps": 5671}
 HEARTBEAT_S = 10
 SPOOLED_FROM = 8 << 20  # bytes; bodies of at least this size go to files
 ARRIVING_MAX = 1 << 31  # bytes of smaller bodies that may arrive at the same time
-RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0  # first and longest pause between two attempts to connect
 
 
 def read_url(url: str) -> DialConfig:

@@ -27,9 +27,10 @@ class Subscription(Generic[T]):
     """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
     ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
-    With ``settles`` (events), the iteration acknowledges deliveries: each request acknowledges all earlier deliveries
-    except the last ``behind``. Otherwise (documents) the caller settles the value that ``read`` returned. The iteration
-    ends when nothing has arrived for ``idle_s`` seconds (None: never).
+    With ``acknowledges`` (events), each step of the iteration acknowledges all earlier deliveries except the last
+    ``behind``. Otherwise (documents) the caller settles the value that ``read`` returned. At most ``prefetch``
+    deliveries are unsettled. The iteration ends when nothing has arrived for ``idle_s`` seconds (None: never); a step
+    raises NodeUnreachable if it cannot connect for ``patience_s`` seconds.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Subscription(Generic[T]):
         prefetch: int,
         idle_s: float | None,
         patience_s: float,
-        settles: bool = False,
+        acknowledges: bool = False,
         behind: int = 0,
         consumer_tag: str = "",
     ) -> None:
@@ -51,7 +52,7 @@ class Subscription(Generic[T]):
         self._prefetch = prefetch
         self._idle_s = idle_s
         self._patience_s = patience_s
-        self._settles = settles
+        self._acknowledges = acknowledges
         self._consumer_tag = consumer_tag
         self._arrived: asyncio.Queue[Delivered | None] = asyncio.Queue()
         self._channel: ClientChannel | None = None
@@ -91,7 +92,7 @@ class Subscription(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        self.settle(self._behind)
+        self.acknowledge(self._behind)
         while not self.is_closed:
             await self.open()
             try:
@@ -100,13 +101,13 @@ class Subscription(Generic[T]):
             except TimeoutError:
                 break
             if delivered is not None and self._channel is not None:
-                if self._settles:
+                if self._acknowledges:
                     self._unsettled.append(delivered.delivery_tag)
                 return self._read(self._channel, delivered)
         raise StopAsyncIteration
 
-    def settle(self, keep: int = 0) -> None:
-        """Acknowledge the deliveries that the iteration has yielded, except for the last ``keep``."""
+    def acknowledge(self, keep: int = 0) -> None:
+        """Acknowledge the events that the iteration has yielded, except for the last ``keep``."""
         while len(self._unsettled) > keep:
             tag = self._unsettled.popleft()
             if self._channel is not None and self._channel.is_open:

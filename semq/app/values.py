@@ -98,7 +98,7 @@ class Document:
 
     lk0: str
     source: str  #: the institution that sent it, and its user: 1.10008/buyer
-    target: str
+    target: str  #: the address to which it was sent (1.56001/desk); from ``semq.app.sql`` only the user, or empty
     app_key: AppKey
     body: bytes | SpooledBody  #: a large body is in a file
     digest: str  #: SHA-256 computed by the sender's node, hexadecimal

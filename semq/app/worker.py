@@ -33,7 +33,10 @@ def worker_tag() -> str:
 
 
 class Worker:
-    """The worker of one process. ``concurrency`` functions run at the same time; prefetch is twice that."""
+    """The worker of one process. At most ``concurrency`` functions run at the same time; prefetch is twice that.
+
+    ``user``: the user whose inbox is read; empty: the institution itself. ``tag``: consumer tag; default: host and pid.
+    """
 
     def __init__(
         self, client: Client, handlers: Handlers, *, concurrency: int = 4, user: str = "", tag: str = ""
@@ -47,8 +50,8 @@ class Worker:
         self._stop = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self.tag = tag or worker_tag()
-        self.done = 0
-        self.failed = 0
+        self.done = 0  #: documents that were processed and acknowledged
+        self.failed = 0  #: documents that were parked
 
     def stop(self) -> None:
         """Take no more documents; ``run`` ends when the running functions have ended."""

@@ -182,7 +182,7 @@ async def test_a_document_over_the_size_limit_is_refused(sender: Client) -> None
     assert caught.value.code == "SEMQ-1203"
 
 
-async def test_a_message_over_the_limit_of_the_connection_disturbs_no_other(sender: Client) -> None:
+async def test_a_message_over_the_limit_of_the_connection_is_the_only_one_refused(sender: Client) -> None:
     too_large = sender.send("56001", bytes(5_000_000))
     small = [sender.send("56001", b"small") for _ in range(20)]
     refused, *submitted = await asyncio.gather(too_large, *small, return_exceptions=True)

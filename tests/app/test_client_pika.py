@@ -166,7 +166,7 @@ def purge_queue(channel: BlockingChannel) -> None:
 
 
 @pytest.mark.parametrize("act", [delete_exchange, delete_queue, purge_queue])
-def test_service_objects_of_the_node_cannot_be_deleted(
+def test_service_objects_of_the_node_cannot_be_deleted_or_purged(
     network: Network, act: Callable[[BlockingChannel], None]
 ) -> None:
     with channel_to(network.sender.url) as channel, pytest.raises(ChannelClosedByBroker) as caught:

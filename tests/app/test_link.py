@@ -104,7 +104,7 @@ async def test_a_client_closed_while_it_connects_leaves_no_connection(monkeypatc
 
 
 @pytest.mark.parametrize("wrong", ["app:wrong@{}", "nobody:secret@{}", "app:secret@{}/nowhere"])
-async def test_a_login_is_refused(network: Network, wrong: str) -> None:
+async def test_a_login_with_a_wrong_user_password_or_virtual_host_is_refused(network: Network, wrong: str) -> None:
     url = "amqp://" + wrong.format(f"127.0.0.1:{network.sender.place.port}")
     with pytest.raises(LoginRefused) as caught:
         await Client(url).connect(timeout_s=30)

@@ -30,7 +30,7 @@ def test_headers_of_the_sender_are_kept_apart_from_attributes() -> None:
     assert document.submitted_at == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
 
 
-def test_a_document_with_another_digest_is_not_intact() -> None:
+def test_a_document_whose_body_does_not_have_its_digest_is_not_intact() -> None:
     assert not read_document(closed_channel(), delivered(Properties(headers={"@Digest": "00"}))).is_intact
 
 
