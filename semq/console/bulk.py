@@ -32,8 +32,8 @@ Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of 
 class BulkAct:
     """One act on many messages."""
 
-    key: str
-    user: str
+    key: str  #: random, in the address of the act's page
+    user: str  #: who has prepared it
     act: str  #: a key of ``words.ACTS``
     back: str  #: address of the list from which the act was prepared
     total: int

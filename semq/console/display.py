@@ -155,7 +155,7 @@ def coded(text: str) -> Markup:
 
 
 def cause_step(_: Callable[[str], str], row: Row) -> str:
-    """Return the next step of a person for a stuck message, translated."""
+    """Return what a person has to do next about a stuck message, translated."""
     stuck = row.get("stuck") or {}
     cause = StuckCause.__members__.get(str(stuck.get("cause")))
     if cause is None:

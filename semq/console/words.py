@@ -19,7 +19,7 @@ CHECKS: dict[str, tuple[str, str]] = {
     "store": ("database", "Check the log of the node and Postgres; the node opens its store again when possible."),
     "link": (
         "link to the hub",
-        "Meanwhile documents wait here. Check address, password and network: `semq node status`, `semq doctor`.",
+        "Meanwhile documents wait here. Check address, network, and certificate or password: `semq doctor`.",
     ),
     "direct": (
         "direct links",

@@ -33,17 +33,17 @@ def test_every_figure_of_the_start_page_is_a_counter() -> None:
     assert {name for names in TRAFFIC.values() for name in names} <= COUNTERS.keys()
 
 
-@pytest.mark.parametrize("room", [CONSOLE, WEB], ids=["console", "web"])
-def test_every_text_is_translated_and_none_is_left_over(room: Path) -> None:
-    with (room / "translations" / "zh.po").open("rb") as stream:
+@pytest.mark.parametrize("package", [CONSOLE, WEB], ids=["console", "web"])
+def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
+    with (package / "translations" / "zh.po").open("rb") as stream:
         translations = {message.id: message.string for message in read_po(stream) if message.id}
     # The id of a plural is a pair of texts
     texts = {id_ if isinstance(id_, str) else id_[0]: text for id_, text in translations.items()}
-    wanted = all_texts(room)
+    wanted = all_texts(package)
     assert sorted(wanted - texts.keys()) == []
     assert sorted(texts.keys() - wanted) == []
     for text, translation in texts.items():
         chinese = translation if isinstance(translation, str) else (translation or [""])[0]
         assert chinese.strip(), text
         assert sorted(FIELDS.findall(chinese)) == sorted(FIELDS.findall(text)), text
-    assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(room)
+    assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(package)

@@ -14,9 +14,9 @@ from semq.console.words import texts as texts_of_tables
 CONSOLE, WEB = Path(semq.console.__file__).parent, Path(semq.web.__file__).parent
 
 
-def in_templates(room: Path) -> Iterator[str]:
+def in_templates(package: Path) -> Iterator[str]:
     """Yield the texts in ``_()``, ``ngettext()`` and ``{% trans %}``; for a plural, its first form."""
-    for path in sorted(room.glob("templates/*.html")):
+    for path in sorted(package.glob("templates/*.html")):
         with path.open("rb") as stream:
             options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
             for _, forms, _, _ in extract("jinja2", stream, options=options):
@@ -25,23 +25,23 @@ def in_templates(room: Path) -> Iterator[str]:
                     yield text
 
 
-def plurals(room: Path) -> dict[str, str]:
+def plurals(package: Path) -> dict[str, str]:
     """Return the plurals: first form | second form."""
     second_forms: dict[str, str] = {}
-    for path in sorted(room.glob("templates/*.html")):
+    for path in sorted(package.glob("templates/*.html")):
         with path.open("rb") as stream:
             options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
             texts = [forms for _, forms, _, _ in extract("jinja2", stream, options=options)]
         second_forms |= {forms[0]: forms[1] for forms in texts if not isinstance(forms, str) and forms[0]}
-    for _, node in _calls(room):
+    for _, node in _calls(package):
         if len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
             second_forms[str(node.args[0].value)] = str(node.args[1].value)  # type: ignore[attr-defined]
     return second_forms
 
 
-def _calls(room: Path) -> Iterator[tuple[str, ast.Call]]:
+def _calls(package: Path) -> Iterator[tuple[str, ast.Call]]:
     """Yield name and call of each ``_("…")`` and ``ngettext("…")`` in modules."""
-    for path in sorted(room.glob("**/*.py")):
+    for path in sorted(package.glob("**/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
                 name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
@@ -49,12 +49,12 @@ def _calls(room: Path) -> Iterator[tuple[str, ast.Call]]:
                     yield name, node
 
 
-def in_modules(room: Path) -> Iterator[str]:
+def in_modules(package: Path) -> Iterator[str]:
     """Return the texts in ``_()`` and ``ngettext()`` of modules."""
-    return (str(node.args[0].value) for _, node in _calls(room))  # type: ignore[attr-defined]
+    return (str(node.args[0].value) for _, node in _calls(package))  # type: ignore[attr-defined]
 
 
-def all_texts(room: Path) -> set[str]:
+def all_texts(package: Path) -> set[str]:
     """Return all texts of the web process or of the console."""
-    looked_up = {*texts_of_tables(), *(words for _, words in UNITS)} if room == CONSOLE else set()
-    return {*in_templates(room), *in_modules(room), *looked_up}
+    looked_up = {*texts_of_tables(), *(words for _, words in UNITS)} if package == CONSOLE else set()
+    return {*in_templates(package), *in_modules(package), *looked_up}

@@ -1,4 +1,4 @@
-"""The page of the hub's definitions: the document in force, its export; comparison and import of another document."""
+"""The page of the hub's definitions: show and export those in force; compare and import proposed ones."""
 
 import difflib
 from itertools import islice
@@ -13,26 +13,26 @@ from semq.errors import SemqError
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit, form, page
 
-DOCUMENT_MAX = 4 << 20  # bytes
-VERSION_DIGITS = 18  # of a number that Postgres can store
+PROPOSED_MAX = 4 << 20  # bytes of proposed definitions
+VERSION_DIGITS = 18  # digits of a version that Postgres can store
 
 
 async def definitions(visit: Visit) -> Response:
-    """Show the document in force, and a field for another document."""
+    """Show the definitions in force, and a field for proposed ones."""
     answer = await visit.ask("definitions.export")
     return show(visit, "definitions.html", version=answer["version"], document=answer["document"], proposed=None)
 
 
 async def export(visit: Visit) -> Response:
-    """Return the document in force as a file."""
+    """Return the definitions in force as a file."""
     answer = await visit.ask("definitions.export")
     headers = {"content-disposition": f'attachment; filename="definitions-{int(answer["version"])}.toml"'}
     return Response(answer["document"], media_type="application/toml", headers=headers)
 
 
 async def compare(visit: Visit) -> Response:
-    """Show the changes that the proposed document would make. Nothing is changed."""
-    proposed = await _document(visit)
+    """Show the changes that the proposed definitions would make, or their fault. Nothing is changed."""
+    proposed = await _proposed(visit)
     answer = await visit.ask("definitions.export")
     problem, difference = "", None
     try:
@@ -47,7 +47,7 @@ async def compare(visit: Visit) -> Response:
 
 
 async def import_(visit: Visit) -> Response:
-    """Import the compared document, unless another one was imported since the comparison. Raises BadRequest."""
+    """Import the compared definitions, unless others were imported since the comparison. Raises BadRequest."""
     _ = translator(visit)
     fields = await visit.form()
     proposed, why = str(fields.get("document", "")), str(fields.get("why", "")).strip()
@@ -64,19 +64,19 @@ def _is_version(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= VERSION_DIGITS
 
 
-async def _document(visit: Visit) -> str:
-    """Return the proposed document, from the file or the field of the form. Raises BadRequest."""
+async def _proposed(visit: Visit) -> str:
+    """Return the proposed definitions, from the file or the field of the form. Raises BadRequest."""
     fields = await visit.form()
     file = fields.get("file")
     if isinstance(file, UploadFile) and file.filename:
         try:
-            text = (await file.read(DOCUMENT_MAX + 1)).decode()
+            text = (await file.read(PROPOSED_MAX + 1)).decode()
         except UnicodeDecodeError as error:
             raise BadRequest("The file is not UTF-8.", fault=str(error)) from error
     else:
         text = str(fields.get("document", ""))
-    if len(text.encode("utf-8", "surrogatepass")) > DOCUMENT_MAX:
-        raise BadRequest("The document is too large.", bytes_max=DOCUMENT_MAX)
+    if len(text.encode("utf-8", "surrogatepass")) > PROPOSED_MAX:
+        raise BadRequest("The definitions are too large.", bytes_max=PROPOSED_MAX)
     return text.replace("\r\n", "\n")
 
 

@@ -104,7 +104,7 @@ async def act_stop(visit: Visit) -> Response:
 
 
 def _forgotten(visit: Visit) -> Response:
-    """Redirect to the list of failed documents, at a hub of stored copies: this process does not know the act."""
+    """Redirect to the list of failed documents, at a hub of stored copies, with a notice that the act is not known."""
     _ = translator(visit)
     text = _(
         "This act is no longer known: the web process was restarted, or newer acts replaced it. "

@@ -159,7 +159,7 @@ def _notice(_: Any, act_name: str, answer: Mapping[str, Any]) -> str:
         "resend": _("Another copy is sent: same name, same bytes."),
         "hold": _("The message is held back."),
         "release": _("The message is released."),
-        "cancel": _("Cancellation was requested: whichever reaches the receiver's ledger first wins."),
+        "cancel": _("Cancellation was requested. It succeeds if it reaches the receiver's ledger before the document."),
     }
     return str(notices[act_name])
 
