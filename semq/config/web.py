@@ -81,15 +81,15 @@ class HttpSection(Section):
     body_s: Seconds = 30.0
     """longest pause within the body of a request"""
     memory_bytes: Annotated[int, Field(ge=MIB)] = 256 * MIB
-    """memory for bodies of requests in progress; further requests wait"""
+    """memory for bodies of requests and answers in progress; further ones wait, or get the answer 503"""
     spool_bytes: Annotated[int, Field(ge=MIB)] = 8 * 1024 * MIB
     """disk space for large bodies of requests and answers, in the folder TMPDIR; further ones are refused"""
     lease_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
-    """time after which a received document without an acknowledgement is delivered again"""
+    """time after which a received document without an acknowledgement is delivered again, unless the request sets it"""
     leases: Annotated[int, Field(ge=1, le=10_000)] = 256
-    """documents of one inbox that may be received and not yet acknowledged"""
+    """documents that one user or token may have received and not yet acknowledged"""
     streams: Annotated[int, Field(ge=1, le=1000)] = 16
-    """largest number of open event streams of one user or token"""
+    """largest number of open event streams and long polls of one user or token"""
     oidc: OidcSection | None = None
     """sign-in through an OpenID Connect provider; needs `pip install semq[oidc]`"""
     audit_days: Annotated[int, Field(ge=1, le=36_500)] = 400

@@ -1,10 +1,11 @@
 """Descriptions of keys, read from the source of the sections."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from semq.config import load
 from semq.config.descriptions import descriptions_of
-from semq.config.sections import HubSection, NodeSection
+from semq.config.sections import NodeSection, Section
 from semq.config.settings import Settings
 
 
@@ -12,9 +13,18 @@ def test_the_string_below_a_key_describes_it() -> None:
     assert descriptions_of(NodeSection)["kind"] == "local: an institution's node; platform: the hub"
 
 
-def test_every_key_of_a_section_has_a_description() -> None:
-    for section in (NodeSection, HubSection):
-        assert descriptions_of(section).keys() >= section.model_fields.keys()
+def below(base: type[Section]) -> Iterator[type[Section]]:
+    """Yield all classes derived from a class."""
+    for section in base.__subclasses__():
+        yield section
+        yield from below(section)
+
+
+def test_every_key_of_every_section_has_a_description() -> None:
+    sections = [section for section in below(Section) if section.__name__.endswith("Section")]
+    assert len(sections) > 20
+    for section in sections:
+        assert descriptions_of(section).keys() >= section.model_fields.keys(), section
 
 
 def test_a_key_without_a_string_is_missing() -> None:
