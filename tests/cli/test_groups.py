@@ -111,7 +111,7 @@ def forbidden_in(modules: Iterable[str]) -> set[str]:
     return {name for name in FORBIDDEN if any(f"{module}.".startswith(f"{name}.") for module in modules)}
 
 
-def test_a_command_line_loads_one_row_and_help_loads_all() -> None:
+def test_the_first_word_selects_one_row_and_help_selects_all() -> None:
     rows: tuple[CommandRow, ...] = (*GROUPS, *TOP_COMMANDS)
     for row in rows:
         groups, tops = rows_for(row.name)
@@ -122,7 +122,7 @@ def test_a_command_line_loads_one_row_and_help_loads_all() -> None:
 
 
 def test_every_module_that_adds_commands_is_in_the_table() -> None:
-    """The commands of a module that is missing in the table would not exist, without any error."""
+    """Otherwise the commands of a module would be missing, and nothing would report that."""
     named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more_modules)}
     folder = Path(command_line.__file__).parent
     adding = {

@@ -122,10 +122,12 @@ def _space(folder: Path, settings: Settings) -> Finding:
     free = shutil.disk_usage(folder).free
     needed = settings.amqp.min_free_disk_bytes
     detail = f"{size(free)} free in the file system of {folder}"
-    if settings.database.url is None and free < needed:
+    has_embedded_database = settings.database.url is None
+    if has_embedded_database and free < needed:
         return Finding("disk", FAILING, f"{detail}: publishers are blocked below {size(needed)}", "Free disk space.")
     if free < AMPLE_SPACE * needed:
-        return Finding("disk", WARNING, detail, f"Free disk space: below {size(needed)} publishers are blocked.")
+        effect = f": below {size(needed)} publishers are blocked" if has_embedded_database else ""
+        return Finding("disk", WARNING, detail, f"Free disk space{effect}.")
     return Finding("disk", OK, detail)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.config import file as config_file
 from semq.config import load
 from semq.config.settings import Settings
+from semq.installation.configuration import free_ports
 from semq.service.credentials.identity import ring_of
 from tests.app.network import Network
 from tests.cli.command import node_process, semq, semq_aside
@@ -85,8 +85,7 @@ def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
 
 
 def test_a_node_that_does_not_run_fails_with_the_command_that_starts_it(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    [port] = free_ports(1)
     file = tmp_path / "hub.toml"
     file.write_text(f"{HUB}[amqp]\nport = {port}\n")
     result = semq("doctor", "--config", str(file))
@@ -159,6 +158,13 @@ def test_an_unusable_folder_and_a_full_disk_fail(tmp_path: Path) -> None:
     assert "disk" not in found  # the finding on the disk is left out
     found = verdicts(machine.check(settings_of(tmp_path, text.replace("file/data", "data"))))
     assert (found["data folder"], found["disk"]) == (OK, FAILING)
+
+
+def test_only_with_an_embedded_database_a_full_disk_blocks_publishers(tmp_path: Path) -> None:
+    text = HUB + "[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n"
+    text += '[database]\nurl = "postgresql://127.0.0.1/semq"\n'
+    (found,) = (row for row in machine.check(settings_of(tmp_path, text)) if row.check == "disk")
+    assert (found.verdict, found.advice) == (WARNING, "Free disk space.")
 
 
 IMPOSSIBLE = ("file/data", "/proc/semq/data", "x" * 300, "loop/data")
@@ -330,9 +336,7 @@ async def test_a_node_with_a_certificate_can_log_in_and_keeps_its_link(inprocess
     assert node.uplink.link is link, "the check must not end the link of the node"
 
 
-async def test_a_missing_a_revoked_and_a_foreign_certificate_fail(
-    inprocess: InProcess,
-) -> None:
+async def test_missing_revoked_and_foreign_certificates_fail(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     assert verdicts(identity.check(settings)) == {"certificate": FAILING}
@@ -351,8 +355,7 @@ async def test_a_missing_a_revoked_and_a_foreign_certificate_fail(
 
 async def test_the_advice_names_the_obstacle_on_the_way_to_the_hub(tmp_path: Path) -> None:
     text = LOCAL + 'password = "x"\n'
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    [port] = free_ports(1)
     refused = await finding_of_hub_link(settings_of(tmp_path, text.format(url=f"amqp://127.0.0.1:{port}")))
     assert "No program listens" in refused.advice
     named = text.format(url="amqp://no-such-host.invalid:5670") + "allow_plain = true\n"

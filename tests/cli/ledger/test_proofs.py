@@ -29,8 +29,8 @@ def proof(status: str = "RECV", **more: Any) -> dict[str, Any]:
     return content | more
 
 
-def verified(file: Path, data: bytes) -> int:
-    """Return the exit status of `semq verify` that trusts the authority of the receiver."""
+def verify_status(file: Path, data: bytes) -> int:
+    """Run ``semq verify`` on a file with these bytes, trusting the receiver's authority; return the exit status."""
     trust = file.with_name("trust.pem")
     trust.write_bytes(OURS.pem)
     file.write_bytes(data)
@@ -38,21 +38,21 @@ def verified(file: Path, data: bytes) -> int:
 
 
 def test_a_good_proof_is_accepted(tmp_path: Path) -> None:
-    assert verified(tmp_path / "proof.json", msgspec.json.encode(proof())) == 0
+    assert verify_status(tmp_path / "proof.json", msgspec.json.encode(proof())) == 0
 
 
-STRANGER = issued(authority("other"), "1.56001").pem.decode()
+FOREIGN_CERTIFICATE = issued(authority("other"), "1.56001").pem.decode()
 # Fault | proof with this fault
 HOSTILE: dict[str, dict[str, Any]] = {
-    "of a refusal": proof("REJ"),
-    "of a marker": proof("VOID"),
+    "the status of a refusal": proof("REJ"),
+    "the status of a void marker": proof("VOID"),
     "a time beyond all years": proof(at=2**62),
     "a time before 1970": proof(at=-1),
     "another receiver": proof(receiver="1.88001"),
     "an invalid address": proof(receiver="1.\U0001f600"),
     "an invalid certificate": proof(certificates=["x"]),
     "no certificate": proof(certificates=[]),
-    "another authority": proof(certificates=[STRANGER]),
+    "another authority": proof(certificates=[FOREIGN_CERTIFICATE]),
     "a chain of nonsense": proof(certificates=[CERTIFICATE.pem.decode() + "x-----END CERTIFICATE-----"]),
     "a chain without end": proof(certificates=[CERTIFICATE.pem.decode() + OURS.pem.decode() * 300]),
     "a place beyond the count": proof(place=5),
@@ -68,11 +68,11 @@ HOSTILE: dict[str, dict[str, Any]] = {
 def test_a_proof_with_invalid_contents_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
-    assert verified(tmp_path / "proof.json", msgspec.json.encode(HOSTILE[fault])) == 1
+    assert verify_status(tmp_path / "proof.json", msgspec.json.encode(HOSTILE[fault])) == 1
     assert "semq: SEMQ-" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff" * 100, b"[" * 100_000, b'{"format": "semq-proof-1"}'])
 def test_a_file_in_another_format_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes) -> None:
-    assert verified(tmp_path / "proof.json", data) == 1
+    assert verify_status(tmp_path / "proof.json", data) == 1
     assert "semq: SEMQ-5211" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_a_long_name_keeps_its_beginning_and_its_suffix(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [path.name]  # and leaves no other file
 
 
-def test_a_document_whose_name_a_folder_has_gets_another_name(tmp_path: Path) -> None:
+def test_a_document_is_written_although_a_folder_has_its_file_name(tmp_path: Path) -> None:
     (tmp_path / file_name(LK0, "order.xml")).mkdir()
     path = write_body(tmp_path, document("order.xml"))
     assert path.read_bytes() == b"x"

@@ -1,4 +1,4 @@
-"""Receiving into a folder: a document that cannot be written does not block later ones."""
+"""Files sent and received by commands: unusual names, files that cannot be written, content types, empty files."""
 
 import json
 import subprocess

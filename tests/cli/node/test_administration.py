@@ -7,7 +7,7 @@ from tests.app.network import Network
 from tests.cli.command import semq
 
 
-def test_the_status_of_a_local_node(network: Network) -> None:
+def test_the_status_of_a_node_is_printed_in_words_and_as_json(network: Network) -> None:
     result = semq("node", "status", "--node", network.sender.url, "--json").data
     assert (result["kind"], result["node"]) == ("local", "1.10008")
     words = semq("node", "status", "--node", network.sender.url)
@@ -21,7 +21,7 @@ def test_the_status_of_a_local_node(network: Network) -> None:
     assert re.search(r"^accepted +\d+ +accepted from applications$", counters, re.MULTILINE)
 
 
-def test_the_incarnation_has_store_and_start(network: Network) -> None:
+def test_the_incarnation_is_shown_with_store_and_start(network: Network) -> None:
     result = semq("node", "incarnation", "--config", str(network.hub.place.config), "--json").data
     assert result["node"] == "2.hub"
     assert result["boot"] >= 1

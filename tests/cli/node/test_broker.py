@@ -7,9 +7,9 @@ from tests.cli.command import semq
 
 
 @pytest.mark.parametrize("list_name", ["queues", "consumers", "connections", "channels", "exchanges", "bindings"])
-@pytest.mark.parametrize("place", ["hub", "56001"])
-def test_every_list_is_a_table_and_json(network: Network, list_name: str, place: str) -> None:
-    node = ["--node", network.nodes[place].url]
+@pytest.mark.parametrize("node_name", ["hub", "56001"])
+def test_every_list_is_printed_as_a_table_and_as_json(network: Network, list_name: str, node_name: str) -> None:
+    node = ["--node", network.nodes[node_name].url]
     result = semq("broker", list_name, *node)
     assert result.status == 0
     rows = semq("broker", list_name, "--json", *node).data

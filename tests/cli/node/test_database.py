@@ -68,8 +68,8 @@ def test_a_role_for_an_application_is_granted_used_and_revoked(config: str, empt
             connection.execute("SELECT semq_send('56001', 'x')")
         result = semq("db", "url", "--role", f"{role}x", "--config", config)
         result.fails(1, "SEMQ-3023", f"There is no such role; did you mean {role}?")
-        taken = semq("db", "grant", role, "--revoke", "--config", config, "--json").data
-        assert taken["rights"] == []
+        revoked = semq("db", "grant", role, "--revoke", "--config", config, "--json").data
+        assert revoked["rights"] == []
         semq("db", "grant", "Bad Name", "--send", "--config", config).fails(1, "SEMQ-3023")
         owner = semq("db", "url", "--config", config)
         assert owner.out.startswith("postgresql+psycopg://")

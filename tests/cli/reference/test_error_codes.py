@@ -47,7 +47,7 @@ def test_a_code_is_looked_up_in_both_forms() -> None:
     semq("errors", "lookup", "0").fails(1, "SEMQ-2204")
 
 
-def test_errors_of_all_floors_are_listed() -> None:
+def test_errors_of_all_ranges_of_codes_are_listed() -> None:
     codes = {row["code"][5] for row in semq("errors", "list", "--json").data}
     assert codes >= set("1234")
     assert "SEMQ-1201" in semq("errors", "list").out
