@@ -38,8 +38,8 @@ from semq.umx_t.address import Address, parse_address
 from semq.umx_t.locator import LK0, parse_lk0
 
 ASK_EXCHANGE = "semq.ask"
-AT_ONCE = 4  # requests of one node
-READS_AT_ONCE = 2
+CONCURRENT_MAX = 4  # requests of one node
+CONCURRENT_READS_MAX = 2  # reads of the hub's ledger
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
 # Events whose ledger lines name the target reliably. A line about a violation repeats what an impostor has stated.
@@ -62,12 +62,12 @@ class AskService:
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
-        self._reads = QuestionTurns(node.clock, READS_AT_ONCE)  # reads of the hub's own ledger
+        self._reads = QuestionTurns(node.clock, CONCURRENT_READS_MAX)
 
     def exchange(self, vhost: VirtualHost) -> RequestExchange:
         """Return the exchange to register in the virtual host."""
         requests = {"trace": typed("trace", TraceQuestion, self.trace)}
-        return RequestExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
+        return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
         """Answer a question about one message: the hub's lines, and with a nonce the answer of the other end.
@@ -176,5 +176,5 @@ def _asker(session: SessionInfo) -> Address:
 
 
 def _targets(events: LedgerLines) -> set[str]:
-    """Return the institutions to which the hub has forwarded the message or for which it stores one; no users."""
+    """Return the institutions to which the hub has forwarded the message, or for which it has stored it; no users."""
     return {story.target_node(event) for event in events if event["event"] in EVENTS_NAMING_TARGET}

@@ -1,20 +1,20 @@
 """The change of the hub's own authority while the network is in operation: the job that continues it.
 
-| phase    | signs  | the hub trusts | request to a node                  | ends when every node that counts        |
-|----------|--------|----------------|------------------------------------|-----------------------------------------|
-| believe  | former | both           | trust the new authority, too       | trusts both                             |
-| renew    | new    | both           | renew its certificate              | uses a certificate of the new authority |
-| withdraw | new    | new            | drop the former authority          | has dropped the former authority        |
-| done     | new    | new            | the same, to nodes not asked yet   |                                         |
+| phase    | signs  | the hub trusts | request to a node            | ends when every node that counts            |
+|----------|--------|----------------|------------------------------|---------------------------------------------|
+| believe  | former | both           | trust the new authority, too | trusts both                                 |
+| renew    | new    | both           | renew its certificate        | uses no certificate of the former authority |
+| withdraw | new    | new            | drop the former authority    | has dropped the former authority            |
+| done     | new    | new            | drop it, if it has not yet   |                                             |
 
 Instances of one hub share the folder of its keys, and with it ``authority.json``: each asks the nodes that are
 connected to it, and a phase also waits until every running instance has done what the phase requires of the hub.
 
 A node counts if it is an institution of this hub, has a valid certificate or a session with one, and is not among the
-nodes that the operator leaves behind. ``authority.json`` (``authority_state``) names the phase. Each run
-of the job does everything that the phase requires, so a hub that was killed at any step continues from the file. No
-certificate of the new authority is issued before every node that counts trusts this authority, because partners verify
-each other's certificates. Operations: ``operations.authority``.
+nodes that the operator leaves behind. ``authority.json`` (``authority_state``) names the phase. Each run of the job
+does everything that the phase requires, so a hub that was killed at any step continues from the file. No certificate of
+the new authority is issued before every node that counts trusts this authority, because partners verify each other's
+certificates. Operations: ``operations.authority``.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from semq.store.files import locked, write_safely
 from semq.umx_t.address import Address
 
 ADVANCE_S = 5.0
-AT_ONCE = 16  # nodes that are asked at the same time
+CONCURRENT_MAX = 16  # nodes that are asked at the same time
 log = structlog.get_logger("semq.authority")
 
 
@@ -69,7 +69,7 @@ class RolledHub(Protocol):
         """Issue a new certificate for the hub itself."""
 
     def announce_authority(self) -> None:
-        """Present the certificate of the authority that signs now to nodes that enrol."""
+        """Present to nodes that enrol the certificate of the authority that signs at present."""
 
     def apply_authorities(self) -> None:
         """Apply the present authorities to new connections; existing links stay."""
@@ -96,10 +96,10 @@ class AuthorityRoll:
         self._faults: dict[str, str] = {}  #: by node: why the node has not fulfilled the last request
         self._advancing = asyncio.Lock()
 
-    def begin(self, left: Sequence[str]) -> bool:
+    def begin(self, left_behind: Sequence[str]) -> bool:
         """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority.
 
-        The change does not wait for the nodes ``left``.
+        The change does not wait for the nodes in ``left_behind``.
         """
         if self._hub.registry.authority is None:
             raise NoAuthority
@@ -110,7 +110,7 @@ class AuthorityRoll:
                 roll = self._new_roll(self._hub.registry.authority, roll.generation + 1 if roll else 2)
                 log.warning("authority_roll_begins", new=roll.succession.fingerprint, former=roll.succession.former)
             assert roll is not None
-            self._save(roll.noted("left", left))
+            self._save(roll.noted("left_behind", left_behind))
             return is_new
 
     def _new_roll(self, former: Authority, generation: int) -> Roll:
@@ -126,11 +126,11 @@ class AuthorityRoll:
         with self._locked_state():
             if self.state is None or self.state.phase is Phase.DONE:
                 raise NoRoll
-            self._save(self.state.noted("left", nodes))
+            self._save(self.state.noted("left_behind", nodes))
         log.warning("authority_roll_leaves", nodes=list(nodes))
 
     async def advance(self) -> None:
-        """Continue the change (job)."""
+        """Continue the change. Called by a job every ``ADVANCE_S``."""
         async with self._advancing:
             self.state = read_roll(self._folder)  # another instance may have changed it
             if self.state is None or self._hub.registry.authority is None:
@@ -174,7 +174,7 @@ class AuthorityRoll:
         """Send the request of the phase to every node that is online and has not fulfilled it yet."""
         questions = self._hub.questions
         nodes = [node for node in questions.readers() if not roll.has_done(node)]
-        turns = asyncio.Semaphore(AT_ONCE)
+        turns = asyncio.Semaphore(CONCURRENT_MAX)
 
         async def ask_in_turn(node: str) -> None:
             async with turns:
@@ -182,7 +182,7 @@ class AuthorityRoll:
 
         await asyncio.gather(*map(ask_in_turn, nodes))
         if roll.phase is Phase.RENEW:
-            self._note("renewed", [node for node in self._hub.guard.nodes() if self._uses_new_authority(node)])
+            self._note("renewed", [node for node in self._hub.guard.nodes() if self._is_renewed(node)])
 
     async def _ask(self, roll: Roll, node: str) -> None:
         step = Phase.WITHDRAW if roll.phase is Phase.DONE else roll.phase
@@ -206,7 +206,7 @@ class AuthorityRoll:
             if result.get("trusts_former") is False:
                 self._note("dropped", [node])
 
-    def _uses_new_authority(self, node: str) -> bool:
+    def _is_renewed(self, node: str) -> bool:
         """Whether the node's session uses a certificate that the former authority of the hub has not signed."""
         assert self.state is not None
         certificate, former = self._hub.guard.certificate(node), self.state.succession.former
@@ -232,12 +232,12 @@ class AuthorityRoll:
             if self.state is None or not _is_same_phase(self.state, roll):
                 return  # another instance has begun the next phase
             self._save(replace(self.state, phase=next_phase, established=()))
-        log.warning("authority_roll_phase", phase=next_phase.value, left=list(roll.left))
+        log.warning("authority_roll_phase", phase=next_phase.value, left_behind=list(roll.left_behind))
         await self._establish(self.state)
 
     async def _missing(self, roll: Roll) -> list[str]:
         """Return the nodes for which the phase waits."""
-        return [node for node in await self._active() if node not in roll.left and not roll.has_done(node)]
+        return [node for node in await self._active() if node not in roll.left_behind and not roll.has_done(node)]
 
     async def _missing_stores(self, roll: Roll) -> list[str]:
         """Return the stores of the instances for which the phase waits."""
@@ -261,7 +261,7 @@ class AuthorityRoll:
             self.state = roll
 
     async def status(self) -> dict[str, Any]:
-        """Return the phase, the authorities, and the progress of each node and instance."""
+        """Return the phase, the authorities, the progress of each node, and the nodes and stores for which it waits."""
         self.state = read_roll(self._folder)
         authority, roll = self._hub.registry.authority, self.state
         state: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}
@@ -276,7 +276,7 @@ class AuthorityRoll:
             "started_at": utc_text(roll.started_at),
             "waiting_for": missing,
             "waiting_for_stores": await self._missing_stores(roll) if roll.phase is not Phase.DONE else [],
-            "nodes": [self._state_of(roll, node) for node in sorted({*await self._active(), *roll.left})],
+            "nodes": [self._state_of(roll, node) for node in sorted({*await self._active(), *roll.left_behind})],
         }
 
     def _state_of(self, roll: Roll, node: str) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class AuthorityRoll:
             "node": node,
             "state": reached[-1] if reached else "trusts the former one",
             "online": self._hub.questions.has_reader(node),
-            "left_behind": node in roll.left,
+            "left_behind": node in roll.left_behind,
             "fault": self._faults.get(node, ""),
         }
 

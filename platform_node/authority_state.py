@@ -38,7 +38,7 @@ STEPS = {
 # List of nodes | the state of each node in this list, as a text for operators.
 STATE_TEXTS = {
     "believing": "trusts both",
-    "renewed": "has a certificate of the new one",
+    "renewed": "uses no certificate of the former one",
     "dropped": "trusts the new one only",
 }
 
@@ -50,9 +50,9 @@ class Roll(msgspec.Struct, frozen=True):
     phase: Phase
     succession: Succession
     started_at: datetime
-    left: tuple[str, ...] = ()  #: nodes that the change does not wait for
+    left_behind: tuple[str, ...] = msgspec.field(default=(), name="left")  #: nodes that the change does not wait for
     believing: tuple[str, ...] = ()  #: nodes that have said that they trust both authorities
-    renewed: tuple[str, ...] = ()  #: nodes that use a certificate of the new authority
+    renewed: tuple[str, ...] = ()  #: nodes that use no certificate of the former authority
     dropped: tuple[str, ...] = ()  #: nodes that trust the former authority no more
     established: tuple[str, ...] = ()  #: stores whose instances have done their part of the present phase
 

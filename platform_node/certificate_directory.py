@@ -26,7 +26,7 @@ class TooManyCertificates(BadInput):
     """A node sent more certificates than one node can have."""
 
     code = "SEMQ-1252"
-    remedy = "Remove old slots at the node; nothing that was sealed for a forgotten key can be opened."
+    remedy = "Remove old key slots at the node; what was sealed for a removed key can then no longer be opened."
 
 
 class KnownCertificates:

@@ -44,8 +44,8 @@ from semq.transport.dialer import DialConfig
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 
-FOLLOW_S = 5.0
-HEARTBEAT_S = 10
+FOLLOW_S = 5.0  # between two signs of life in the control database
+HEARTBEAT_S = 10  # of the connection to the carrier (AMQP)
 CONNECT_S = 3.0
 BATCH_OVERHEAD = 2 << 20  # bytes of a batch beyond its largest document
 ANSWER_MORE = 1 << 19  # bytes of the largest answer beyond the largest document
@@ -146,7 +146,7 @@ class Membership:
         return present.boot <= noted.state.boot or present[1:] < noted.state[1:]
 
     async def follow(self) -> None:
-        """Write the heartbeat of this instance, and apply the changes of the other instances."""
+        """Write a sign of life of this instance, and apply the changes of the other instances."""
         facts = {
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,

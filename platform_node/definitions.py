@@ -1,4 +1,4 @@
-"""Definitions: the institutions of a hub and their agreements, as one TOML document that is stored, compared and put in
+"""Definitions: the institutions of a hub and their agreements, as one text in TOML that is stored, compared and put in
 force.
 
 ::
@@ -37,7 +37,7 @@ from semq.umx_t.agreement import ANY, Limit, Pattern, Terms
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import GROUP_MAX
 
-DOCUMENT_MAX = 4 * 1024 * 1024  # characters
+TEXT_MAX = 4 * 1024 * 1024  # characters
 GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members in all groups together, and users of all institutions together
 IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a node, a user or a group
 
@@ -86,27 +86,27 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of a definitions document."""
+    """The content of a text of definitions."""
 
     nodes: dict[str, Institution] = {}
     agreements: tuple[Agreement, ...] = ()
     groups: dict[str, Group] = {}
 
 
-def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:
-    """Read a document in TOML; ``configured`` are the institutions of the hub's configuration file.
+def read_definitions(text: str, configured: Sequence[str] | None = None) -> HubDefinitions:
+    """Read definitions from TOML; ``configured`` are the institutions of the hub's configuration file.
 
-    With None, the names of institutions are not checked, because imported definitions stay in force when an institution
-    leaves the configuration.
+    If ``configured`` is None, the names of institutions are not checked, because imported definitions stay in force
+    when an institution leaves the configuration.
 
     Raises DefinitionsRefused with the first fault, for instance: not TOML, an unknown key, a value of the wrong kind,
     an unknown institution.
     """
-    if len(document) > DOCUMENT_MAX:
-        raise DefinitionsRefused("The document is too long.", size=len(document))
+    if len(text) > TEXT_MAX:
+        raise DefinitionsRefused("The definitions are too long.", size=len(text))
     content: dict[str, Any] = {}
     try:
-        content = tomllib.loads(document)
+        content = tomllib.loads(text)
         definitions = msgspec.convert(content, HubDefinitions)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DefinitionsRefused(fault=shortened(str(error), 300)) from error
@@ -145,7 +145,9 @@ def _check_users(nodes: Mapping[str, Institution]) -> None:
 
 
 def _check_groups(groups: dict[str, Group], institutions: Collection[str] | None) -> None:
-    """Refuse too many groups, and unknown or repeated members; with None, members are not looked up."""
+    """Refuse invalid names, too many groups or members, and repeated members; also unknown ones, unless
+    ``institutions`` is None.
+    """
     if len(groups) > GROUPS_MAX or sum(len(group.members) for group in groups.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {GROUPS_MAX} groups, or more than {MEMBERS_MAX} members in all of them.")
     for name, group in groups.items():
@@ -183,7 +185,7 @@ def _located(content: dict[str, Any], fault: str) -> str:
 
 
 def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
-    """Return the differences between two documents, one per line."""
+    """Return the differences between two definitions, one per line."""
     lines = [f"- node {node}" for node in before.nodes if node not in after.nodes]
     lines += [f"+ node {node}" for node in after.nodes if node not in before.nodes]
     lines += [
@@ -227,7 +229,7 @@ def _line(agreement: Agreement) -> str:
     return " ".join(parts)
 
 
-def first_document(nodes: Sequence[str]) -> str:
-    """Return a document to begin with, if none was ever imported."""
+def first_text(nodes: Sequence[str]) -> str:
+    """Return definitions to begin with, if none were ever imported: only comments, which name the institutions."""
     lines = ["# No definitions are in force; may_send_to of the configuration decides. Institutions there:"]
     return "\n".join([*lines, *(f"#   {node}" for node in nodes), ""])

@@ -30,7 +30,7 @@ class HubDirectory:
         self._certificates = certificates
         self._clock = clock
         self._meter = Meter(DAY_MINUTES)
-        self.version = 0
+        self.version = 0  #: of the imported definitions in force; 0: none
         self.definitions = HubDefinitions()
         self.apply(0, self.definitions)
 

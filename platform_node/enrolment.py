@@ -23,7 +23,7 @@ from semq.service.credentials.identity import certificate_of
 from semq.umx_t.address import parse_address
 
 ENROLL_EXCHANGE = "semq.enroll"
-AT_ONCE = 4  # concurrent requests per name
+CONCURRENT_MAX = 4  # concurrent requests per name
 REQUEST_BYTES_MAX = 64 * 1024
 
 
@@ -57,7 +57,7 @@ class EnrolmentService:
             "renew": typed("renew", NextRequest, self.renew),
             "who": typed("who", NameQuestion, self.who),
         }
-        return RequestExchange(ENROLL_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
+        return RequestExchange(ENROLL_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def enroll(self, session: SessionInfo, arguments: FirstRequest) -> dict[str, str]:
         """Sign the first key of a node, or the first one after a revocation."""

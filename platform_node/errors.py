@@ -1,4 +1,7 @@
-"""Errors about nodes, certificates and definitions, besides those of ``semq.pki.errors``. Codes 1250–1269."""
+"""Errors about nodes, certificates, definitions, stores and the control database, besides those of ``semq.pki.errors``.
+
+Codes 1250–1269.
+"""
 
 from semq.errors import BadInput, Misconfigured, Unavailable
 
@@ -7,7 +10,10 @@ class SecondStore(BadInput):
     """The node logs in with another store than before."""
 
     code = "SEMQ-1250"
-    remedy = "Two nodes may have one identity. If the store was created again on purpose: `semq hub nodes rebind NODE`."
+    remedy = (
+        "Perhaps two nodes run with the same identity: stop one. If the store was created again on purpose: "
+        "`semq hub nodes rebind NODE`."
+    )
 
 
 class NoSuchCertificate(BadInput):
@@ -28,14 +34,14 @@ class NoRoll(BadInput):
     """No change of the hub's authority is in progress."""
 
     code = "SEMQ-1256"
-    remedy = "`semq hub ca show` shows the last one; `semq hub ca roll` begins another."
+    remedy = "`semq hub ca show` shows the last change; `semq hub ca roll` begins a new one."
 
 
 class DefinitionsRefused(BadInput):
     """The definitions are not put in force."""
 
     code = "SEMQ-1260"
-    remedy = "Correct the document; `semq definitions export` shows the one that is in force."
+    remedy = "Correct the file; `semq definitions export` shows the definitions that are in force."
 
 
 class DefinitionsChanged(BadInput):
@@ -43,8 +49,8 @@ class DefinitionsChanged(BadInput):
 
     code = "SEMQ-1261"
     remedy = (
-        "`semq definitions diff FILE` compares with those in force and names their version N; if the file still says "
-        "what you want, `semq definitions import FILE --expect N`."
+        "`semq definitions diff FILE` compares with those in force and names their version N; if the file is still "
+        "what you want, run `semq definitions import FILE --expect N`."
     )
 
 
@@ -52,7 +58,7 @@ class ControlOfAnotherHub(Misconfigured):
     """The control database belongs to another hub."""
 
     code = "SEMQ-1262"
-    remedy = "Set cluster.control to the control database of this hub, or node.id to the name of the hub it belongs to."
+    remedy = "Set cluster.control to the control database of this hub, or node.id to the hub to which that one belongs."
 
 
 class StoreNumberTaken(Misconfigured):
@@ -66,7 +72,7 @@ class StoreNumberTaken(Misconfigured):
 
 
 class StoreIsRetired(Misconfigured):
-    """This store was declared permanently lost; its documents were sent again."""
+    """This store was declared permanently lost; the senders send its documents again, if they still have them."""
 
     code = "SEMQ-1267"
     remedy = "Start the instance with an empty database and another node.semq_db_id."

@@ -291,7 +291,7 @@ class HubNode(Node[HubEngine]):
         self.clockwork.hasten("authority")
 
     def announce_authority(self) -> None:
-        """Present the authority that signs now to nodes that enrol."""
+        """Present to nodes that enrol the certificate of the authority that signs at present."""
         self.server.announce(self.greeting())
 
     def apply_authorities(self) -> None:
@@ -386,7 +386,7 @@ class HubNode(Node[HubEngine]):
         return self.engine.core.now()
 
     def institutions(self) -> list[dict[str, Any]]:
-        """Return the institutions, whether they are online, and the number of waiting messages."""
+        """Return the institutions: whether each is online, its waiting messages, and its node's process, if known."""
         return [
             {
                 "node": str(node),

@@ -39,7 +39,7 @@ class OperatedHub(ReadableNode, Protocol):
         """Return the hub's certificates and authorities. Raises NoAuthority."""
 
     def institutions(self) -> list[dict[str, Any]]:
-        """Return the institutions, whether they are online, and the number of waiting messages."""
+        """Return the institutions: whether each is online, its waiting messages, and its node's process, if known."""
 
     def is_node(self, name: str) -> bool:
         """Return whether this is the address of an institution of this hub."""

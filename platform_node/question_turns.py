@@ -21,14 +21,16 @@ class ShareUsed(Unavailable):
     """More questions of this institution wait for their turn than its share allows."""
 
     code = "SEMQ-1282"
-    remedy = "Wait for the earlier answers, then ask again; your own ledger answers at any time."
+    remedy = "Wait for the earlier answers, then ask again; the ledger of your own node can be read at any time."
 
 
 class QuestionTurns:
     """Waiting questions by asker, and the order of turns."""
 
     def __init__(self, clock: Clock, at_once: int, per_second: float = 0.0) -> None:
-        """``per_second``: number of turns that begin in a second, after the first ``at_once``; 0: any number."""
+        """``at_once``: number of turns at the same time. ``per_second``: number of turns that begin in a second, after
+        the first ``at_once``; 0: any number.
+        """
         self._clock = clock
         self._at_once = at_once
         self._interval_s = 1 / per_second if per_second else 0.0

@@ -1,9 +1,9 @@
 """Questions of partners and of the hub to an institution's node, over the session of the node with the hub.
 
-| object                  | used by          | contents                                                          |
-|-------------------------|------------------|-------------------------------------------------------------------|
-| queue ``node.ID.asked`` | node ID, to read | a question: JSON, with a correlation id; never stored             |
-| exchange ``semq.answer``| node ID, to write | the answer, with the same correlation id                         |
+| object                       | used by                       | contents                                              |
+|------------------------------|-------------------------------|-------------------------------------------------------|
+| queue ``node.ADDRESS.asked`` | node with this address: reads | a question: JSON, with a correlation id; never stored |
+| exchange ``semq.answer``     | all nodes: write              | the answer, with the correlation id of the question   |
 
 A node of an older version does not read its queue and cannot be asked. Used by ``ask_exchange`` and
 ``authority_roll``.
@@ -32,19 +32,20 @@ from semq.errors import Unavailable
 from semq.service.story import STORY_BYTES_MAX
 from semq.umx_t.address import Address
 
-ANSWERS = "semq.answer"
+ANSWER_EXCHANGE = "semq.answer"
 PATIENCE_S = 3.0
-AT_ONCE = 4  # questions to one node that may be open at the same time
-IN_A_SECOND = 16  # questions to one node per second; a node answers 20
-ABSENT = "The node is not online, or its version answers no questions."
-ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # an answer contains the story as text
+CONCURRENT_MAX = 4  # questions to one node that may be open at the same time
+PER_SECOND_MAX = 16  # questions to one node per second; a node answers 20
+ABSENT_TEXT = "The node is not online, or its version answers no questions."
+# An answer contains the node's story of the message (``semq.service.story``) as a text in JSON, which escapes it.
+ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX
 
 
 class NotAsked(Unavailable):
     """The node at the other end could not be asked."""
 
     code = "SEMQ-1280"
-    remedy = "Ask again when the node is online; its own operator sees its lines at any time."
+    remedy = "Ask again when the node is online; its own operator can read its ledger at any time (`semq msg trace`)."
 
 
 class Questions:
@@ -55,7 +56,7 @@ class Questions:
         self._turns: dict[str, QuestionTurns] = {}  #: by node that is asked
         self._readers: dict[str, ServiceConsumer] = {}  #: by node
         self._open: dict[str, tuple[str, asyncio.Future[bytes]]] = {}  #: correlation id | node, answer
-        self._count = 0
+        self._last_number = 0  #: the correlation id of the last question, as a number
 
     def exchange(self) -> ServiceExchange:
         """Return the exchange for virtual host ``umx``."""
@@ -66,19 +67,19 @@ class Questions:
         return _AskedQueue(self, str(node))
 
     async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the answer of a node; the ``asker`` in the question waits for its turn. Raises NotAsked, ShareUsed."""
+        """Return the answer of a node; the question waits for the turn of its ``asker``. Raises NotAsked, ShareUsed."""
         turns = self._turns.get(node)
         if turns is None:
-            raise NotAsked(ABSENT, node=node)
+            raise NotAsked(ABSENT_TEXT, node=node)
         async with turns.turn(str(question.get("asker"))):
             return await self._ask(node, question)
 
     async def _ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
         reader = self._readers.get(node)
         if reader is None:
-            raise NotAsked(ABSENT, node=node)
-        self._count += 1
-        correlation_id, answer = str(self._count), asyncio.get_running_loop().create_future()
+            raise NotAsked(ABSENT_TEXT, node=node)
+        self._last_number += 1
+        correlation_id, answer = str(self._last_number), asyncio.get_running_loop().create_future()
         self._open[correlation_id] = node, answer
         body = msgspec.json.encode(question)
         header = ContentHeader.build(
@@ -105,7 +106,7 @@ class Questions:
     def attach(self, node: str, reader: ServiceConsumer) -> None:
         """Note that a node answers questions from now on."""
         self._readers[node] = reader
-        self._turns[node] = QuestionTurns(self._clock, AT_ONCE, IN_A_SECOND)
+        self._turns[node] = QuestionTurns(self._clock, CONCURRENT_MAX, PER_SECOND_MAX)
 
     def detach(self, node: str, reader: ServiceConsumer) -> None:
         """Note that the session of a node has ended."""
@@ -149,7 +150,7 @@ class _AnswerExchange(ServiceExchange):
     __slots__ = ("_questions",)
 
     def __init__(self, questions: Questions) -> None:
-        super().__init__(ANSWERS, "x-answer", ANSWER_BYTES_MAX)
+        super().__init__(ANSWER_EXCHANGE, "x-answer", ANSWER_BYTES_MAX)
         self._questions = questions
 
     def publish(self, message: OfferedMessage) -> None:

@@ -69,9 +69,9 @@ class Registry:
 
     def __init__(self, execute: Execute, clock: Clock, settings: Settings, authority: Authority | None) -> None:
         self.authority = authority
-        self.revoked: set[str] = set()
-        self.stores: dict[str, NodeStore] = {}
-        self._unwritten: dict[str, NodeStore] = {}
+        self.revoked: set[str] = set()  #: serial numbers
+        self.stores: dict[str, NodeStore] = {}  #: by node
+        self._unwritten: dict[str, NodeStore] = {}  #: by node: the logins that are not stored yet
         self._execute = execute
         self._clock = clock
         self._settings = settings

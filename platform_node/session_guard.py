@@ -1,8 +1,8 @@
 """The check of live sessions: a revoked or expired certificate ends its links.
 
 TLS checks a certificate only when a connection is made, and a link may last for months. Sessions are checked
-immediately after ``semq cert revoke`` in this process, and after a NOTIFY of another process of the hub. A job finds
-revocations without a NOTIFY every ten seconds.
+immediately after ``semq cert revoke`` in this process, and after a NOTIFY of another process of the hub. One job finds
+revocations without a NOTIFY every ten seconds, another one expired certificates every five.
 """
 
 import structlog

@@ -2,7 +2,7 @@
 
 | module          | subject                                                                             |
 |-----------------|-------------------------------------------------------------------------------------|
-| store_questions | questions to the instances that serve the other stores, and answers to theirs       |
+| store_questions | questions between the instances that serve the stores, and their answers            |
 | combination     | the answers of several stores combined into one                                     |
 | fan_out         | the operations of the hub: which of them ask all stores, and how                    |
 """

@@ -29,7 +29,7 @@ from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import BoundOperation, Caller, OfferedOperation, Operation
 
 FIND_OPERATION = "msg.show"  # its answer names the store that has a message
-Given = Mapping[str, Any]
+Given = Mapping[str, Any]  #: the arguments of an operation, as the caller gave them
 
 
 class StoreRefused(SemqError):
@@ -118,7 +118,8 @@ class FanOut:
         """Return the answer of the store that has the message.
 
         Raises BadArguments if the name fits several messages. If no store has the message, raises StoresUnreached or
-        the refusal of a store.
+        the refusal of a store. If only ledger lines were found, and a store was not reached, raises StoresUnreached
+        with the answer.
         """
         answered = await self.ask_all(name, given, caller)
         results = [(answer.store, answer.result) for answer in answered if not (answer.unreached or answer.error)]

@@ -21,7 +21,7 @@ from semq.service.errors import BadArguments, Busy
 from semq.service.operations.operation import Caller
 
 ANSWER_S = 6.0  # shorter than the time limits of clients that ask a node
-AT_ONCE = 64  # questions of other instances that are answered at the same time
+CONCURRENT_MAX = 64  # questions of other instances that are answered at the same time
 LIVES_MAX = 1000  # incarnations whose last question is remembered
 COMPRESSION = 1
 NOT_SERVED = "no instance serves it"
@@ -100,7 +100,7 @@ class StoreQuestions:
         return (await self.ask_life(life, operation, arguments, user))._replace(store=store)
 
     async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> StoreAnswer:
-        """Ask one incarnation of an instance. Raises nothing."""
+        """Ask one incarnation of an instance; the answer names no store. Raises nothing."""
         self._last_number += 1
         number = self._last_number
         answer: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
@@ -133,7 +133,7 @@ class StoreQuestions:
         self._receiver.note_returned(store, message)
 
     def note_ended(self, life: int) -> None:
-        """Note that an incarnation has ended."""
+        """Fail the open questions to an incarnation that has ended, and pass its end on."""
         self.serving = {store: serving for store, serving in self.serving.items() if serving != life}
         self._last_of.pop(life, None)
         self._fail_waiting(lambda asked_life: asked_life == life, NOT_SERVED)
@@ -144,7 +144,7 @@ class StoreQuestions:
         self._receiver.note_joined()
 
     def note_cut(self) -> None:
-        """Note that the carrier is not available."""
+        """Fail all open questions, because the carrier is not available, and pass this on."""
         self.serving.clear()
         self._fail_waiting(lambda _: True, NO_CARRIER)
         self._receiver.note_cut()
@@ -174,8 +174,8 @@ class StoreQuestions:
     async def _answer_content(self, question: Question) -> dict[str, Any]:
         handler = self.handlers.get(question.operation)
         try:
-            if len(self._answering) > AT_ONCE:
-                raise Busy(at_once=AT_ONCE)
+            if len(self._answering) > CONCURRENT_MAX:
+                raise Busy(at_once=CONCURRENT_MAX)
             if handler is None:  # the asking instance has another version
                 raise BadArguments("This instance has no such operation.", operation=question.operation[:80])
             arguments = msgspec.json.decode(question.arguments, type=dict[str, Any])

@@ -5,7 +5,7 @@
 | table        | the table of all operations                                         |
 | held         | stored copies: list, count, refuse, resend                          |
 | registration | institutions, tokens, certificates                                  |
-| authority    | the change of the hub's authority: show, begin, leave nodes behind  |
+| authority    | the change of the hub's authority: show, begin, exclude nodes       |
 | definitions  | export, diff, import                                                |
 | stores       | the hub's stores: list, add, move and balance homes, retire         |
 | instances    | the instances of the hub: list, check                               |

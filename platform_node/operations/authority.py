@@ -1,4 +1,4 @@
-"""Operations on the change of the hub's authority (``authority_roll``): show it, begin it, leave nodes behind."""
+"""Operations on the change of the hub's authority (``authority_roll``): show it, begin it, exclude nodes from it."""
 
 from typing import Annotated, Any, Protocol
 

@@ -1,8 +1,8 @@
 """Operations of ``semq.admin`` at the hub on its definitions (export, diff, import), and the job ``definitions``.
 
-A document is stored in the control database before it is in force. The job applies a document that was imported at
-another process of the hub or written by SQL: within ten seconds, or immediately if a NOTIFY arrives. A NOTIFY arrives
-only at a process whose own database is the control database.
+Definitions are stored in the control database before they are in force. The job applies definitions that were imported
+at another process of the hub or written by SQL: within ten seconds, or immediately if a NOTIFY arrives. A NOTIFY
+arrives only at a process whose own database is the control database.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from msgspec import Meta
 from platform_node.definitions import (
     HubDefinitions,
     changes,
-    first_document,
+    first_text,
     read_definitions,
 )
 from platform_node.errors import DefinitionsChanged
@@ -28,14 +28,14 @@ from semq.store import identities
 FOLLOW_S = 10.0
 log = structlog.get_logger("semq.definitions")
 
-DOCUMENT_MAX = 64 << 20  # characters
-Document = Annotated[str, Meta(max_length=DOCUMENT_MAX, description="Definitions, TOML.")]
+REQUEST_MAX = 64 << 20  # characters; ``read_definitions`` accepts fewer, and says so
+DefinitionsText = Annotated[str, Meta(max_length=REQUEST_MAX, description="Definitions, TOML.")]
 
 
 class CompareDefinitions(Arguments, frozen=True, kw_only=True):
     """Definitions to compare with those in force."""
 
-    document: Document
+    document: DefinitionsText
 
 
 class ImportDefinitions(CompareDefinitions, frozen=True, kw_only=True):
@@ -52,33 +52,36 @@ class DefinitionOperations:
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
-        self._document = ""
+        self._text = ""  #: the definitions in force; empty if none were ever imported
 
     async def follow(self) -> None:
-        """Put the newest stored definitions in force, unless they are in force already (job)."""
+        """Put the newest stored definitions in force, unless they are already. Called by a job every ``FOLLOW_S``."""
         newest = await self._node.control(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
 
-    def _read(self, document: str) -> HubDefinitions:
-        """Read a document to import or compare; every institution that it names must be known."""
-        return read_definitions(document, list(self._node.settings.nodes))
+    def _read(self, text: str) -> HubDefinitions:
+        """Read definitions to import or compare; every institution that they name must be known."""
+        return read_definitions(text, list(self._node.settings.nodes))
 
-    def _apply(self, version: int, document: str, definitions: HubDefinitions) -> None:
+    def _apply(self, version: int, text: str, definitions: HubDefinitions) -> None:
         changed = changes(self._node.directory.definitions, definitions)
         before = set(self._node.directory.nodes())
         self._node.directory.apply(version, definitions)
-        self._document = document
+        self._text = text
         self._node.apply_definitions(before)
         log.info("definitions_in_force", version=version, changes=changed)
 
     async def export(self, arguments: Arguments) -> dict[str, Any]:
         """Return the definitions in force."""
-        document = self._document or first_document(sorted(self._node.settings.nodes))
-        return {"version": self._node.directory.version, "document": document}
+        text = self._text or first_text(sorted(self._node.settings.nodes))
+        return {"version": self._node.directory.version, "document": text}
 
     async def diff(self, arguments: CompareDefinitions) -> dict[str, Any]:
-        """Return the changes that definitions would make, and the pairs of institutions that could no longer send."""
+        """Return the changes that definitions would make, and the pairs of institutions that could no longer send.
+
+        At most 200 pairs are named; `stops_whole` is false if there may be more.
+        """
         definitions = self._read(arguments.document)
         directory = self._node.directory
         pairs, is_complete = await asyncio.to_thread(
@@ -93,19 +96,19 @@ class DefinitionOperations:
 
     async def import_(self, arguments: ImportDefinitions, caller: Caller) -> dict[str, Any]:
         """Store definitions and put them in force. Raises DefinitionsRefused, DefinitionsChanged."""
-        document, why = arguments.document, caller.signed(arguments.why)
-        definitions = self._read(document)
+        text, why = arguments.document, caller.signed(arguments.why)
+        definitions = self._read(text)
         await self.follow()
         directory = self._node.directory
         if arguments.expect not in (None, directory.version):
             raise DefinitionsChanged(expected=arguments.expect, in_force=directory.version)
         changed, version_before = changes(directory.definitions, definitions), directory.version
         now = self._node.clock.wall()
-        version = await self._node.control(identities.add_definition, document, now, why, version_before)
+        version = await self._node.control(identities.add_definition, text, now, why, version_before)
         if version is None:
             raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=version_before)
         if directory.version < version:
-            self._apply(version, document, definitions)
+            self._apply(version, text, definitions)
         return {"version": version, "changes": changed}
 
 

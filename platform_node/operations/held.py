@@ -50,8 +50,13 @@ class SelectCopies(Arguments, frozen=True, kw_only=True):
     ] = None
     type: Annotated[Annotated[DataType, Filled] | None, Meta(description="Data type of the AppKey.")] = None
     key: Annotated[Annotated[Key, Filled] | None, Meta(description="Beginning of the key of the AppKey.")] = None
-    parked: Annotated[bool | None, Meta(description="Sent often, and never recorded by the target.")] = None
-    after: Annotated[int, Meta(ge=0, le=INT64_MAX, description="``after`` of the batch before.")] = 0
+    parked: Annotated[
+        bool | None,
+        Meta(description="true: only copies that were sent often and never recorded by the target; false: the others."),
+    ] = None
+    after: Annotated[
+        int, Meta(ge=0, le=INT64_MAX, description="`after` of the previous answer; 0: begin at the first copy.")
+    ] = 0
     limit: Batch = 500
 
     @property
@@ -67,8 +72,13 @@ class SelectCopies(Arguments, frozen=True, kw_only=True):
 class ResendCopies(SelectCopies, frozen=True, kw_only=True):
     """Named copies, or the next batch of a selection, and a reason."""
 
-    ids: Annotated[tuple[Name, ...], Meta(max_length=BATCH_MAX, description="Copies: short names, LK0, LK1.")] = ()
-    everything: Annotated[bool, Meta(description="Select all copies; required without names and filter.")] = False
+    ids: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=BATCH_MAX, description="Copies: short names, LK0, LK1, row numbers or AppKeys."),
+    ] = ()
+    everything: Annotated[
+        bool, Meta(description="Select all copies. Required if neither names nor a filter is given.")
+    ] = False
     why: Why = ""
 
 
@@ -85,12 +95,12 @@ class HeldOperations:
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
 
-    async def copies(self, arguments: SelectCopies) -> list[dict[str, Any]]:
+    async def list_copies(self, arguments: SelectCopies) -> list[dict[str, Any]]:
         """List copies in the order of their storage."""
         return await self._node.store.execute(list_held, arguments.filter())
 
     async def count(self, arguments: SelectCopies) -> list[dict[str, Any]]:
-        """Count copies by source and target."""
+        """Count copies by source and target; `after` and `limit` have no effect."""
         rows = await self._node.store.execute(count_held, arguments.filter())
         return [row | {"is_served": self._node.is_node(row["target"])} for row in rows]
 
@@ -99,14 +109,14 @@ class HeldOperations:
         ids, next_batch = await self._selection(arguments)
         only_copies, copy_acts = arguments.only_copies, self._node.engine.copy_acts
         return await _act(
-            caller, arguments.why, next_batch, lambda act: copy_acts.refuse(ids, act, only_copies=only_copies)
+            caller, arguments.why, next_batch, lambda acts: copy_acts.refuse(ids, acts, only_copies=only_copies)
         )
 
     async def resend(self, arguments: ResendCopies, caller: Caller) -> dict[str, Any]:
         """Send copies again, now or as soon as their target is online."""
         ids, next_batch = await self._selection(arguments)
         copy_acts = self._node.engine.copy_acts
-        return await _act(caller, arguments.why, next_batch, lambda act: copy_acts.resend(ids, act))
+        return await _act(caller, arguments.why, next_batch, lambda acts: copy_acts.resend(ids, acts))
 
     async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send one named copy again, like the operation of a local node."""
@@ -126,7 +136,7 @@ class HeldOperations:
         return ids, {"after": ids[-1] if ids else selection.after, "done": len(ids) < selection.limit}
 
     async def _named(self, name: str) -> int:
-        """Return the number of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
+        """Return the row number of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
         store, _, number = name.rpartition(".")
         is_lk1 = store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal()
         rows = await self._node.store.execute(find_messages, number if is_lk1 else name)
@@ -136,12 +146,14 @@ class HeldOperations:
         if not held:
             raise error_for_ended(await past_record(self._node.store, name))
         if len(held) > 1:
-            raise BadArguments("The name fits several copies; give numbers or locators.", id=name, found=held[:5])
+            raise BadArguments(
+                "The name fits several copies; give an LK0, an LK1 or a row number.", id=name, found=held[:5]
+            )
         return held[0]
 
 
 HELD = (
-    look("held.list", AccessRole.VIEWER, SelectCopies, HeldOperations.copies),
+    look("held.list", AccessRole.VIEWER, SelectCopies, HeldOperations.list_copies),
     look("held.count", AccessRole.VIEWER, SelectCopies, HeldOperations.count),
     act("held.refuse", AccessRole.OPERATOR, RefuseCopies, HeldOperations.refuse),
     act("held.resend", AccessRole.OPERATOR, ResendCopies, HeldOperations.resend),

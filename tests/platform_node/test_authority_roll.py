@@ -1,4 +1,4 @@
-"""The change of the hub's authority: in operation, with an offline node, and with a kill before a write."""
+"""The change of the hub's authority: in operation, with an offline node, with two instances, and ended at any write."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,6 +40,7 @@ async def until_done(hub: HubNode) -> None:
 
 
 def uses_new_authority(node: LocalNode, hub: HubNode) -> bool:
+    """Return whether the hub's present authority has signed the node's certificate, and is all that the node trusts."""
     authority = hub.registry.authority
     assert node.node_identity is not None
     assert authority is not None
@@ -195,7 +196,7 @@ async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
     former, folder, write = hub.registry.authority, hub.settings.pki_dir, files.write_safely
     writes_left = 0
 
-    def writing(path: Path, content: bytes, mode: int = 0o644) -> None:
+    def write_or_end(path: Path, content: bytes, mode: int = 0o644) -> None:
         nonlocal writes_left
         if path.is_relative_to(folder):
             writes_left -= 1
@@ -204,8 +205,8 @@ async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
         write(path, content, mode)
 
     for module in ("semq.pki.authority", "semq.pki.keys", "semq.pki.slots", "semq.service.credentials.identity"):
-        monkeypatch.setattr(f"{module}.write_safely", writing)
-    monkeypatch.setattr("platform_node.authority_roll.write_safely", writing)
+        monkeypatch.setattr(f"{module}.write_safely", write_or_end)
+    monkeypatch.setattr("platform_node.authority_roll.write_safely", write_or_end)
     ends = 0
     for life in range(50):
         writes_left = life

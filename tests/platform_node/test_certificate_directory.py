@@ -38,9 +38,8 @@ def test_an_invalid_certificate_is_not_passed_on() -> None:
     directory.introduce(A, ["good", "other"])
     with pytest.raises(WrongAuthority):
         directory.introduce(A, ["forged", "good"])
-    assert directory.introduce(A, ["good", "forged"]) == (
-        "good",
-    )  # in a later slot there may be a certificate of an earlier authority
+    # In a later slot there may be a certificate of an earlier authority.
+    assert directory.introduce(A, ["good", "forged"]) == ("good",)
     directory.introduce(A, ["good", "other"])
     with pytest.raises(TooManyCertificates):
         directory.introduce(A, ["good"] * (CERTIFICATES_MAX + 1))

@@ -1,4 +1,6 @@
-"""Two instances of the hub, each with a database, and a broker between them: one hub for its institutions."""
+"""Two instances of the hub, each with a database, and a broker between them: documents, sessions, definitions, restored
+stores, TLS to the broker.
+"""
 
 import re
 from collections.abc import AsyncIterator
@@ -44,7 +46,11 @@ class Hubs:
     keys: Path | None = None  #: folder of the hub's keys; with it links use TLS and certificates
 
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
-        """Start an instance. The database of the first one is the control database."""
+        """Start instance ``number``. The database of the first one is the control database.
+
+        ``hub``: name of the hub; ``db_id``: number of its store, by default ``number``. ``waits``: until it has joined
+        the carrier.
+        """
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
         text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.carrier.format(port=self.port)
         if self.keys is not None:

@@ -1,16 +1,16 @@
-"""Definitions: strict reading, and the differences between two documents."""
+"""Definitions: strict reading, the differences between two, and what a node learns of them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_node.definitions import Agreement, HubDefinitions, Institution, changes, first_document, read_definitions
+from platform_node.definitions import Agreement, HubDefinitions, Institution, changes, first_text, read_definitions
 from platform_node.errors import DefinitionsRefused
 from platform_node.pairs import PartnerIndex
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 
-DOCUMENT = """
+DEFINITIONS = """
 [nodes."77001"]
 name = "Nord"
 
@@ -34,7 +34,7 @@ A, B, C = (Address(1, name) for name in ("10008", "56001", "77001"))
 
 
 def test_a_pair_has_the_terms_of_the_agreements_between_both() -> None:
-    index = PartnerIndex({}, read_definitions(DOCUMENT, KNOWN))
+    index = PartnerIndex({}, read_definitions(DEFINITIONS, KNOWN))
     strict = Terms(
         types=("order", "trade/invoice"), bytes_max=1_000_000, per_minute=600, waiting_max=10_000, encrypt=True
     )
@@ -83,7 +83,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_changes_are_listed_before_an_import() -> None:
-    empty, definitions = HubDefinitions(), read_definitions(DOCUMENT, KNOWN)
+    empty, definitions = HubDefinitions(), read_definitions(DEFINITIONS, KNOWN)
     assert changes(definitions, definitions) == []
     assert changes(empty, definitions) == [
         "+ node 77001",
@@ -92,10 +92,10 @@ def test_changes_are_listed_before_an_import() -> None:
         "! from now on only documents with an agreement are allowed",
     ]
     assert changes(definitions, empty)[-1] == "! from now on may_send_to of the configuration decides"
-    assert changes(definitions, read_definitions(DOCUMENT.replace("Nord", "Süd"), KNOWN)) == [
+    assert changes(definitions, read_definitions(DEFINITIONS.replace("Nord", "Süd"), KNOWN)) == [
         "~ node 77001: 'Nord' -> 'Süd'"
     ]
-    staffed = read_definitions(DOCUMENT.replace('name = "Nord"', 'name = "Nord"\nusers = ["desk", "sales"]'), KNOWN)
+    staffed = read_definitions(DEFINITIONS.replace('name = "Nord"', 'name = "Nord"\nusers = ["desk", "sales"]'), KNOWN)
     assert changes(definitions, staffed) == ["~ users of 77001: desk, sales"]
     assert changes(staffed, definitions) == ["~ users of 77001: none"]
     turned = HubDefinitions(definitions.nodes, definitions.agreements[::-1])
@@ -110,20 +110,20 @@ def test_changes_are_listed_before_an_import() -> None:
 
 
 def test_definitions_in_force_stay_when_an_institution_leaves() -> None:
-    gone = DOCUMENT.replace('"56001"', '"99999"')
+    gone = DEFINITIONS.replace('"56001"', '"99999"')
     with pytest.raises(DefinitionsRefused):
         read_definitions(gone, KNOWN)
     assert PartnerIndex({}, read_definitions(gone)).terms(A, C) != ()
 
 
 def test_definitions_before_the_first_import_are_empty() -> None:
-    assert read_definitions(first_document(KNOWN)) == HubDefinitions()
+    assert read_definitions(first_text(KNOWN)) == HubDefinitions()
 
 
 def test_a_fault_names_the_institution_or_the_agreement_that_has_it() -> None:
-    document = '[nodes."10008"]\nname = "A"\n[nodes."10009"]\npassword = "secret"\n'
+    text = '[nodes."10008"]\nname = "A"\n[nodes."10009"]\npassword = "secret"\n'
     with pytest.raises(DefinitionsRefused) as caught:
-        read_definitions(document)
+        read_definitions(text)
     assert 'nodes."10009"' in str(caught.value.facts["fault"])
     assert "password" in str(caught.value.facts["fault"])
     with pytest.raises(DefinitionsRefused) as caught:

@@ -33,8 +33,9 @@ async def hub(shared_inprocess: InProcess) -> HubNode:
     return await shared_inprocess.secure_hub()
 
 
-async def token_for(inprocess: InProcess, hub: "object", node: str, **more: object) -> dict[str, str]:
-    answer = await ask(await inprocess.client(hub), "nodes.token", {"node": node, **more})  # type: ignore[arg-type]
+async def token_for(inprocess: InProcess, hub: HubNode, node: str, **more: object) -> dict[str, str]:
+    """Return the answer of the hub to a request for a token: the token, and the fingerprint of its authority."""
+    answer = await ask(await inprocess.client(hub), "nodes.token", {"node": node, **more})
     assert answer["ok"], answer
     result: dict[str, str] = answer["result"]
     return result

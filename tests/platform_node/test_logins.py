@@ -1,4 +1,4 @@
-"""Logins: each row of the table in ``platform_node.logins``."""
+"""Logins: each row of the table in ``platform_node.logins``, and a node that logs in too often."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def logins(registry: Registry | None, *, allow_plain: bool = False) -> HubLogins
         (APP, CLEAR, True, True),
     ],
 )
-async def test_a_password_logs_in_only_where_plain_logins_are_allowed(
+async def test_a_password_is_accepted_only_from_where_the_table_allows_it(
     registry: Registry, user: str, peer: PeerInfo, allow_plain: bool, is_accepted: bool
 ) -> None:
     for registry_or_none in (registry, None):

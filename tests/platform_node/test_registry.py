@@ -1,4 +1,4 @@
-"""A node that requests certificates without end gets a bounded number, and does not affect other nodes."""
+"""Renewals: a node that requests certificates without end gets a limited number, which does not affect other nodes."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Revocation and renewal on a running network, while documents are on their way."""
+"""Revocation, renewal and refusal of certificates on a running network."""
 
 import asyncio
 from datetime import timedelta
@@ -91,8 +91,8 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
         assert link.session.peer.certificate in (a.node_identity.certificate.der, b.node_identity.certificate.der)
 
 
-async def test_certificates_are_renewed_by_the_jobs(inprocess: InProcess) -> None:
-    """The jobs of the nodes renew certificates that are valid for a minute and a half."""
+async def test_a_certificate_is_renewed_by_the_job_of_its_node(inprocess: InProcess) -> None:
+    """The job of a node renews its certificate, which is valid for a minute and a half."""
     hub = await inprocess.secure_hub("[tls]\ncertificate_days = 0.001\n")
     with structlog.testing.capture_logs() as logs:
         a = await inprocess.secure_local("10008", hub)
@@ -143,6 +143,7 @@ async def test_the_directory_refuses_invalid_certificates(inprocess: InProcess) 
     hub.registry.revoked.add(valid.serial_text)
     hub.apply_revocations()
     assert hub.directory.certificates(node) == ()
-    # A node that enrols again presents its new certificate, and the revoked one that is still in its slot.
+    # A node that enrols again presents its new certificate, and the revoked one, which its key slot ``previous`` still
+    # holds (``semq.pki.slots``).
     new = issued(hub_authority, at=now).pem.decode()
     assert hub.directory.introduce(node, [new, valid.pem.decode()]) == (new,)

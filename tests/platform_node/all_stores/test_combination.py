@@ -26,7 +26,7 @@ def test_a_place_beyond_the_bounds_is_refused(place: StorePlace) -> None:
         number_for(place)
 
 
-def test_the_newest_rows_of_all_stores_are_shown() -> None:
+def test_the_newest_or_the_oldest_rows_of_all_stores_are_returned() -> None:
     answers = [(FIRST_STORE, [{"at": 9}, {"at": 100}]), (SECOND_STORE, [{"at": 11}])]
     assert combination.newest(answers, {"limit": 2}) == [{"at": 100, "store": "1.1"}, {"at": 11, "store": "2.2"}]
     assert combination.oldest(answers, {"limit": 1}) == [{"at": 9, "store": "1.1"}]

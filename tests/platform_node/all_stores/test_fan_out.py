@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from local_node.node import LocalNode
+from platform_node.all_stores.fan_out import FANNED
 from platform_node.node import HubNode
 from platform_node.operations.table import OPERATIONS
 from semq.cli.checkup import running_node
@@ -147,9 +148,8 @@ async def test_one_message_is_found_in_the_store_that_has_it(instances: HubWithT
             assert (shown["store"], shown["target"]) == (row["store"], row["target"])
             traced = await instances.ask(hub, "msg.trace", id=row["lk0"], parties=True)
             assert {event["store"] for event in traced["events"] if event["node"] == "2.hub"} == {row["store"]}
-            assert "1.88001" in {
-                event["node"] for event in traced["events"]
-            }  # 88001 has its session at one of the two instances
+            # 88001, which has its session at one of the two instances, was asked, too.
+            assert "1.88001" in {event["node"] for event in traced["events"]}
             assert (await instances.ask(hub, "stuck.explain", id=row["lk0"]))["message"]["lk0"] == row["lk0"]
     answer = await ask(await inprocess.client(instances.first), "msg.show", {"id": "10008.1.1.1.1"})
     assert answer["error"]["code"] == "SEMQ-1207"
@@ -226,8 +226,6 @@ async def test_delivered_copies_disappear_from_the_answers_of_both_instances(
 
 
 def test_each_operation_about_messages_asks_all_stores() -> None:
-    from platform_node.all_stores.fan_out import FANNED
-
     prefixes = ("held.", "msg.", "stuck.", "failed.", "queue.")
     assert {row.name for row in OPERATIONS if row.name.startswith(prefixes) and not row.name.startswith("queue.d")} <= {
         *FANNED

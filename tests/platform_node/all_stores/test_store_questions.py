@@ -172,7 +172,7 @@ async def test_an_answer_that_is_too_large_is_reported() -> None:
 
 
 async def test_the_number_of_answers_at_a_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_questions, "AT_ONCE", 0)
+    monkeypatch.setattr(store_questions, "CONCURRENT_MAX", 0)
     pair = TwoAskers()
     assert (await pair.ask("echo")).unreached.startswith("SEMQ-2103")
     assert pair.echoes == 0

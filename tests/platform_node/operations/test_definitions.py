@@ -166,6 +166,6 @@ async def test_the_hub_applies_the_quota_of_a_pair_also_after_a_restart(inproces
 
 
 @pytest.mark.parametrize("name", ["definitions.diff", "definitions.import"])
-async def test_an_operation_without_a_document_is_refused(inprocess: InProcess, name: str) -> None:
+async def test_an_operation_without_definitions_is_refused(inprocess: InProcess, name: str) -> None:
     hub = await inprocess.hub()
     assert (await ask(await inprocess.client(hub), name))["error"]["code"] == "SEMQ-2102"

@@ -1,4 +1,4 @@
-"""Operations ``held.*`` at a hub, by the command line: list, count, refuse and resend copies."""
+"""Copies at a hub, by the command line: list, count, refuse and resend; and documents parked at their receiver."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -25,6 +25,7 @@ async def is_in_custody(app: ClientLink, lk0: str) -> bool:
 
 
 async def has_ended_lost(app: ClientLink, lk0: str) -> bool:
+    """Inquire about the document, and return whether it has ended LOST."""
     await ask(app, "msg.inquire", {"id": lk0})
     answer = await ask(app, "msg.trace", {"id": lk0})
     return any(line["event"] == "LOST" for line in answer["result"]["events"])
