@@ -86,9 +86,9 @@ class Member:
         return self
 
 
-async def within(waiting: Awaitable[T], seconds: float = 30) -> T:
-    """Return the result of an awaitable. Raises TimeoutError after ``seconds``."""
-    return await asyncio.wait_for(waiting, seconds)
+async def within(waiting: Awaitable[T]) -> T:
+    """Return the result of an awaitable. Raises TimeoutError after 30 s."""
+    return await asyncio.wait_for(waiting, 30)
 
 
 @asynccontextmanager
@@ -188,7 +188,7 @@ async def test_two_hubs_on_one_broker_get_no_messages_of_each_other() -> None:
             await member.carrier.stop()
 
 
-async def test_after_a_lost_connection_the_next_address_is_used() -> None:
+async def test_an_instance_whose_broker_is_gone_uses_the_next_address() -> None:
     async with AsyncExitStack() as stack:
         first_broker = await stack.enter_async_context(pair())
         second_broker = await stack.enter_async_context(pair())

@@ -1,4 +1,4 @@
-"""The socket: foreign bytes, a port in use, and sizes that this machine does not send."""
+"""The socket: bytes of strangers, sessions and the ids of their channels, a port in use, sizes that cannot be sent."""
 
 import socket
 from collections.abc import Iterator

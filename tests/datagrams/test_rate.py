@@ -10,15 +10,16 @@ from semq.datagrams.rate import FLOOR_BYTES_PER_S, SAMPLE, START_BYTES_PER_S, By
 MAXIMUM = 12_500_000
 
 
-def reported(rate: SendingRate, *losses: int, under_way: int = 0, full: int = 0) -> SendingRate:
-    """Report samples of 100 documents with these losses."""
+def after_reports(rate: SendingRate, *losses: int, under_way: int = 0, full: int = 0) -> SendingRate:
+    """Report samples of 100 documents, each with one of these losses, and return the rate."""
     for lost in losses:
         rate.report(Coverage(SAMPLE, lost, full), under_way)
     return rate
 
 
 def rates(rate: SendingRate, *losses: int) -> list[int]:
-    return [round(reported(rate, lost).bytes_per_s) for lost in losses]
+    """Return the bytes per second after each of these losses."""
+    return [round(after_reports(rate, lost).bytes_per_s) for lost in losses]
 
 
 @pytest.mark.parametrize(
@@ -37,18 +38,18 @@ def test_samples_of_100_documents_change_the_rate(losses: tuple[int, ...], expec
 
 
 def test_above_the_last_rate_with_loss_the_steps_double() -> None:
-    rate = reported(SendingRate(MAXIMUM), 100)
+    rate = after_reports(SendingRate(MAXIMUM), 100)
     assert rates(rate, *[0] * 12)[-3:] == [125_000, 131_250, 143_750]
 
 
 def test_a_rate_after_a_long_outage_reaches_the_maximum_again() -> None:
-    rate = reported(SendingRate(MAXIMUM), *[0] * 20, *[100] * 20)
+    rate = after_reports(SendingRate(MAXIMUM), *[0] * 20, *[100] * 20)
     assert rate.bytes_per_s == FLOOR_BYTES_PER_S
-    assert reported(rate, *[0] * 30).bytes_per_s == MAXIMUM
+    assert after_reports(rate, *[0] * 30).bytes_per_s == MAXIMUM
 
 
 def test_documents_dropped_for_lack_of_room_lower_the_rate_like_lost_ones() -> None:
-    assert reported(SendingRate(MAXIMUM), 6, full=6).bytes_per_s == START_BYTES_PER_S / 2
+    assert after_reports(SendingRate(MAXIMUM), 6, full=6).bytes_per_s == START_BYTES_PER_S / 2
 
 
 def test_documents_that_left_before_a_halving_are_not_judged_again() -> None:
@@ -73,8 +74,8 @@ def test_a_low_maximum_is_the_first_rate(maximum: int, start: int) -> None:
     assert SendingRate(maximum).bytes_per_s == start
 
 
-def test_another_path_begins_at_the_first_rate() -> None:
-    rate = reported(SendingRate(MAXIMUM), 0, 0, 100, under_way=1000)
+def test_a_new_path_begins_at_the_first_rate() -> None:
+    rate = after_reports(SendingRate(MAXIMUM), 0, 0, 100, under_way=1000)
     rate.restart()
     assert rates(rate, 0) == [2 * START_BYTES_PER_S]
 

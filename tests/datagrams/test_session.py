@@ -1,4 +1,4 @@
-"""Two ends of a link in memory: a simulated network carries datagrams and records, with faults drawn by hypothesis."""
+"""Two ends of a link in memory: a simulated network carries datagrams and records; hypothesis draws some faults."""
 
 from functools import partial
 from typing import Any
@@ -83,9 +83,9 @@ class TwoEnds:
         self.reports += 1
         self.hub.process_report(record)
 
-    def carry(self, end: int, number: int = 0) -> None:
-        """Carry one datagram of an end to the other end."""
-        datagram, _ = self.ports[end].sent.pop(number)
+    def carry(self, end: int, index: int = 0) -> None:
+        """Carry one of the waiting datagrams of an end (0: hub, 1: node) to the other end."""
+        datagram, _ = self.ports[end].sent.pop(index)
         self.ports[1 - end].arrive(datagram, HUB if end == 0 else self.node_address)
 
     def settle(self) -> "TwoEnds":
@@ -104,10 +104,10 @@ class TwoEnds:
                     self.ports[1].sent.pop()
             self.pass_time(1)
 
-    def pass_time(self, seconds: float, step_s: float = 1.0) -> None:
+    def pass_time(self, seconds: float) -> None:
         end = self.now + seconds
         while self.now < end:
-            self.now += step_s
+            self.now += 1.0
             self.hub.tick()
             self.node.tick()
             self.settle()
@@ -178,17 +178,17 @@ def test_only_the_end_that_offered_the_channel_follows_a_changed_address() -> No
 def test_lost_repeated_and_late_datagrams_are_counted_and_none_arrives_twice(events: list[tuple[str, int]]) -> None:
     ends = TwoEnds().settle()
     bodies = 0
-    for event, place in events:
+    for event, number in events:
         waiting = ends.ports[1].sent
         if event == "send":
             assert ends.node.send(document(b"%d" % bodies))
             bodies += 1
         elif waiting and event == "lose":
-            waiting.pop(place % len(waiting))
+            waiting.pop(number % len(waiting))
         elif waiting and event == "repeat":
-            waiting.append(waiting[place % len(waiting)])
+            waiting.append(waiting[number % len(waiting)])
         elif waiting:
-            ends.carry(1, place % len(waiting))
+            ends.carry(1, number % len(waiting))
     ends.settle()
     ends.node.report()
     arrived = [document.body for document in ends.received[0]]

@@ -45,13 +45,13 @@ def test_a_key_under_another_passphrase_is_refused_without_showing_it(tmp_path: 
     write_key(tmp_path / "key", new_key(), SECRET)
     with pytest.raises(KeyRefused, match="passphrase is missing or wrong") as caught:
         read_key(tmp_path / "key", passphrase)
-    assert "wrong'" not in str(caught.value)
+    assert "wrong'" not in str(caught.value)  # the given passphrase, in quotes
     assert SECRET.decode() not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize("data", [b"", b"x" * 100, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
-def test_an_invalid_key_is_refused_without_showing_it(tmp_path: Path, data: bytes) -> None:
+def test_a_file_without_a_private_key_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "key"
     path.write_bytes(data)
     path.chmod(0o600)

@@ -60,7 +60,7 @@ def test_a_key_that_waits_for_its_certificate_is_used_again(tmp_path: Path) -> N
     ],
     ids=["another node's", "expired", "another authority's", "for another key"],
 )
-def test_only_a_certificate_for_the_requested_key_is_stored(
+def test_only_a_valid_certificate_of_this_node_for_the_requested_key_is_stored(
     tmp_path: Path, certificate_for: Callable[[PrivateKey], NodeCertificate], error: type[Exception]
 ) -> None:
     keys = ring(tmp_path, OURS)

@@ -1,4 +1,4 @@
-"""Verification of certificates: trusted authorities, validity, and every kind of false certificate."""
+"""Verification of certificates: trusted authorities, validity, false certificates; fingerprints."""
 
 from datetime import datetime
 from pathlib import Path

@@ -39,7 +39,7 @@ def test_different_tables_are_bound_differently(first: dict[str, Any], second: d
         assert first == second
 
 
-def test_types_labels_and_places_change_the_encoding() -> None:
+def test_types_labels_and_boundaries_change_the_encoding_and_the_order_of_keys_does_not() -> None:
     values = [1, True, 1.0, "1", b"1", Decimal(1), ["1"], {"1": None}, None]
     assert len({canonical("x", tagged(value)) for value in values}) == len(values)
     assert canonical("x", "a", "b") != canonical("x", "ab", "")

@@ -11,7 +11,7 @@ from tests.seal.parties import KINDS, SECRET, A, B, SealingPair
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_session_is_opened_once_and_then_looked_up(kind: str) -> None:
+def test_a_session_key_is_unwrapped_once_and_then_found_in_the_cache(kind: str) -> None:
     pair = SealingPair(kind)
     session, opened = pair.session(), pair.opened()
     assert session.alg == alg_of(pair.b)
@@ -62,9 +62,10 @@ def test_a_session_key_of_another_node_is_refused() -> None:
 
 def test_a_wrap_for_a_resent_message_is_valid_for_that_message_only() -> None:
     pair = SealingPair()
-    text = wrapped_for(SECRET, pair.a, A, pair.b.public_key(), B, "new for old")
+    resent = "1.10008.1.1.a.8 for 1.10008.1.1.a.7"  # the names of the new and of the replaced message
+    text = wrapped_for(SECRET, pair.a, A, pair.b.public_key(), B, resent)
     arguments = (text, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
-    assert pair.opened().get(*arguments, "new for old").id == session_id_of(SECRET)
+    assert pair.opened().get(*arguments, resent).id == session_id_of(SECRET)
     with pytest.raises(SignatureWrong):
         pair.opened().get(*arguments)
 

@@ -1,4 +1,4 @@
-"""@Signature as text: an unknown form is refused before its signature is verified."""
+"""@Signature: an unknown form is refused when it is read, and the signature binds facts, size and parties."""
 
 import pytest
 
@@ -11,15 +11,15 @@ A = key_of("P256", "1.10008")
 
 
 @pytest.mark.parametrize(
-    ("place", "part"),
+    ("index", "part"),
     [(0, "1"), (3, "-1"), (4, "7"), (5, "0"), (2, "%"), (3, "many")],
     ids=("version", "size", "place", "count", "base64", "not a number"),
 )
-def test_an_unknown_form_is_refused(place: int, part: str) -> None:
+def test_an_unknown_form_is_refused(index: int, part: str) -> None:
     [text] = write_origins(A, "1.10008", "1.56001", [(b"facts", 5)])
     read_origin(text)
     parts = text.split(".")
-    parts[place] = part
+    parts[index] = part
     with pytest.raises(ReceiptForged):
         read_origin(".".join(parts))
 

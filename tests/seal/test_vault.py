@@ -30,11 +30,14 @@ def test_another_key_another_row_and_altered_bytes_are_refused(master: bytes, co
         Vault(master, bytes([1] * 32), bytes).unlock(locked[: len(locked) - cut], context)
 
 
-def test_bytes_of_another_form_are_not_locked() -> None:
+def test_only_bytes_locked_with_this_master_key_count_as_locked() -> None:
     vault = Vault(MASTER, bytes(32), bytes)
     assert not vault.is_locked(b"plain")
     assert not vault.is_locked(b"")
     assert not vault.is_locked(Vault(b"another master key of it", bytes(32), bytes).lock(b"plain", b""))
+
+
+def test_too_short_bytes_and_master_keys_are_refused() -> None:
     with pytest.raises(VaultLocked):
         Vault(MASTER, bytes(32), bytes).unlock(b"short", b"")
     with pytest.raises(VaultLocked):
