@@ -29,7 +29,7 @@ pytestmark = pytest.mark.processes
 
 
 def services() -> dict[str, Any]:
-    """Return the services with the passwords of the example file; each password is its own name."""
+    """Return the services, with a password for each variable of the example file; check the declared volumes."""
     names = re.findall(r"^(\w+)=$", (COMPOSE / "passwords.env.example").read_text(), re.MULTILINE)
     text = (COMPOSE / "compose.yaml").read_text()
     text = re.sub(r"\$\{(\w+)(:\?[^}]*)?\}", lambda match: password_named(match[1], names), text)
@@ -117,7 +117,10 @@ class ComposedService:
 
 @asynccontextmanager
 async def started(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[Callable[..., ComposedService]]:
-    """Yield a function that starts a service; stop all services at the end."""
+    """Yield a function that starts a service by its name; stop all services at the end.
+
+    For an institution, the function also takes the services of the hub that it dials, in this order.
+    """
     running: list[ComposedService] = []
     databases = {host: new_database() for host in ("db-1", "db-2")}
     carrier = free_port()

@@ -62,9 +62,10 @@ def test_rules_have_texts_and_name_commands_that_exist() -> None:
         assert semq(*command.split(), "--help").status == 0
 
 
+def test_the_dashboard_has_panels() -> None:
+    assert json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_accepts_the_rules() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:  # the other tests check names and form
-        assert json.loads(DASHBOARD.read_text("utf-8"))["panels"]
-        return
-    subprocess.run([promtool, "check", "rules", str(RULES)], check=True, capture_output=True)
+    subprocess.run(["promtool", "check", "rules", str(RULES)], check=True, capture_output=True)

@@ -84,11 +84,11 @@ class PlayedConnection:
     def __init__(self, port: int) -> None:
         self.raw = RawClient(port).log_in(0)
         self.raw.events.clear()
-        self.open: set[int] = set()
+        self.open: set[int] = set()  #: numbers of open channels
         self.confirming: dict[int, int] = {}  #: number of publishes, keyed by channels in confirm mode
         self.settled: dict[int, set[int]] = {}  #: confirmed or refused publishes, keyed by channel
         self.passed: set[str] = set()  #: consumer tags of answered barriers
-        self.is_over = False
+        self.is_over = False  #: the broker has ended the connection
 
     def close(self) -> None:
         """Close in an orderly way, so that exclusive objects are released; drop a connection that has ended."""
@@ -157,6 +157,7 @@ class Player:
         return self._clients[number]
 
     def _ready(self, on: On) -> PlayedConnection:
+        """Return the connection of a step, with the step's channel open; dial and open if necessary."""
         self._listen(time.monotonic(), lambda: False)
         client = self._client(on.client)
         if client.is_over:  # a hard error: the next step uses a new connection under the same number
@@ -194,6 +195,8 @@ class Player:
         self._await_outcome(client, number, step)
 
     def _await_outcome(self, client: PlayedConnection, number: int, step: Any) -> None:
+        """Wait until the broker has processed a step on a channel, or has closed the channel."""
+
         def is_over() -> bool:
             return client.is_over or number not in client.open
 
@@ -221,6 +224,7 @@ class Player:
     # Events.
 
     def _await(self, holds: Any) -> None:
+        """Wait until ``holds()`` is true; note "nothing" as an answer if it is not within PATIENCE_S."""
         if not self._listen(time.monotonic() + PATIENCE_S, holds):
             self._answers.setdefault((0, 0), []).append("nothing")
 

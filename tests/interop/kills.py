@@ -36,8 +36,9 @@ QUEUES: dict[str, dict[str, object]] = {
     "right": {},
 }
 PERSISTENT = 2
-REJECTED_EVERY, RETURNED_EVERY = 5, 7  # messages with a multiple of these numbers are rejected, or requeued once
-KEPT_EVERY = 41  # most deliveries with a multiple of this number stay unacknowledged until the kill
+# Messages whose number is a multiple of the first are rejected; of the second, requeued once; of the third, left
+# unacknowledged until the kill.
+REJECTED_EVERY, RETURNED_EVERY, KEPT_EVERY = 5, 7, 41
 
 
 @dataclass
@@ -45,10 +46,11 @@ class ClientBook:
     """The results known to the clients. Messages are numbered; the body is the number."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    #: confirmed publishes, by queue
     confirmed: dict[str, set[int]] = field(default_factory=lambda: {"work": set(), "short": set(), "urgent": set()})
-    seen: set[int] = field(default_factory=set)
-    acked: set[int] = field(default_factory=set)
-    committed: set[int] = field(default_factory=set)
+    seen: set[int] = field(default_factory=set)  #: deliveries from work
+    acked: set[int] = field(default_factory=set)  #: deliveries that were acknowledged
+    committed: set[int] = field(default_factory=set)  #: transactions
     complaints: list[str] = field(default_factory=list)
     kill_after: int = 0  #: the node is killed after the confirm of this number
     is_time_to_kill: threading.Event = field(default_factory=threading.Event)

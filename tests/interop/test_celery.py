@@ -73,7 +73,7 @@ def test_kombu_publishes_and_consumes(url: str) -> None:
         assert received == [{"n": 5}, {"n": 3}, {"n": 1}]
 
 
-def test_a_simple_queue_and_a_heartbeat(url: str) -> None:
+def test_kombu_uses_a_simple_queue_with_a_heartbeat(url: str) -> None:
     with kombu.Connection(url, heartbeat=4) as connection:
         simple = connection.SimpleQueue("kombu.simple", queue_opts={"auto_delete": True, "durable": False})
         simple.put({"hello": "wörld"})

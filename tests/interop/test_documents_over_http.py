@@ -1,5 +1,5 @@
-"""A large document through real processes: bounded memory, and exactly one document despite kills of the
-node and of its web process.
+"""A large document over HTTP through real processes: bounded memory, and exactly one document despite kills of the node
+and of its web process.
 
 The size in MiB may be given: ``./run python -m tests.interop.test_documents_over_http 1024``.
 """
@@ -27,7 +27,7 @@ from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until
 
 SIZE_MIB = 48
-GROWTH_MIB = 24  # growth of each process after its start, half of the body; usually 4 to 7
+GROWTH_MIB = 24  # limit for the growth of each process after its start: half of the body; usual are 4 to 7
 PIECES = "SELECT count(*) FROM tb_0031_piece"
 KEY = {"Idempotency-Key": "K1"}
 RAW = {"accept": "application/octet-stream"}
@@ -72,7 +72,7 @@ class WebNode:
         await self.until_served()
 
     async def until_served(self) -> None:
-        """Wait until the web process serves."""
+        """Wait until the web process serves, and note the peak memory of node and web process."""
         await until(self._answers)
         self.peaks = {pid: peak_mib(pid) for pid in (self.node.pid or 0, self.web)}
 

@@ -18,11 +18,11 @@ from bench.lone_node import node_process
 
 MIB = 1 << 20
 SIZE_MIB = 64
-GROWTH_MIB = 54  # growth of the node after its start, usually 34; a copy of the body would exceed it
+GROWTH_MIB = 54  # limit for the growth of the node after its start, usually 34; a copy of the body would exceed it
 
 
 def peak_mib(pid: int) -> int:
-    """Return the largest resident set of the process so far (Linux)."""
+    """Return the largest resident set of the process so far, in MiB (Linux)."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
 

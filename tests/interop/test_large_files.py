@@ -10,7 +10,7 @@ from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until_sync as until
 
 SIZE_MIB = 48
-GROWTH_MIB = 24  # growth of each process, half of the file; usually 5 to 10
+GROWTH_MIB = 24  # limit for the growth of each process: half of the file; usual are 5 to 10
 LARGEST = f"max_document_bytes = {DOCUMENT_MAX}"
 FILE = "56001/film.bin"
 

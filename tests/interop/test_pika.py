@@ -19,7 +19,7 @@ def channel_of(url: str) -> Iterator[BlockingChannel]:
         connection.close()
 
 
-def test_a_remote_call_with_direct_replies(url: str) -> None:
+def test_pika_makes_a_remote_call_with_direct_replies(url: str) -> None:
     served = threading.Event()
 
     def serve() -> None:

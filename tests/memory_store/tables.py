@@ -49,7 +49,7 @@ class Tables:
     inc: int = 0
     owner: int = 0  #: number of openings and takeovers of the store; a writer with a smaller number is fenced
     outbound: dict[int, Outbound] = field(default_factory=dict)
-    relayed: dict[str, int] = field(default_factory=dict)
+    relayed: dict[str, int] = field(default_factory=dict)  #: object_ids of the hub's copies, by LK0
     bodies: dict[int, Stored] = field(default_factory=dict)
     tokens: dict[str, ClientToken] = field(default_factory=dict)
     out_streams: dict[OutStreamKey, OutStream] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Tables:
     pending: dict[int, Pending] = field(default_factory=dict)
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
     submitted: dict[int, Submitted] = field(default_factory=dict)
-    refused: dict[int, SubmissionRefusal] = field(default_factory=dict)
+    refused: dict[int, SubmissionRefusal] = field(default_factory=dict)  #: by number of the submission
     taken: dict[int, LK0] = field(default_factory=dict)  #: the messages that submissions became
     waits: dict[str, TargetWait] = field(default_factory=dict)  #: by target, the first submission that waits
     #: Numbers of submissions, by earlier LK0s: of refusals after which they were tried again, or of their scheduling.

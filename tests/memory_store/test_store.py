@@ -115,6 +115,7 @@ def put(store: MemoryStore, *rows: Outbound | Pending) -> None:
 
 
 def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> FunctionWork:
+    """Run work that needs these rows and decides by a function, to its end; return the work."""
     job = FunctionWork(decide, **needs)
     store.post(job)
     store.run_all()
@@ -122,6 +123,8 @@ def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> Funct
 
 
 def change(before: SendStatus = SendStatus.SS_SENT, **facts: Any) -> Callable[[Unit], None]:
+    """Return a decision that changes these fields of row 1, whose stored status is ``before``."""
+
     def decide(unit: Unit) -> None:
         row = unit.outbound[1]
         for name, value in facts.items():
@@ -132,6 +135,7 @@ def change(before: SendStatus = SendStatus.SS_SENT, **facts: Any) -> Callable[[U
 
 
 def loaded(store: MemoryStore, **needs: Any) -> Unit:
+    """Return a copy of a unit with these rows."""
     units: list[Unit] = []
     do(store, lambda unit: units.append(deepcopy(unit)), **needs)
     return units[0]
