@@ -358,7 +358,7 @@ class ExtractSection(Section):
     piece_bytes: Annotated[int, Field(ge=4096, le=1 << 30)] = 8 * MIB
     """largest document of a sent extract; a larger extract is sent as several documents"""
     salt_file: Path | None = None
-    """file with the secret for hashes of AppKeys, the same at institutions to be matched; default: no hashes"""
+    """file with the secret for hashes of AppKeys, shared by institutions that compare them; default: no hashes"""
     type_in_clear: bool = False
     """extracts contain domain, data type and subtype of AppKeys in clear"""
 

@@ -44,7 +44,7 @@ class TelemetrySection(Section):
     service_name: Annotated[str, Field(max_length=255)] = ""
     """service.name of the spans; default: semq-ID"""
     sample_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """traced part (0 to 1) of the documents that have no traceparent header; the same at all nodes"""
+    """traced part (0 to 1) of the documents that have no traceparent header; should be the same at all nodes"""
     queue_spans: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
     """spans that may wait for the collector; further ones are dropped and counted"""
     batch_spans: Annotated[int, Field(ge=1, le=10_000)] = 512

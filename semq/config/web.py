@@ -79,7 +79,7 @@ class HttpSection(Section):
     head_s: Seconds = 10.0
     """longest time for the head of a request; slower clients are disconnected"""
     body_s: Seconds = 30.0
-    """longest pause within the body of a request"""
+    """longest pause of a client within the body of a request, or while it should read an answer"""
     memory_bytes: Annotated[int, Field(ge=MIB)] = 256 * MIB
     """memory for bodies of requests and answers in progress; further ones wait, or get the answer 503"""
     spool_bytes: Annotated[int, Field(ge=MIB)] = 8 * 1024 * MIB

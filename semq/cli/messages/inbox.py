@@ -39,7 +39,7 @@ async def receive(
     """
     inbox = InboxReader(session, into, ack)
     while await inbox.run(user, count) and len(inbox.unwritten) < UNWRITTEN_MAX:
-        pass  # subscribe again, with a larger prefetch: unwritten documents are delivered again and occupy places in it
+        pass  # subscribe again, with a prefetch that has room for the unwritten documents, which are delivered again
     if inbox.unwritten:
         raise NotWritten(documents=len(inbox.unwritten), taken=inbox.taken)
     if inbox.taken < count:

@@ -2,6 +2,6 @@
 
 | module | command                                                                       |
 |--------|-------------------------------------------------------------------------------|
-| check  | ``semq check``: one figure compared with two limits, for Nagios and others     |
+| check  | ``semq check``: one figure compared with two limits, for monitoring programs   |
 | top    | ``semq top``: figures of a node, refreshed on the terminal                     |
 """

@@ -103,10 +103,10 @@ class OidcProvider:
             raise OidcRefused("The answer comes from another provider.")
         if "code" not in query:
             raise OidcRefused("The provider did not sign you in.", error=query.get("error", "")[:TEXT_MAX])
-        claims = await self._redeemed_claims(pending, query["code"])
+        claims = await self._redeem_code(pending, query["code"])
         return self._person(claims), pending.next_path
 
-    async def _redeemed_claims(self, pending: PendingSignIn, code: str) -> Mapping[str, Any]:
+    async def _redeem_code(self, pending: PendingSignIn, code: str) -> Mapping[str, Any]:
         """Exchange the code for an ID token; return its claims. Raises OidcRefused, OidcAway."""
         metadata, section = await self._provider_metadata(), self._section
         form = {
@@ -124,9 +124,9 @@ class OidcProvider:
         text = token.get("id_token")
         if not isinstance(text, str):
             raise OidcRefused("The provider sent no ID token.")
-        return self._checked_claims(await self._decoded(text), pending.nonce)
+        return self._check_claims(await self._verify_and_decode(text), pending.nonce)
 
-    async def _decoded(self, text: str) -> Mapping[str, Any]:
+    async def _verify_and_decode(self, text: str) -> Mapping[str, Any]:
         """Check the signature of an ID token and return its claims. Raises OidcRefused, OidcAway.
 
         If the signature does not fit the known keys, keys are fetched again, but at most once in KEYS_S_MIN.
@@ -139,7 +139,7 @@ class OidcProvider:
             except (JoseError, ValueError) as error:
                 raise OidcRefused("The ID token is not signed by the provider.", fault=str(error)[:TEXT_MAX]) from error
 
-    def _checked_claims(self, claims: Mapping[str, Any], nonce: str) -> Mapping[str, Any]:
+    def _check_claims(self, claims: Mapping[str, Any], nonce: str) -> Mapping[str, Any]:
         """Return the claims if they belong to this sign-in (OpenID Connect Core 1.0, 3.1.3.7). Raises OidcRefused."""
         section, now = self._section, int(self._clock.wall().timestamp())
         audience = claims.get("aud")

@@ -24,8 +24,8 @@ SAFE = ("GET", "HEAD")  # methods that change nothing, so that sessions need no 
 HEADER_MAX = 4096  # characters of the header Authorization
 
 
-async def authenticated(request: Request, web: "Web") -> Visitor:
-    """Return the sender of a request.
+async def authenticate(request: Request, web: "Web") -> Visitor:
+    """Find the sender of a request; return it with its rights.
 
     Raises NotSignedIn, ForeignForm, TooManyRequests, StoreUnavailable, NodeUnreachable.
     """

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from semq.errors import SemqError
 from semq.foreign_text import in_json
 from semq.web.access.visitor import Right, Visitor
-from semq.web.api.authentication import authenticated
+from semq.web.api.authentication import authenticate
 from semq.web.errors import RoleMissing
 from semq.web.services import Web, web_of
 from semq.web.transport.failures import problem
@@ -87,7 +87,7 @@ async def answer(request: Request, row: Endpoint) -> Response:
     try:
         if not row.rights:
             return await row.handler(Call(request, web, NOBODY))
-        visitor = await authenticated(request, web)
+        visitor = await authenticate(request, web)
         web.rates.count(visitor.key)
         call = Call(request, web, visitor)
         if not any(right in visitor.rights for right in row.rights):

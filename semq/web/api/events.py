@@ -21,7 +21,7 @@ from semq.app import DocumentEvent
 from semq.errors import SemqError
 from semq.foreign_text import in_json
 from semq.moments import utc_text
-from semq.web.api.authentication import authenticated
+from semq.web.api.authentication import authenticate
 from semq.web.api.endpoint import Call
 from semq.web.api.sent_events import BEHIND
 from semq.web.errors import BadRequest
@@ -77,7 +77,7 @@ async def events(call: Call) -> Response:
 async def _may_follow(call: Call) -> bool:
     """Whether the visitor may still see events: a token can end or be revoked while a stream is open."""
     try:
-        return (await authenticated(call.request, call.web)).may(AccessScope.EVENTS)
+        return (await authenticate(call.request, call.web)).may(AccessScope.EVENTS)
     except SemqError:
         return False
 

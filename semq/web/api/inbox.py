@@ -32,7 +32,7 @@ ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 
 
 async def receive(call: Call) -> Response:
-    """Receive documents.
+    """Receive documents and lease them to the caller.
 
     Raises BadRequest, RoleMissing, TooManyRequests, RefusedByNode, NodeUnreachable, BodiesFull, SpoolFull,
     StoreUnavailable.

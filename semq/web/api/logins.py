@@ -45,7 +45,7 @@ class Logins:
         self._key = draw_secret(32)
 
     async def visitor(self, name: str, password: str, peer: str) -> Visitor | None:
-        """Return the visitor; None if the user or the password is not valid.
+        """Return the visitor with the connection of this user; None if the user or the password is not valid.
 
         Raises NodeUnreachable, TooManyRequests.
         """

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 from semq.access_rights import AccessRole
 from semq.errors import Unavailable
 from semq.web.access.visitor import Visitor
-from semq.web.api.authentication import authenticated
+from semq.web.api.authentication import authenticate
 from semq.web.api.endpoint import Call, Endpoint, json_response, route_of
 from semq.web.errors import RoleMissing
 from semq.web.services import Web
@@ -52,7 +52,7 @@ async def health(call: Call) -> Response:
     status = 503 if report["verdict"] == "failing" else 200
     if "verbose" not in call.request.query_params:
         return PlainTextResponse(f"{report['verdict']}\n", status)
-    _check_viewer(await authenticated(call.request, call.web))
+    _check_viewer(await authenticate(call.request, call.web))
     return json_response(report, status)
 
 
