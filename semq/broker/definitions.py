@@ -28,7 +28,7 @@ class VhostLimits:
     queues_max: int = 100_000
     exchanges_max: int = 100_000
     bindings_max: int = 1_000_000
-    bytes_max: int = 256 << 20  # bytes of all names and arguments together
+    bytes_max: int = 256 << 20  # size of all names and keys (characters) and arguments (bytes) together
 
 
 class Definitions:
@@ -202,7 +202,7 @@ class Definitions:
             if isinstance(existing, ServiceQueue):
                 return existing, False
             self._check_queue(existing, durable, auto_delete, owner, arguments)
-            existing.touch()
+            existing.note_use()
             return existing, False
         if name.startswith("amq.") and not name.startswith("amq.gen-"):
             raise refusals.reserved("queue", name)

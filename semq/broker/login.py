@@ -49,7 +49,7 @@ class Login:
         else:
             session.user = user
             session.machine.accept_login()
-        session.touch()
+        session.request_write()
 
     def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
         """Check the credentials of a connection to a ``shared_port``, then process connection.open for ``vhost``: the
@@ -92,4 +92,4 @@ class Login:
         permissions.
         """
         self._session.machine.accept_secret()
-        self._session.touch()
+        self._session.request_write()

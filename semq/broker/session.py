@@ -114,13 +114,13 @@ class BrokerSession:
 
     # Output.
 
-    def touch(self) -> None:
+    def request_write(self) -> None:
         """Request a write at the end of this turn."""
-        self.link.touch()
+        self.link.request_write()
 
     def content_queued(self) -> None:
         """Request a write of queued content; stop producing more while much output waits."""
-        self.link.touch()
+        self.link.request_write()
         if self.machine.output_size > self.limits.output_bytes:
             self.is_writable = False
 
@@ -135,7 +135,7 @@ class BrokerSession:
             self.machine.cancel_consumer(number, tag)
         except LocalMisuse:
             return  # the peer has closed the channel itself
-        self.touch()
+        self.request_write()
 
     def delay_notices(self) -> None:
         """Delay notices of cancelled consumers: as with RabbitMQ, a client gets queue.delete-ok before the notices."""
@@ -226,7 +226,7 @@ class BrokerSession:
             self.machine.accept_open()
         except LocalMisuse:
             return  # the client did not wait for the reply; the event of its end follows the request
-        self.touch()
+        self.request_write()
         self.is_open = True
         log.info("%s from %s opened %s", self.user, self.link.peer, vhost.name)
         for hooks in vhost.hooks:
@@ -240,7 +240,7 @@ class BrokerSession:
         """Close the connection from this side."""
         if not self.is_ending:
             self.machine.connection_error(error)
-            self.touch()
+            self.request_write()
             self._end()
 
     def fail_channel(self, channel: ConnectedChannel, error: AmqpError) -> None:
@@ -256,7 +256,7 @@ class BrokerSession:
         elif channel.is_open:
             channel.write_confirms()
             self.machine.channel_error(channel.number, error)
-            self.touch()
+            self.request_write()
             self._end_channel(channel)
 
     def _end_channel(self, channel: ConnectedChannel) -> None:
@@ -377,7 +377,7 @@ class BrokerSession:
         if self._is_publisher and not self._is_blocked and not self.is_ending:
             self._is_blocked = True
             self.machine.block(reason)
-            self.touch()
+            self.request_write()
             self.link.pause_reading("alarm")
 
     def unblock(self) -> None:
@@ -385,7 +385,7 @@ class BrokerSession:
         if self._is_blocked and not self.is_ending:
             self._is_blocked = False
             self.machine.unblock()
-            self.touch()
+            self.request_write()
             self.link.resume_reading("alarm")
 
     # Direct reply-to.

@@ -119,8 +119,8 @@ class ServerDoor:
             self._is_empty.set()
 
     async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
-        """Refuse new clients, close the connections, and drop those that have not answered after ``drain_s``
-        seconds.
+        """Refuse new clients, close the connections with this text, and drop those that have not answered after
+        ``drain_s`` seconds.
         """
         if self._shared.doors.get(self._name) is self:
             del self._shared.doors[self._name]
@@ -177,7 +177,7 @@ class PortSession:
             return
         self._offer = event
         self._machine.accept_login()
-        self.link.touch()
+        self.link.request_write()
 
     def _open(self, event: e.OpenRequested) -> None:
         name, _, host = event.virtual_host.strip("/").partition("/")
@@ -200,7 +200,7 @@ class PortSession:
         self._is_ending = True
         self.link.hold_back()
         self._machine.connection_error(error)
-        self.link.touch()
+        self.link.request_write()
 
     def force_close(self, text: str) -> None:
         """Close the connection because the server, or the process, is stopping."""

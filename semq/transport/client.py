@@ -96,7 +96,7 @@ class ClientLink:
         self._check_alive()
         number = self.machine.open_channel()
         waiting = self._opening[number] = self._loop.create_future()
-        self.link.touch()
+        self.link.request_write()
         channel: ClientChannel = await waiting
         return channel
 
@@ -104,7 +104,7 @@ class ClientLink:
         """Close in an orderly way; drop the socket if the peer does not answer in time."""
         if not self._closed.is_set() and self._link is not None:
             self.machine.close()
-            self.link.touch()
+            self.link.request_write()
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._closed.wait()

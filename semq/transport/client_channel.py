@@ -135,7 +135,7 @@ class ClientChannel:
         """
         self._check_open()
         self._machine.publish(self.number, exchange, routing_key, header, body, mandatory)
-        self._link.touch()
+        self._link.request_write()
         if not self.is_confirming:
             return 0
         self._published += 1
@@ -160,7 +160,7 @@ class ClientChannel:
                     self._check_open()
                 self._check_open()
                 self._machine.send_chunk(self.number, block)
-                self._link.touch()
+                self._link.request_write()
                 await asyncio.sleep(0)  # the block is written at the end of the turn
         except LocalMisuse:
             self._check_open()
@@ -226,7 +226,7 @@ class ClientChannel:
             send()
         except LocalMisuse:
             return  # the peer has closed the channel, and the event is not processed yet
-        self._link.touch()
+        self._link.request_write()
 
     async def get(self, queue: str, no_ack: bool = False) -> Got | None:
         """Return one message, or None when the queue is empty."""
@@ -267,7 +267,7 @@ class ClientChannel:
         """Close without waiting for the reply of the peer; unacknowledged messages return to their queue."""
         if self.is_open:
             self._machine.close_channel(self.number)
-            self._link.touch()
+            self._link.request_write()
             self.end(None)
 
     # Called by the connection.
@@ -354,7 +354,7 @@ class ClientChannel:
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._machine.send(self.number, method)
         self._calls.append(answer)
-        self._link.touch()
+        self._link.request_write()
         return await answer
 
     def _answer(self, value: Any) -> None:

@@ -141,7 +141,7 @@ class SocketLink(asyncio.BufferedProtocol):
 
     # Interface of the owner.
 
-    def touch(self) -> None:
+    def request_write(self) -> None:
         """Request a write at the end of this turn."""
         if not self._is_marked:
             self._is_marked = True
@@ -160,7 +160,7 @@ class SocketLink(asyncio.BufferedProtocol):
             if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
                 self._transport.resume_reading()
                 self._has_resumed = True
-                self.touch()
+                self.request_write()
 
     def resume_for_close(self) -> None:
         """Resume reading on a closing connection, to receive the answer of the peer."""
@@ -201,7 +201,7 @@ class SocketLink(asyncio.BufferedProtocol):
                 if type(event) in _ENDINGS:
                     self._end(event)
         if self.machine.output_size:
-            self.touch()
+            self.request_write()
 
     def _adjust_read_size(self, size: int, events: int) -> None:
         """Adjust the size of reads to the work that they cause: a buffer of many small requests costs more than a

@@ -41,7 +41,7 @@ class Drainable(LinkOwner, Protocol):
     """An owner that can be asked to close its connection."""
 
     def force_close(self, text: str) -> None:
-        """Send connection.close 320; the link ends when the peer answers."""
+        """Send connection.close 320 with this text; the link ends when the peer answers."""
 
 
 class ConnectionAcceptor(Protocol):
@@ -145,8 +145,8 @@ class Listener:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
-        """Stop accepting, send connection.close on all connections, and drop the connections whose peers have not
-        answered after ``drain_s`` seconds.
+        """Stop accepting, send connection.close with this text on all connections, and drop the connections whose peers
+        have not answered after ``drain_s`` seconds.
         """
         if self._server is not None:
             self._server.close()

@@ -181,13 +181,13 @@ async def test_content_is_stopped_and_started_by_flow(monkeypatch: pytest.Monkey
         channel = await link.open_channel()
         (server_session,) = endpoints.server.sessions
         server_session.machine.send(1, m.ChannelFlow(False))
-        server_session.touch()
+        server_session.request_write()
         while channel.may_publish:
             await asyncio.wait_for(channel.qos(0), 5)
         waiting = asyncio.ensure_future(channel.wait_ready())
         await asyncio.sleep(0)
         server_session.machine.send(1, m.ChannelFlow(True))
-        server_session.touch()
+        server_session.request_write()
         await waiting
         assert channel.may_publish
 

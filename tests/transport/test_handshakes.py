@@ -71,7 +71,7 @@ async def test_both_sides_know_the_certificate_of_the_peer_after_the_handshake(
     ],
     ids=["expired", "not yet valid", "wrong authority"],
 )
-async def test_the_log_has_the_reason_of_a_refused_login(
+async def test_the_log_has_the_reason_of_a_failed_handshake(
     tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture, by: Authority, at: object, reason: str
 ) -> None:
     async with pair(tls=server) as endpoints:

@@ -113,7 +113,7 @@ class Channel:
 
     # Requests and replies
 
-    def request(self, method: Method) -> None:
+    def await_reply(self, method: Method) -> None:
         """Record the replies that may answer a request being sent. A request with no-wait has none."""
         if method.row.replies and not getattr(method, "no_wait", False):
             self.awaited.append(method.row.replies)

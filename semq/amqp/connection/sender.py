@@ -111,7 +111,7 @@ class CommandSender:
         else:
             target = self._require_channel(channel)
         octets = self._method_frame(channel, method)
-        target.request(method)
+        target.await_reply(method)
         self._put(target, octets)
 
     def _require_connection(self, number: int) -> Channel:

@@ -91,7 +91,7 @@ class BrokerChannel:
             self.session.machine.send(self.number, method)
         except LocalMisuse:
             return  # the peer has closed the channel; that event follows the one being processed
-        self.session.touch()
+        self.session.request_write()
 
     def send_content(self, method: BasicReturn | BasicGetOk | BasicDeliver, header: ContentHeader, body: Body) -> None:
         """Queue a method with its content; a large body is sent in parts, as the client reads it."""
@@ -455,7 +455,7 @@ class BrokerChannel:
                 (machine.ack if is_safe else machine.nack)(self.number, number, multiple)
         except LocalMisuse:
             return
-        self.session.touch()
+        self.session.request_write()
 
 
 def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[Source, ChannelConsumer | None, list[Any]]]:

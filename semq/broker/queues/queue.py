@@ -107,7 +107,7 @@ class Queue:
         self.ttl_timer: Timer | None = None
         self.expires_timer: Timer | None = None
         self.last_used = 0.0
-        self.touch()
+        self.note_use()
 
     # Input.
 
@@ -272,7 +272,7 @@ class Queue:
         """Return one message for basic.get, which is unacknowledged from now on. Return None if no message waits, or if
         the next one is being read: the callbacks in ``read_waiters`` are called after the read.
         """
-        self.touch()
+        self.note_use()
         entry = self.pop()
         if entry is not None:
             self._mark_unacked(entry)
@@ -405,7 +405,7 @@ class Queue:
             self._dead_letter(entry, DeathReason.EXPIRED)
         self._arm_for_head()
 
-    def touch(self) -> None:
+    def note_use(self) -> None:
         """Note a use of the queue (declare, get, end of a consumer), which restarts its x-expires period."""
         if self.settings.expires is None:
             return
@@ -439,7 +439,7 @@ class Queue:
         self.consumers.remove(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
-        self.touch()
+        self.note_use()
         self.pump()  # with a single active consumer, the next one becomes active
         return self.auto_delete and not len(self.consumers)
 

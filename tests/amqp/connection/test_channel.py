@@ -209,10 +209,10 @@ def test_a_streamed_body_longer_than_declared_is_refused() -> None:
 
 def test_replies_answer_requests_in_order() -> None:
     channel = new_channel()
-    channel.request(m.QueueDeclare("q"))
-    channel.request(m.QueuePurge("q", no_wait=True))
-    channel.request(m.BasicGet("q"))
-    channel.request(m.BasicAck(1))
+    channel.await_reply(m.QueueDeclare("q"))
+    channel.await_reply(m.QueuePurge("q", no_wait=True))
+    channel.await_reply(m.BasicGet("q"))
+    channel.await_reply(m.BasicAck(1))
     channel.match_reply(m.QueueDeclareOk("q", 0, 0))
     channel.match_reply(m.BasicCancel("c", True))  # a request, which answers nothing
     channel.match_reply(m.BasicGetEmpty())
@@ -223,7 +223,7 @@ def test_replies_answer_requests_in_order() -> None:
 def test_a_reply_without_its_request_is_refused(request_sent: m.Method | None) -> None:
     channel = new_channel()
     if request_sent:
-        channel.request(request_sent)
+        channel.await_reply(request_sent)
     with pytest.raises(CommandInvalid) as caught:
         channel.match_reply(m.QueueBindOk())
     assert isinstance(caught.value, AmqpError)

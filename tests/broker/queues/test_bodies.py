@@ -204,7 +204,7 @@ async def test_a_partly_received_message_is_dropped_when_its_connection_is_lost(
         machine: Any = link.machine
         machine.start_content(1, m.BasicPublish("", "q"), header(BIG))
         machine.send_chunk(1, BIG[: 3 * CHUNK])
-        link.link.touch()
+        link.link.request_write()
         await until(lambda: bool(store.bodies))
         link.link.abort()
         await until(lambda: not endpoints.server.sessions)
@@ -219,7 +219,7 @@ async def test_a_large_message_is_refused_before_its_body() -> None:
             await channel.confirm_select()
             machine: Any = link.machine
             machine.start_content(channel.number, m.BasicPublish(exchange, "q"), header(bytes(size * CHUNK)))
-            link.link.touch()
+            link.link.request_write()
             await until(lambda channel=channel: channel.error is not None)  # type: ignore[misc]
             assert isinstance(channel.error, error)
 

@@ -98,7 +98,7 @@ async def test_an_incomplete_body_leaves_no_pieces(shared_inprocess: InProcess, 
     header = ContentHeader.build(SIZE, Properties())
     link.machine.start_content(channel.number, m.BasicPublish("semq", "56001"), header)
     link.machine.send_chunk(channel.number, body_of(SIZE - 10))
-    link.link.touch()
+    link.link.request_write()
     await until(lambda: piece_count(node) == 19)
     link.link.abort()
     await until(lambda: not piece_count(node))
