@@ -7,9 +7,12 @@ from pathlib import Path
 from local_node.node import LocalNode
 from semq.app import Client
 from semq.errors import SemqError
+from tests.depth import deeper
 from tests.service.inprocess import InProcess, ask, linked
 from tests.store.embedded.replication import ReplicatedServers, replicated
 from tests.waiting import until
+
+DOCUMENTS = deeper(90, 300)
 
 
 async def started(inprocess: InProcess, pair: ReplicatedServers) -> tuple[LocalNode, LocalNode]:
@@ -41,7 +44,7 @@ async def test_nothing_is_lost_or_doubled_if_the_standby_is_synchronous(inproces
         sent: set[bytes] = set()
 
         async def send(client: Client) -> None:
-            while len(sent) < 300:
+            while len(sent) < DOCUMENTS:
                 body = b"%d" % len(sent)
                 while body not in sent:
                     try:
@@ -52,7 +55,7 @@ async def test_nothing_is_lost_or_doubled_if_the_standby_is_synchronous(inproces
 
         async with client_of(a) as sender, client_of(b) as receiver:
             sending = asyncio.ensure_future(send(sender))
-            await until(lambda: len(sent) > 100)
+            await until(lambda: len(sent) > DOCUMENTS // 3)
             await fail_over(pair, a)
             await sending
             received: list[object] = []

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.identity import find_identity
 from semq.store.embedded.programs import find_programs
 from semq.store.embedded.server import EmbeddedPostgres
@@ -63,6 +64,7 @@ def replicated(folder: Path, *, synchronous: bool) -> Iterator[ReplicatedServers
     """Start both servers, and yield them when the standby streams; stop them at the end."""
     primary, standby = EmbeddedPostgres(folder / "one"), EmbeddedPostgres(folder / "other")
     try:
+        copy_empty_database(folder / "one")
         primary.start()
         standby.home.mkdir(parents=True)
         _base_backup(primary, standby)
