@@ -122,14 +122,17 @@ async def test_pieces_without_an_arriving_body_are_removed(node: LocalNode) -> N
 
 
 async def test_remaining_pieces_are_deleted_in_portions(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One commit that deletes all pieces would delay other documents for seconds."""
+    """One commit that deletes all pieces would delay other documents for seconds.
+
+    Deletions that find no piece, for documents of the tests before, do not count.
+    """
     monkeypatch.setattr(upload, "PORTION", 4)
     with psycopg.connect(node.store.url) as connection:
         connection.execute(
             """
             CREATE TABLE portions (size bigint);
             CREATE FUNCTION count_deleted() RETURNS trigger LANGUAGE plpgsql AS
-            'BEGIN INSERT INTO portions SELECT count(*) FROM gone; RETURN NULL; END';
+            'BEGIN INSERT INTO portions SELECT count(*) FROM gone HAVING count(*) > 0; RETURN NULL; END';
             CREATE TRIGGER deleted AFTER DELETE ON tb_0031_piece REFERENCING OLD TABLE AS gone
             FOR EACH STATEMENT EXECUTE FUNCTION count_deleted();
             INSERT INTO tb_0031_piece (document, number, payload) SELECT 7, n, 'x' FROM generate_series(0, 9) AS n
