@@ -376,15 +376,8 @@ def test_a_relayed_row_is_one_object_however_it_is_found(store: MemoryStore) -> 
 
 
 def test_unsent_rows_are_found_within_their_limits(store: MemoryStore) -> None:
-    put(
-        store,
-        own(1, size=5),
-        own(2, held=True),
-        own(3, ss_status=SendStatus.SS_SENT),
-        own(4, size=5),
-        relayed(5, size=5),
-    )
-    put(store, own(6, outcome=Outcome.CANCELLED), own(7, sid=0, size=5))
+    put(store, own(1, size=5), own(2, held=True), own(3, ss_status=SendStatus.SS_SENT), own(4, size=5))
+    put(store, relayed(5, size=5), own(6, outcome=Outcome.CANCELLED), own(7, sid=0, size=5))
     assert ids(query_rows(store, Unsent("1.b", 0, 9))) == [1, 4, 7]
     assert ids(query_rows(store, Unsent("1.b", 1, 2))) == [4, 7]
     assert ids(query_rows(store, Unsent("1.b", 0, 9, max_bytes=6))) == [1, 4]
