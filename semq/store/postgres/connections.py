@@ -21,6 +21,8 @@ from sqlalchemy.pool import NullPool
 
 AT_ONCE = 2  # queries that run at the same time for one store, if stores share threads
 TIMEOUT_S = 60  # time limit of one statement on the server
+URL = "postgresql+psycopg://"
+OPTIONS: dict[str, Any] = {"use_native_hstore": False}  # SQLAlchemy would search the catalogs for a type hstore
 
 
 class Readers(Protocol):
@@ -37,7 +39,7 @@ class OwnReaders:
     """Up to four connections, of which two stay open between queries."""
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
-        return create_engine("postgresql+psycopg://", creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True)
+        return create_engine(URL, creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True, **OPTIONS)
 
     def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
         return asyncio.get_running_loop().run_in_executor(None, query)
@@ -54,7 +56,7 @@ class SharedReaders:
         def connected() -> "psycopg.Connection[Any]":
             return connect(options=f"-c statement_timeout={TIMEOUT_S * 1000}")
 
-        return create_engine("postgresql+psycopg://", creator=connected, poolclass=NullPool)
+        return create_engine(URL, creator=connected, poolclass=NullPool, **OPTIONS)
 
     def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
         return asyncio.ensure_future(self._in_turn(query))

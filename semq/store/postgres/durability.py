@@ -3,6 +3,7 @@
 Checked at each opening of the store, on a connection of the node's own role, so that ``ALTER ROLE … SET`` is included.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -18,6 +19,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "synchronous_commit": ("on", "remote_apply"),
     "data_sync_retry": ("off",),  # "on" repeats a failed fsync, although the kernel has dropped the pages
 }
+SETTINGS = "SELECT " + ", ".join(f"current_setting('{name}', true)" for name in REQUIRED)
 
 
 def verify_settings(connection: psycopg.Connection[Any]) -> None:
@@ -25,13 +27,17 @@ def verify_settings(connection: psycopg.Connection[Any]) -> None:
 
     Raises ServerTooOld(version) below Postgres 14, and NotDurable(setting=value, …) with all wrong settings.
     """
-    version = connection.info.server_version
-    if version < MIN_SERVER_VERSION:
-        raise ServerTooOld(version=version)
-    rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", [list(REQUIRED)]).fetchall()
-    settings: dict[str, str] = dict(rows)
+    refuse_settings(connection.info.server_version, connection.execute(SETTINGS.encode()).fetchone())
+
+
+def refuse_settings(server_version: int, found: Sequence[str | None] | None) -> None:
+    """Raise ServerTooOld or NotDurable, as ``verify_settings`` does, by the row that ``SETTINGS`` returns."""
+    if server_version < MIN_SERVER_VERSION:
+        raise ServerTooOld(version=server_version)
     wrong: dict[str, Any] = {
-        name: settings.get(name) for name, allowed in REQUIRED.items() if settings.get(name) not in allowed
+        name: value
+        for (name, allowed), value in zip(REQUIRED.items(), found or (), strict=True)
+        if value not in allowed
     }
     if wrong:
         raise NotDurable(**wrong)

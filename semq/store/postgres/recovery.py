@@ -78,14 +78,16 @@ async def recover(
     """
     async with connection.transaction():
         lease = await leases.take(connection, owner)
+        store_uuid, boot = await _one(connection, COUNT_BOOT, (new_uuid,))
+        await connection.execute(INCARNATION, (incarnation, boot))
+        recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))
+        if boot == 1:  # no process has written rows yet
+            return lease, recovered
         for statement in NOT_TAKEN:
             await connection.execute(statement)
         await connection.execute("SET LOCAL enable_seqscan = on")  # the following statements read whole tables
-        store_uuid, boot = await _one(connection, COUNT_BOOT, (new_uuid,))
-        await connection.execute(INCARNATION, (incarnation, boot))
         for statement in (*SOURCES, REFUSALS):
             await connection.execute(statement)
-        recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))
         recovered.streams = [state async for state in _streams(connection)]
         async for dest, source, priority, waiting in _rows_of(connection, BACKLOG):
             recovered.tracks.append((dest, source, priority))

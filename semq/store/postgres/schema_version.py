@@ -16,6 +16,8 @@ import migrations
 from semq.store.postgres.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
 
 VERSION_TABLE = "semq_version"  # not Alembic's default: an application with Alembic may use the same database
+IS_THERE = f"SELECT to_regclass('{VERSION_TABLE}') IS NOT NULL".encode()
+REVISION = f"SELECT version_num FROM {VERSION_TABLE}".encode()
 
 
 @cache
@@ -41,11 +43,17 @@ def current(url: str) -> str | None:
 
 def revision_of(connection: psycopg.Connection[Any]) -> str | None:
     """Return the revision of the tables; None if the database has no tables."""
-    found = connection.execute("SELECT to_regclass(%s)", (VERSION_TABLE,)).fetchone()
-    if found is None or found[0] is None:
+    if connection.execute(IS_THERE).fetchone() != (True,):
         return None
-    row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}".encode()).fetchone()
+    row = connection.execute(REVISION).fetchone()
     return row[0] if row else None
+
+
+async def check_on(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Check the tables as ``check`` does, on an open connection."""
+    is_there = await (await connection.execute(IS_THERE)).fetchone() == (True,)
+    row = await (await connection.execute(REVISION)).fetchone() if is_there else None
+    refuse_other(row[0] if row else None)
 
 
 def check(url: str) -> None:

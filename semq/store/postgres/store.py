@@ -33,17 +33,17 @@ from semq.store.postgres import lease, ledger_partitions
 from semq.store.postgres.chain import Chain, adopt, lacks, newest
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
-from semq.store.postgres.durability import verify_settings
+from semq.store.postgres.durability import SETTINGS, refuse_settings
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
-from semq.store.postgres.schema_version import refuse_other, revision_of
+from semq.store.postgres.schema_version import check_on
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
-from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
+from semq.store.reader import KEEPALIVE, Reader
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
@@ -199,9 +199,9 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- inside
 
     async def _open(self) -> Recovered:
-        await asyncio.to_thread(self._inspect)
         connection = await self._connect()
         try:
+            await self._inspect(connection)
             self._lease, recovered = await recover(
                 connection, self.owner, self._clock.incarnation(), self._clock.uuid()
             )
@@ -219,7 +219,9 @@ class PostgresStore:
 
     async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         assert self._lease is not None
-        head = await newest(connection) or await adopt(connection, recovered.store_uuid)
+        head = await newest(connection)
+        if head is None and recovered.boot > 1:  # the first opening finds no lines
+            head = await adopt(connection, recovered.store_uuid)
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
         self._has_gone_back = False
         if lacks(head, former):  # for instance after a failover
@@ -354,14 +356,13 @@ class PostgresStore:
             await connection.close()
             raise
 
-    def _inspect(self) -> None:
+    async def _inspect(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Check the version of the tables and the settings of Postgres.
 
         On a new connection, because an open one keeps settings that have been changed since.
         """
-        with psycopg.connect(self.url, connect_timeout=CONNECT_S) as connection:
-            refuse_other(revision_of(connection))
-            verify_settings(connection)
+        await check_on(connection)
+        refuse_settings(connection.info.server_version, await (await connection.execute(SETTINGS.encode())).fetchone())
 
     def _lose(self, fault: SemqError) -> None:
         if self._writer is not None:

@@ -26,6 +26,13 @@ async def opened(url: str, inc: int, new_uuid: UUID = FRESH) -> Recovered:
         return recovered
 
 
+async def opened_again(url: str, inc: int) -> Recovered:
+    """Open a store that an earlier process has opened: the first opening does not look for rows."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("INSERT INTO semq_meta (store_uuid, boot) VALUES (%s, 1) ON CONFLICT DO NOTHING", (FRESH,))
+    return await opened(url, inc)
+
+
 async def test_each_opening_is_counted_and_gets_an_incarnation(database: str) -> None:
     first = await opened(database, 11)
     second = await opened(database, 22, UUID(int=8))
@@ -86,7 +93,7 @@ def test_streams_recover_their_floors_and_gaps(
             " VALUES (900, 520, 'y', 1, 5, '1.a', 3, true, now()), (901, 510, 'z', 1, -1, '1.a', 1, true, now())"
         )
         (inc,) = connection.execute("SELECT coalesce(max(inc), 0) + 1 FROM semq_incarnation").fetchone() or (0,)
-    recovered = asyncio.run(opened(database_for_all, inc))
+    recovered = asyncio.run(opened_again(database_for_all, inc))
     assert sorted(recovered.streams, key=repr) == sorted(expected, key=repr)
     assert len(recovered.settled) == settled
     assert recovered.unsettled == sum(recovered.backlog.values()) == len(rows) - settled + 2
@@ -119,7 +126,7 @@ async def test_received_rows_are_either_finished_or_pending(database: str) -> No
                 f" VALUES ({bref}, 'x', 's', 1, 1, '1.b', {save_fwd}, true, 410, {lk1}, {p_ack}, {s_ack}, {app},"
                 " now())".encode()
             )
-    recovered = await opened(database, 1)
+    recovered = await opened_again(database, 1)
     assert recovered.finished == [1, 2, 3, 4]
     assert recovered.pending == 3
 
@@ -134,12 +141,12 @@ async def test_spans_in_custody_exclude_only_the_groups_of_other_rows(database: 
             " CASE WHEN n IN (3000, 7000) THEN 20 ELSE 40 END, CASE n WHEN 5000 THEN 120 END"
             " FROM generate_series(100, 10000, 100) n"
         )
-    recovered = await opened(database, 1)
+    recovered = await opened_again(database, 1)
     assert recovered.custody == [(100, 2000), (3100, 10000)]
 
 
 async def test_refusals_written_by_an_older_node_are_migrated_at_each_start(database: str) -> None:
-    """An older node wrote a second row into the new schema, before the first start and between two starts."""
+    """An older node wrote a second row into the new schema, before its first start and between two starts."""
     for boot, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
         with psycopg.connect(database, autocommit=True) as connection:
             for ident in (first, second, f"{second} REJ", f"1.gone {boot} REJ"):
@@ -147,7 +154,7 @@ async def test_refusals_written_by_an_older_node_are_migrated_at_each_start(data
             connection.execute(
                 "INSERT INTO tb_0030_seen VALUES (%s, '1.a', now(), 420, 'SEMQ-5001', 'why')", (f"1.new {boot}",)
             )
-        await opened(database, boot)
+        await opened_again(database, boot)
     assert column(database, "SELECT ident || ' ' || status || ' ' || coalesce(reason_text, '-') FROM tb_0030_seen"
                   " ORDER BY ident COLLATE \"C\"") == [
         "1.a 1 410 -", "1.a 2 420 -", "1.a 3 410 -", "1.a 4 420 -", "1.new 1 420 why", "1.new 2 420 why",
