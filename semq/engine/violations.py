@@ -55,4 +55,4 @@ class Violations:
     @property
     def next_due(self) -> float | None:
         """The end of the minute that ends first (monotonic seconds); None if there is none."""
-        return next((minute.until for minute in self._minutes.values()), None)
+        return next(iter(self._minutes.values())).until if self._minutes else None

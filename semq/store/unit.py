@@ -238,7 +238,8 @@ class Needs:
     def add(self, other: "Needs") -> None:
         """Add the needs of another piece of work."""
         for name in self.__slots__:
-            getattr(self, name).update(getattr(other, name))
+            if keys := getattr(other, name):
+                getattr(self, name).update(keys)
 
 
 class DeletedRow(NamedTuple):

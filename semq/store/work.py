@@ -23,6 +23,7 @@ P = ParamSpec("P")
 Steps = Generator[Needs | None, Unit, None]
 Failed = Callable[[Exception], None]
 NO_NEEDS = Needs()
+LATER_S = 0.1  # longest wait of work that is posted ``later``
 SENT_BODIES, RECEIVED_BODIES = "tb_0031_body", "tb_0030_body"
 COMMITTED: Final = None  #: yielded by work that has decided; it resumes when the transaction is durable
 

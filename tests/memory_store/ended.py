@@ -6,7 +6,7 @@ memory enforces this: a row whose unit has been written, rolled back or decided 
 that may change. The store on Postgres has no such check, to save its cost.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -48,19 +48,18 @@ def _closed(row_type: type) -> type:
 ENDED: dict[type, type] = {row_type: _closed(row_type) for row_type in FIXED}
 
 
-def rows_of(unit: Unit) -> Iterator[Row]:
-    """Yield all rows of a unit: loaded by key, found by queries, and new."""
-    yield from unit.outbound.values()
-    yield from unit.relayed.values()
-    yield from unit.pending.values()
-    yield from unit.in_streams.values()
-    yield from unit.out_streams.values()
-    for rows in unit.found.values():
-        yield from (row for row in rows if type(row) in ENDED)
+def rows_of(unit: Unit) -> list[Row]:
+    """Return all rows of a unit: loaded by key, found by queries, and new."""
+    tables = (unit.outbound, unit.relayed, unit.pending, unit.in_streams, unit.out_streams)
+    rows: list[Row] = [row for table in tables if table for row in table.values()]
+    for found in unit.found.values():
+        rows += [row for row in found if type(row) in ENDED]
+    return rows
 
 
 def end(rows: Iterable[Row]) -> None:
     """Close rows: from now on only fields that never change can be read."""
     for row in rows:
-        if type(row) in ENDED:
-            row.__class__ = ENDED[type(row)]
+        ended = ENDED.get(type(row))
+        if ended is not None:
+            row.__class__ = ended

@@ -21,16 +21,22 @@ def check(tables: Tables, unit: Unit) -> None:
         _guard(stored is not None and stored.ss_status is before, "compare-and-set", object_id=object_id, before=before)
         _guard(stored is None or _may_end(stored, row), "final", object_id=object_id)
         _check_outbound(row)
-    places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
     for object_id, row in unit.new_outbound.items():
         _guard(object_id not in tables.outbound, "tb_0031 key", object_id=object_id)
         copy_id = tables.relayed.get(str(row.lk0))
         is_free = row.direction is Direction.OWN or copy_id is None or copy_id in unit.deleted_outbound
         _guard(is_free, "ident", ident=str(row.lk0))
-        place = (row.dest, row.lk0.inc, row.sid)
-        _guard(row.direction is Direction.RELAYED or row.sid < 0 or place not in places, "position", place=place)
+        if row.direction is Direction.OWN and row.sid >= 0:
+            _check_position(tables, row)
         _check_outbound(row)
-    _check_keys(tables, unit)
+    if unit.new_tokens or unit.new_recorded or unit.new_seen:
+        _check_keys(tables, unit)
+    for key in unit.changed_out_streams:
+        out = tables.out_streams.get(key)
+        _guard(out is None or unit.out_streams[key].next_sid >= out.next_sid, "positions rise", stream=key)
+    for stream in unit.changed_in_streams:
+        into = tables.in_streams.get(stream)
+        _guard(into is None or unit.in_streams[stream].floor >= into.floor, "floors rise", stream=stream)
     for bref, pending in unit.new_pending.items():
         _guard(bref not in tables.pending, "tb_0030 key", bref=bref)
         recorded = pending.slot in unit.new_recorded if pending.is_class3 else pending.lk0 in unit.new_seen
@@ -54,10 +60,14 @@ def _check_keys(tables: Tables, unit: Unit) -> None:
     ):
         taken = set(staged) & stored.keys() if staged else ()
         _guard(not taken, name, keys=[str(key) for key in taken])
-    for key in unit.changed_out_streams & tables.out_streams.keys():
-        _guard(unit.out_streams[key].next_sid >= tables.out_streams[key].next_sid, "positions rise", stream=key)
-    for stream in unit.changed_in_streams & tables.in_streams.keys():
-        _guard(unit.in_streams[stream].floor >= tables.in_streams[stream].floor, "floors rise", stream=stream)
+
+
+def _check_position(tables: Tables, row: Outbound) -> None:
+    """Check that no own row has the position of a new one."""
+    place = (row.dest, row.lk0.inc, row.sid)
+    own = (other for other in tables.outbound.values() if other.direction is Direction.OWN)
+    is_taken = any((other.dest, other.lk0.inc, other.sid) == place for other in own if other.sid == row.sid)
+    _guard(not is_taken, "position", place=place)
 
 
 def _check_outbound(row: Outbound) -> None:

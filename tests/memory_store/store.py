@@ -37,6 +37,14 @@ from tests.memory_store.tables import (
     copy_pending,
 )
 
+# How rows of a table are copied into a unit. Rows of the last five tables are never changed.
+COPIERS: dict[str, Callable[[Any], Any]] = {
+    "outbound": copy_outbound,
+    "out_streams": copy_out_stream,
+    "in_streams": copy_in_stream,
+    "pending": copy_pending,
+    **dict.fromkeys(("tokens", "last_pos", "recorded", "seen", "bodies"), lambda row: row),
+}
 SEEN_MAX = 100_000  # idents of class 1 and 2 that are kept (PROTOCOL.md section 3)
 
 
@@ -170,13 +178,15 @@ class MemoryStore:
     def _end(self, unit: Unit | None) -> None:
         """Close the rows of an attempt at a unit: from now on only fields that never change can be read."""
         if unit is not None:
-            end(self._loaded)
-            end(rows_of(unit))
+            end((*self._loaded, *rows_of(unit)))
         self._loaded = []
 
     def deliver(self) -> None:
         """Notify each piece of work of its result; once the store is lost, all waiting work fails."""
-        self._fault = next((error for _, error in self._to_notify if isinstance(error, StoreUnavailable)), self._fault)
+        for _, error in self._to_notify:
+            if isinstance(error, StoreUnavailable):
+                self._fault = error
+                break
         if self._fault is not None:
             self._to_notify += [(work, self._fault) for work in (*self._queue, *self._ahead)]
             self._queue, self._ahead, self._is_due = [], [], False
@@ -207,7 +217,7 @@ class MemoryStore:
     def _decide_all(self) -> Unit:
         while True:
             unit = load(self.tables, begin_attempts(self._open))
-            self._loaded = list(rows_of(unit))
+            self._loaded = rows_of(unit)
             for work in self._open:
                 try:
                     work.decide(unit)
@@ -225,17 +235,11 @@ class MemoryStore:
 
 def load(tables: Tables, needs: Needs) -> Unit:
     """Return a unit with copies of the needed rows. A row is one object, also if two needs find it."""
-    unit = Unit(
-        outbound={i: copy_outbound(tables.outbound[i]) for i in needs.outbound if i in tables.outbound},
-        tokens={token: tables.tokens[token] for token in needs.tokens if token in tables.tokens},
-        out_streams={k: copy_out_stream(tables.out_streams[k]) for k in needs.out_streams if k in tables.out_streams},
-        last_pos={key: tables.last_pos[key] for key in needs.last_pos if key in tables.last_pos},
-        in_streams={k: copy_in_stream(tables.in_streams[k]) for k in needs.in_streams if k in tables.in_streams},
-        recorded={slot: tables.recorded[slot] for slot in needs.recorded if slot in tables.recorded},
-        seen={ident: tables.seen[ident] for ident in needs.seen if ident in tables.seen},
-        pending={i: copy_pending(tables.pending[i]) for i in needs.pending if i in tables.pending},
-        bodies={i: tables.bodies[i] for i in needs.bodies if i in tables.bodies},
-    )
+    unit = Unit()
+    for name, copy in COPIERS.items():
+        if keys := getattr(needs, name):  # most units need rows of one or two tables
+            rows = getattr(tables, name)
+            setattr(unit, name, {key: copy(rows[key]) for key in keys if key in rows})
     for ident in needs.relayed:
         object_id = tables.relayed.get(ident)
         if object_id is not None:
@@ -344,6 +348,26 @@ def _stream_states(tables: Tables) -> Iterator[StreamState]:
 
 def apply(tables: Tables, unit: Unit) -> None:
     """Write the staged changes of a unit; called after ``check``."""
+    _apply_outbound(tables, unit)
+    tables.tokens.update(unit.new_tokens)
+    if unit.cancelled_tokens:
+        tables.tokens |= {token: row for token, row in unit.cancelled_tokens.items() if token not in tables.tokens}
+    for stream in unit.changed_out_streams:
+        tables.out_streams[stream] = copy_out_stream(unit.out_streams[stream])
+    for key in unit.changed_last_pos:
+        tables.last_pos[key] = unit.last_pos[key]
+    _apply_receipts(tables, unit)
+    if submissions.has_changes(unit):
+        submissions.change(tables, unit)
+    for bref in unit.taken_done:
+        tables.done.pop(bref, None)
+    tables.ledger += unit.ledger
+    tables.broker += unit.broker
+    if unit.rare_changes:
+        tables.rare_rows += [row for row in dict.fromkeys(unit.rare_changes) if row not in tables.rare_rows]
+
+
+def _apply_outbound(tables: Tables, unit: Unit) -> None:
     for object_id in unit.deleted_outbound:
         row = tables.outbound.pop(object_id, None)
         tables.bodies.pop(object_id, None)
@@ -355,40 +379,41 @@ def apply(tables: Tables, unit: Unit) -> None:
     for object_id in (*unit.new_outbound, *unit.changed_outbound):
         tables.outbound[object_id] = copy_outbound(unit.outbound[object_id])
     tables.bodies.update(unit.new_bodies)
-    for object_id in unit.dropped_bodies & tables.bodies.keys():
-        tables.bodies[object_id] = Stored(tables.bodies[object_id].envelope, b"")
-    tables.tokens.update(unit.new_tokens)
-    tables.tokens |= {token: row for token, row in unit.cancelled_tokens.items() if token not in tables.tokens}
-    tables.out_streams.update((key, copy_out_stream(unit.out_streams[key])) for key in unit.changed_out_streams)
-    tables.last_pos.update((key, unit.last_pos[key]) for key in unit.changed_last_pos)
-    _apply_receipts(tables, unit)
-    submissions.change(tables, unit)
-    for bref in unit.taken_done:
-        tables.done.pop(bref, None)
-    tables.ledger += unit.ledger
-    tables.broker += unit.broker
-    tables.rare_rows += [row for row in dict.fromkeys(unit.rare_changes) if row not in tables.rare_rows]
+    for object_id in unit.dropped_bodies:
+        if object_id in tables.bodies:
+            tables.bodies[object_id] = Stored(tables.bodies[object_id].envelope, b"")
 
 
 def _apply_receipts(tables: Tables, unit: Unit) -> None:
-    tables.in_streams.update((key, copy_in_stream(unit.in_streams[key])) for key in unit.changed_in_streams)
+    for key in unit.changed_in_streams:
+        tables.in_streams[key] = copy_in_stream(unit.in_streams[key])
     tables.recorded.update(unit.new_recorded)
     for key in unit.raised_floors:
         floor = unit.in_streams[key].floor
         for slot in [slot for slot in tables.recorded if slot.stream == key and slot.sid < floor]:
             del tables.recorded[slot]
-    tables.seen.update((str(lk0), entry) for lk0, entry in unit.new_seen.items())
+    for lk0, entry in unit.new_seen.items():
+        tables.seen[str(lk0)] = entry
     while len(tables.seen) > SEEN_MAX:
         del tables.seen[next(iter(tables.seen))]
-    tables.pending.update((bref, copy_pending(row)) for bref, row in unit.new_pending.items())
+    for bref, row in unit.new_pending.items():
+        tables.pending[bref] = copy_pending(row)
     tables.pending_bodies.update(unit.new_pending_bodies)
-    _change(tables, unit.platform_acked, "p_ack_status", lambda row: AckStatus.AS_ACK)
-    _change(tables, unit.sender_acked, "s_ack_status", lambda row: AckStatus.AS_ACK)
-    _change(tables, unit.given, "deliveries", lambda row: row.deliveries + 1)
+    _change(tables, unit.platform_acked, "p_ack_status", _acked)
+    _change(tables, unit.sender_acked, "s_ack_status", _acked)
+    _change(tables, unit.given, "deliveries", _given_again)
     _change(tables, unit.handled, "app_status", lambda row: unit.handled[row.bref])
     for bref in unit.deleted_pending:
         tables.pending.pop(bref, None)
         tables.pending_bodies.pop(bref, None)
+
+
+def _acked(row: Pending) -> AckStatus:
+    return AckStatus.AS_ACK
+
+
+def _given_again(row: Pending) -> int:
+    return row.deliveries + 1
 
 
 def _change(tables: Tables, brefs: Iterable[int], column: str, value: Callable[[Pending], Any]) -> None:

@@ -42,6 +42,20 @@ def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[i
             yield from (_sized(row, bytes_max) for row in open_[:limit])
 
 
+def has_changes(unit: Unit) -> bool:
+    """Whether a unit has staged changes of submissions."""
+    return bool(
+        unit.new_submissions
+        or unit.due_submissions
+        or unit.taken_submissions
+        or unit.refused_submissions
+        or unit.waiting_submissions
+        or unit.requeued_submissions
+        or unit.removed_submissions
+        or unit.submissions_wait is not None
+    )
+
+
 def change(tables: Tables, unit: Unit) -> None:
     """Apply the changes of submissions that a unit has staged."""
     tables.submitted.update(unit.new_submissions)

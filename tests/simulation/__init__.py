@@ -15,6 +15,7 @@
 | `world`          | all parts of one run; runs one seed, and checks that all work ends                       |
 | `instances`      | runs with several instances of the hub, a carrier with faults, and homes that move       |
 | `campaign`       | many seeds on many processors, counted                                                   |
+| `command`        | the command line                                                                         |
 | `runs`           | one process for all runs of a worker of the tests, with a fixed hash seed                |
 | `mutations`      | rules of PROTOCOL.md section 7, each removed from the engine by a patch                  |
 

@@ -131,10 +131,13 @@ class Host:
         """Plan the next check of the engine's timers; called after each action of the engine."""
         if self.engine is None:
             return
+        earliest = self.world.time.now + TICK_S
+        if self._tick_at is not None and self._tick_at <= earliest:
+            return
         due = self.engine.next_due
         if due is None:
             return
-        when = max(due - self.clock.base, self.world.time.now + TICK_S)
+        when = max(due - self.clock.base, earliest)
         if self._tick_at is None or when < self._tick_at:
             self._tick_at = when
             self.world.time.at(when, self._tick, self.life, when)
@@ -195,10 +198,10 @@ class Host:
     # --- the store, phase by phase
     def work_waits(self, store: WatchedStore) -> None:
         """Plan a transaction for posted work: soon, or after ``plan.later_s`` if only deferred work waits."""
-        if store.phase and not self._store_planned:
+        if not self._store_planned and store.phase:
             self._store_planned = True
             self.world.time.after(self.world.disk(), self._store_step, self.life)
-        elif store.is_waiting and self._later_at is None:
+        elif self._later_at is None and store.is_waiting:
             self._later_at = self.world.time.now + self.world.plan.later_s
             self.world.time.at(self._later_at, self._waited_enough, self.life, self._later_at)
 

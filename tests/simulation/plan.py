@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from semq.engine.settings import EngineSettings
-from semq.store.postgres.writer import LATER_S
+from semq.store.work import LATER_S
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.grids import SenderEvent, SenderState

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from typing import ParamSpec, TypeVar
 from unittest.mock import patch
 
-from tests.simulation.campaign import silence_nodes
+from tests.simulation.campaign import prepare_process
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class Runs:
     """The other process; a context manager that ends it."""
 
     def __init__(self) -> None:
-        self._pool = ProcessPoolExecutor(1, get_context("spawn"), silence_nodes)
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), prepare_process)
 
     def __enter__(self) -> "Runs":
         with patch.dict(os.environ, PYTHONHASHSEED="0"):  # the process is started for the first work

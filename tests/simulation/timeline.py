@@ -25,11 +25,12 @@ class Timeline:
     def at(self, when: float, call: Call, *args: Any) -> None:
         """Plan a call for a time; a past time means now."""
         self._planned += 1
-        heappush(self._heap, (max(when, self.now), self._planned, call, args))
+        heappush(self._heap, (max(self.now, when), self._planned, call, args))
 
     def after(self, delay: float, call: Call, *args: Any) -> None:
         """Plan a call in ``delay`` seconds."""
-        self.at(self.now + delay, call, *args)
+        self._planned += 1
+        heappush(self._heap, (self.now + delay if delay > 0 else self.now, self._planned, call, args))
 
     def step(self, end: float) -> bool:
         """Make the next call that is due until ``end``. If there is none, set the time to ``end`` and return False."""

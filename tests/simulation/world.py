@@ -357,7 +357,7 @@ class CellCoverage:
         cells, step = self.cells, self._step
 
         def watched(grid: Grid, standing: object, on: object) -> object:  # type: ignore[type-arg]
-            cells.add((grid.name, standing.name, on.name))  # type: ignore[attr-defined]
+            cells.add((grid.name, standing._name_, on._name_))  # type: ignore[attr-defined]  # ``name`` is computed
             return step(grid, standing, on)
 
         Grid.step = watched  # type: ignore[method-assign, assignment]

@@ -152,4 +152,6 @@ class Schedule:
     def next_due(self, patient_from: float = 0.0) -> float | None:
         """Return the time at which the next slice is due; None if there are no slices. Slices of the slower pace are
         not due before ``patient_from``."""
-        return min((max(s.due, patient_from) if s.patient else s.due for s in self._slices), default=None)
+        if not self._slices:
+            return None
+        return min([max(s.due, patient_from) if s.patient else s.due for s in self._slices])

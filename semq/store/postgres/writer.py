@@ -50,7 +50,7 @@ from semq.store.postgres.pipeline import PipelineWire, StatementRefused
 from semq.store.postgres.statements import FENCED, STALE
 from semq.store.rows import LedgerLine
 from semq.store.unit import Unit
-from semq.store.work import Work, begin_attempts
+from semq.store.work import LATER_S, Work, begin_attempts
 
 OnLines = Callable[[Sequence[LedgerLine]], None]  # called with the ledger lines of each commit
 P = ParamSpec("P")
@@ -61,7 +61,6 @@ log = logging.getLogger(__name__)
 ROWS_MAX = 2000  # new bodies of tb_0031 and tb_0030, and operations of the broker, in one unit
 BYTES_MAX = 16 * 1024 * 1024  # bytes of new bodies in one unit
 WORKS_MAX = 1000  # pieces of work in one unit
-LATER_S = 0.1  # longest wait of work without a waiting caller
 KEYS_MAX = 4000  # keys that the work of one unit needs, which limits what it loads
 TURN_S = 0.01  # longest time that deciding and notifying may block the event loop
 COPY_FROM = 10  # number of new rows that justifies the round trips of COPY

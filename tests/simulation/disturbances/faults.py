@@ -82,6 +82,7 @@ class Faults:
         self.count = 0
         self.disk_factor = 1.0
         self.kinds = world.plan.kinds
+        self._crashes_at_steps = "crash_at_step" in self.kinds
         self._withheld: list[tuple[SimLink, Frame]] = []
 
     def schedule(self) -> None:
@@ -177,7 +178,7 @@ class Faults:
 
     def crashes(self, host: "Host", where: str) -> bool:
         """Draw whether the process ends at this step, and end it in that case."""
-        if not self.active or "crash_at_step" not in self.kinds:
+        if not self._crashes_at_steps or not self.active:
             return False
         if self.chance.random() >= self.world.plan.crash_at_step:
             return False

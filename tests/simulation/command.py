@@ -1,0 +1,127 @@
+"""`./run simulate`: campaigns of seeds, and the replay of one. Progress goes to stderr, one JSON object to stdout."""
+
+import argparse
+import json
+import os
+import time
+
+from semq.umx_t.grids import SenderEvent, SenderState
+from tests.simulation.campaign import Totals, cover, focus_of, prepare_process, print_progress, run_campaign
+from tests.simulation.disturbances.drills import Goal
+from tests.simulation.instances import simulate_instances
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.world import simulate
+
+
+def main() -> int:
+    """Run the command line; return 0 only if no violation was found."""
+    options = _options()
+    prepare_process()  # stdout has only the report
+    if options.replay is not None:
+        return _replay(options)
+    return _campaign(options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="./run simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5000, help="how many seeds to run (default 5000)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)"
+    )
+    parser.add_argument(
+        "--mode", choices=("both", "swarm", "hell"), default="both", help="kinds of plans (default: both)"
+    )
+    parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="remove a rule: the oracle must find a violation")
+    parser.add_argument(
+        "--focus", default="", metavar="KINDS", help="kinds of faults that happen more often, in every seed"
+    )
+    parser.add_argument("--goal", metavar="CELL", help="with --replay: the cell that is drilled: 'class3 AWAY rej'")
+    parser.add_argument("--instances", type=int, default=0, metavar="N", help="a hub of N instances with a store each")
+    parser.add_argument("--cover", action="store_true", help="afterwards drill each cell that was not reached")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
+    parser.add_argument("--trace", action="store_true", help="with --replay: show every event")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
+    parser.add_argument("--json", action="store_true", help="end with one JSON object on stdout")
+    return parser.parse_args()
+
+
+def _hell(options: argparse.Namespace) -> bool | None:
+    """Return whether all plans have the mode ``hell``; None: each seed draws its mode."""
+    return {"both": None, "swarm": False, "hell": True}[options.mode]
+
+
+def _focus(options: argparse.Namespace) -> frozenset[str]:
+    return frozenset(filter(None, options.focus.split(",")))
+
+
+def _goal(options: argparse.Namespace) -> Goal | None:
+    if not options.goal:
+        return None
+    grid, standing, news = options.goal.split()
+    return grid, SenderState[standing], SenderEvent[news]
+
+
+def _replay(options: argparse.Namespace) -> int:
+    trace = print if options.trace else None
+    goal = _goal(options)
+    if options.mutation:
+        mutation = MUTATIONS[options.mutation]
+        with mutation.applied():
+            result = simulate(options.replay, _hell(options), trace, mutation.focus | _focus(options), goal)
+    elif options.instances:
+        result = simulate_instances(
+            options.replay, count=options.instances, hell=_hell(options), trace=trace, focus=_focus(options), goal=goal
+        )
+    else:
+        result = simulate(options.replay, _hell(options), trace, _focus(options), goal)
+    print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
+    for kind, text in result.found.items():
+        print(f"{kind}: {text}")
+    return 1 if result.found else 0
+
+
+def _campaign(options: argparse.Namespace) -> int:
+    totals, began = Totals(), time.monotonic()
+    extra = f" --mode {options.mode}" if options.mode != "both" else ""
+    extra += f" --mutation {options.mutation}" if options.mutation else ""
+    extra += f" --focus {options.focus}" if options.focus else ""
+    extra += f" --instances {options.instances}" if options.instances else ""
+    shares = run_campaign(
+        options.first,
+        options.seeds,
+        options.workers,
+        _hell(options),
+        options.mutation,
+        _focus(options),
+        stop=options.stop,
+        instances=options.instances,
+    )
+    for share in shares:
+        for seed, text in share.failed:
+            print_progress(f"FAILED seed={seed} {text[:600]}\n  replay: ./run simulate --replay {seed} --trace{extra}")
+        totals.add(share)
+        if options.stop and share.failed:
+            break
+        if totals.seeds % 500 < 50 or totals.seeds == options.seeds:
+            spent = time.monotonic() - began
+            print_progress(f"{totals.seeds} seeds, {totals.steps} steps, {len(totals.failed)} failed, {spent:.0f} s")
+    if options.cover and totals.is_clean:
+        for cell, reached_by in cover(totals, options.first):
+            name = " ".join(cell)
+            if reached_by is not None:
+                focus = ",".join(sorted(focus_of(cell[0], reached_by)))
+                print_progress(
+                    f"{name}: reached by --replay {reached_by} " + (f"--focus {focus}" if focus else f"--goal '{name}'")
+                )
+        for failed, text in totals.failed:
+            print_progress(f"FAILED seed={failed} in a drill: {text[:600]}")
+    report = totals.report()
+    if options.json:
+        print(json.dumps(report))
+    else:
+        for name, value in report.items():
+            print(f"{name}: {value}")
+    for cell in report["coverage"]["missing"]:
+        print_progress(f"not reached: {cell}")
+    return 0 if totals.is_clean else 1
