@@ -22,7 +22,6 @@ its numbers are also in summary.json.
 | summary    | summary.json                                                        |
 | metrics    | metrics.prom                                                        |
 | sheets     | files for spreadsheets                                              |
-| tables     | the Parquet tables of a run, read in batches                        |
 """
 
 import json
@@ -40,7 +39,7 @@ from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs, count, write_pairs
 from spark_reconcile.report.summary import summary
 from spark_reconcile.report.words import pair_name
-from spark_reconcile.run import runs, stages
+from spark_reconcile.run import readings, runs
 from spark_reconcile.run.runs import SUMMARY
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
@@ -72,7 +71,7 @@ def write_report(
         findings.hub,
         [pair.name for pair in pairs.shown],
     )
-    lines = stages.stories(findings.exception_lines, [row["lk0"] for row in exceptions.sample])
+    lines = readings.stories(findings.exception_lines, [row["lk0"] for row in exceptions.sample])
     facts = summary(findings, pairs, exceptions)
     content = PageContent(findings, facts, pairs, exceptions, lines, history, _deeds(place))
     (place / "report.html").write(render(content, settings).encode())
@@ -86,7 +85,7 @@ def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: 
     sheet, shown, worst = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
     cells: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for cell in stages.drill(findings.cells, names):
+    for cell in readings.drill(findings.cells, names):
         cells[pair_name(cell["sender"], cell["receiver"])].append(cell)
     nodes = worst_nodes(shown)
     reports = Place.at(settings.reports)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from spark_reconcile.judgement.verdicts import VERDICT, advice
 from spark_reconcile.report.sheets import SheetSize, write_sheet
 from spark_reconcile.report.steps import next_steps
-from spark_reconcile.report.tables import read_rows
 from spark_reconcile.report.words import app_key_type, duration, pair_name
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
+from spark_reconcile.tables import read_rows
 
 Row = dict[str, Any]
 

@@ -15,6 +15,7 @@ from spark_reconcile.run.limits import Breach, Plausibility, VerdictCount
 from spark_reconcile.sources.clocks import Skew
 from spark_reconcile.sources.gaps import Gap
 from spark_reconcile.sources.inputs import Source
+from spark_reconcile.storage import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,10 @@ class Findings:
     lines: list[dict[str, Any]]  #: numbers of lines of the date by node, store, side, event
     tally: Tally
     absent: list[Gap]  #: extracts without which messages cannot be judged
-    cells: DataFrame  #: all counts by pair
+    cells: Place  #: table of all counts by pair
     limited_pairs: list[dict[str, Any]]  #: for pairs with thresholds of their own: counts of the date by verdict
     exceptions: DataFrame
-    exception_lines: DataFrame  #: ledger lines of the exceptions
+    exception_lines: Place  #: table of the ledger lines of the exceptions
     other_dates: dict[str, int]  #: numbers of messages by scope: earlier, later, and none (they occur only in notes)
     documents: LargeDocuments = field(default_factory=LargeDocuments)
     breaches: list[Breach] = field(default_factory=list)

@@ -18,11 +18,11 @@ from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICTS
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Tally
 from spark_reconcile.report.sheets import SheetSize, write_sheet
-from spark_reconcile.report.tables import read_batches, read_rows, rows_of
 from spark_reconcile.report.words import pair_name
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
+from spark_reconcile.tables import read_batches, read_rows, rows_of
 
 PAIRS_SHOWN = 60
 

@@ -15,7 +15,7 @@ from spark_reconcile.report.order import in_order
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.steps import next_steps, owners
 from spark_reconcile.report.words import app_key_type, event_words, side_word, span, state_words
-from spark_reconcile.run.stages import STORY_LINES
+from spark_reconcile.run.readings import STORY_LINES
 
 Row = dict[str, Any]
 SIDES = ("sender", "hub", "receiver")

@@ -4,6 +4,7 @@
 |-----------|---------------------------------------------------------|
 | job       | the steps of a run                                      |
 | stages    | the steps that read rows, in Spark                      |
+| readings  | what the driver reads from the tables that stages wrote |
 | documents | verdicts of documents in pieces                         |
 | runs      | the folders of runs, and the pointer to the current run |
 | limits    | thresholds of verdicts and volume                       |

@@ -4,14 +4,18 @@ Each piece and each manifest is a message with a verdict of its own. The verdict
 message. Called by ``job`` after the verdicts of messages; summary and page show the result.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 from spark_reconcile.storage import Place
+from spark_reconcile.tables import read_batches, rows_of
 
 SHOWN_MAX = 50  # documents that summary and page name
 
@@ -69,10 +73,13 @@ def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
     )
     documents.write.parquet(place.uri, compression="zstd")
     place.make_reproducible()
-    written = documents.sparkSession.read.schema(documents.schema).parquet(place.uri)
-    counted = written.groupBy("scope", "verdict").agg(F.count("*").alias("documents")).collect()
-    counts = sorted((row["scope"], row["verdict"], row["documents"]) for row in counted)
-    by_rank = [F.expr(f"CASE verdict {_RANK} END"), F.col("document")]
-    unmatched = written.where("verdict <> 'MATCHED'").orderBy(*by_rank)
-    worst_rows = unmatched.limit(SHOWN_MAX).collect() if counts else []
-    return LargeDocuments(tuple(counts), tuple(row.asDict() for row in worst_rows))
+    counts: Counter[tuple[str, str]] = Counter()
+    worst_rows: list[dict[str, Any]] = []
+    for batch in read_batches(place):
+        for group in pa.table(batch).group_by(["scope", "verdict"]).aggregate([([], "count_all")]).to_pylist():
+            counts[group["scope"], group["verdict"]] += group["count_all"]
+        unmatched = batch.filter(pc.not_equal(batch["verdict"], "MATCHED"))
+        worst_rows += rows_of(unmatched.slice(length=SHOWN_MAX - len(worst_rows)))
+    return LargeDocuments(
+        tuple((scope, verdict, count) for (scope, verdict), count in sorted(counts.items())), tuple(worst_rows)
+    )

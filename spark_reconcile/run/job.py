@@ -21,7 +21,7 @@ from spark_reconcile.repair import repair_list
 from spark_reconcile.report import write_report
 from spark_reconcile.report.banner import outcome_of
 from spark_reconcile.report.findings import Findings, tally
-from spark_reconcile.run import limits, runs, stages
+from spark_reconcile.run import limits, readings, runs, stages
 from spark_reconcile.run.documents import write_documents
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
@@ -154,18 +154,17 @@ def _compare(
     lines = read_lines(spark, evidence.groups)
     carried = stages.open_messages(spark, evidence.carried.verdicts) if evidence.carried else None
     with progress.step("survey the ledgers"):
-        survey = stages.survey(lines, evidence.window, staging / "survey")
-        nodes, line_counts = stages.participants(survey)
-        names = stages.names(spark, nodes, carried)
-        stores, unserved = stages.hub_traces(survey, evidence.hubs)
-        evidence = evidence.with_stores(stores)
+        stages.survey(lines, evidence.window, staging / "survey")
+        survey = readings.survey(staging / "survey", evidence.hubs)
+        names = stages.names(spark, survey.nodes, carried)
+        evidence = evidence.with_stores(survey.stores)
     with progress.step("gather facts by message"):
         facts, other_dates = stages.facts(lines, evidence.hubs, carried, evidence.window, staging / "facts")
     with progress.step("compare the clocks"):
         skews = clocks.estimate(facts, names)
         clock_ms = clocks.corrections(skews, evidence.stated_skew)
         context = evidence.judgement_context(
-            clock_ms, clocks.first_corrections(skews, evidence.stated_skew), frozenset(unserved)
+            clock_ms, clocks.first_corrections(skews, evidence.stated_skew), frozenset(survey.unserved)
         )
     with progress.step("judge"):
         judged = assessment.judged(spark, facts, names, context)
@@ -174,19 +173,20 @@ def _compare(
         (staging / "facts").remove()
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
-        message_tally = tally(stages.profile(cells))
+        message_tally = tally(readings.profile(staging / "cells"))
         absences = (
-            stages.absences(verdicts, unserved, settings.calendar, evidence.day, settings.carry_days)
+            stages.absences(verdicts, survey.unserved, settings.calendar, evidence.day, settings.carry_days)
             if message_tally.has("SOURCE_MISSING")
             else []
         )
     with progress.step("collect the exceptions"):
-        exception_lines = stages.exception_lines(lines, verdicts, message_tally.exceptions, staging / "exception_lines")
+        lines_place = staging / "exception_lines"
+        exception_lines = stages.exception_lines(lines, verdicts, message_tally.exceptions, lines_place)
         exceptions = stages.exceptions(verdicts, exception_lines, new_run.place / "exceptions.parquet")
     with progress.step("judge the documents in pieces"):
         documents = write_documents(verdicts, new_run.place / "documents.parquet")
     with progress.step("add up the pairs"):
-        pairs = stages.pairs(cells, new_run.place / "pairs.parquet")
+        stages.pairs(cells, new_run.place / "pairs.parquet")
         return Findings(
             day=evidence.day,
             window=evidence.window,
@@ -199,7 +199,7 @@ def _compare(
             is_partial=evidence.is_partial,
             skews=skews,
             clock_ms=clock_ms,
-            lines=line_counts,
+            lines=survey.lines,
             tally=message_tally,
             absent=gaps.gaps(
                 evidence.sources,
@@ -207,11 +207,13 @@ def _compare(
                 absences,
                 neighbours(evidence.day, settings.days_before, settings.days_after),
             ),
-            cells=cells,
+            cells=staging / "cells",
             documents=documents,
-            limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
+            limited_pairs=readings.of_pairs(new_run.place / "pairs.parquet", settings.pair_thresholds)
+            if settings.pair_thresholds
+            else [],
             exceptions=exceptions,
-            exception_lines=exception_lines,
+            exception_lines=lines_place,
             other_dates={scope: count + moved_by_clocks[scope] for scope, count in other_dates.items()},
         )
 

@@ -1,12 +1,10 @@
 """The stages of a run that read rows. A stage reads the lines, or a table that an earlier stage has written; most
-stages write a table. Called by ``job`` in order.
-
-The driver gets only counts, node names and a bounded sample of exceptions.
+stages write a table, from which ``readings`` returns counts and names to the driver. Called by ``job`` in order.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -19,11 +17,11 @@ from spark_reconcile.extracts.events import NOTES, mask
 from spark_reconcile.judgement import assessment
 from spark_reconcile.judgement import facts as lines_to_facts
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, FINDINGS, VERDICTS
+from spark_reconcile.run.readings import SUMS
 from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 from spark_reconcile.spark.session import small_table
 from spark_reconcile.storage import Place
 
-STORY_LINES = 40
 OTHER_DATES = ("earlier", "later", "none")
 BROADCAST_MAX = 500_000  # number of LK0 that fit into the memory of every executor
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
@@ -37,13 +35,12 @@ _WORST = (
     ("unsettled", f"verdict IN ({', '.join(map(repr, _OPEN))})"),
     ("total", "true"),
 )
-_PAIR = "concat(sender, '>', receiver)"  # the name of a pair in the settings
 _LK1 = r"^[0-9]{1,9}[.][0-9]{1,9}[.][0-9]{1,19}\z"
 _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
-def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
-    """Count the lines of each ledger by side, event and target."""
+def survey(lines: DataFrame, window: Window, place: Place) -> None:
+    """Write the numbers of lines of each ledger by side, event and target."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # The store of the hub that has a copy, according to a line of another node. Most lines have no LK1, so the cheap
     # tests come first.
@@ -53,48 +50,7 @@ def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
     # Only the node of a target counts. The user is removed from the few thousand counted rows instead of all lines.
-    return _stage(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
-
-
-def participants(survey: DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the nodes that any line names, and the number of lines of the date by node, store, side and event."""
-    nodes = survey.select("node").union(survey.select("target")).where("node <> ''").distinct()
-    counted = survey.where("on_date").groupBy("node", "store", "side", "event").agg(
-        F.sum("lines").alias("lines"), F.sum("outside").alias("outside")
-    )  # fmt: skip
-    rows = counted.unionByName(nodes, allowMissingColumns=True).collect()  # one query for both
-    lines = [row.asDict() for row in rows if row["lines"] is not None]
-    return (
-        sorted({row["node"] for row in rows}),
-        sorted(lines, key=lambda row: [str(value) for value in row.values()]),
-    )
-
-
-UNSERVED_MIN = 20  # a node with at least this many records should occur in a ledger of the hub
-
-
-def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return the traces that unknown ledgers of the hub have left in the ledgers of other nodes.
-
-    The first set has the stores, such as 1.1, in which two or more nodes name copies. The second set has the *unserved*
-    nodes, which have many records although no line of the hub mentions them.
-    """
-    stores = (
-        survey.where("copies_in <> ''")
-        .groupBy("copies_in")
-        .agg(F.count_distinct("node").alias("nodes"))
-        .where("nodes > 1")
-    )
-    counted = survey.where("on_date").selectExpr(
-        "node", "target", f"side = {int(Side.HUB)} AND event NOT IN ({_NOTES}) AS by_hub",
-        f"side = {int(Side.RECEIVER)} AND event = {int(Event.RECEIVED)} AS is_record", "lines",
-    )  # fmt: skip
-    hub_targets = {row["target"] for row in counted.where("by_hub").select("target").distinct().collect()}
-    records = counted.where("is_record").groupBy("node").agg(F.sum("lines").alias("lines")).collect()
-    receivers = {row["node"] for row in records if row["lines"] >= UNSERVED_MIN} - set(hubs)
-    # Lines of the hub without a target may be about any node.
-    unserved = receivers - hub_targets if hub_targets and not hub_targets & {"", None} else set()
-    return {row["copies_in"] for row in stores.collect()}, unserved
+    _stage(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
 
 
 def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
@@ -149,24 +105,13 @@ def pairs(cells: DataFrame, place: Place) -> DataFrame:
 
     A pair is worse if it has more exceptions (of all dates); if equal, more open messages; if equal, more messages.
     """
-    summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS)
+    summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in SUMS)
     by_pair = cells.groupBy("scope", "sender", "receiver", "verdict").agg(*summed)
     pair = Over.partitionBy("sender", "receiver")
     sums = {name: F.sum(F.expr(f"if({condition}, messages, 0)")).over(pair) for name, condition in _WORST}
     worst: list[Column | str] = [F.desc(name) for name in sums]
     order = [*worst, "sender", "receiver", F.desc("scope"), F.expr(f"CASE verdict {_RANK} END")]
     return _stage(by_pair.withColumns(sums).orderBy(*order).drop(*sums), place)
-
-
-# Columns of ``cells``, and how they are added up.
-_SUMS = (
-    ("sum", "messages"),
-    ("min", "oldest_at"),
-    ("sum", "bytes"),
-    ("sum", "resends"),
-    ("sum", "turned"),
-    ("sum", "pieces"),
-)
 
 
 # Lines ACCEPTED are left out: their reason is the name of a document in pieces.
@@ -198,48 +143,6 @@ def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) ->
         {"side": F.expr(f"CASE finding {_SIDE} END"), "deed": F.expr(f"CASE finding {_DEED} END")}
     )
     return _stage(described.orderBy(F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0"), place)
-
-
-def stories(exception_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the lines of some messages by LK0, in the order of time, at most STORY_LINES + 1 of each message.
-
-    The line after the first STORY_LINES is never shown; it only tells that there are more.
-    """
-    if not lk0s:
-        return {}
-    numbered = exception_lines.where(F.col("lk0").isin(list(lk0s))).withColumn(
-        "number", F.row_number().over(Over.partitionBy("lk0").orderBy("at", "side", "node", "store", "seq"))
-    )
-    rows = (
-        numbered.where(F.col("number") <= STORY_LINES + 1)
-        .select("lk0", "number", "at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason")
-        .collect()
-    )
-    by_message: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted((row.asDict() for row in rows), key=lambda row: (row["lk0"], row["number"])):
-        by_message.setdefault(row.pop("lk0"), []).append(row)
-    return by_message
-
-
-def profile(cells: DataFrame) -> list[dict[str, Any]]:
-    """Return all counts of ``cells`` without the pairs: a few hundred rows, whatever the number of messages."""
-    summed = cells.groupBy("scope", "verdict", "finding", "latency", "age").agg(
-        *(F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS)
-    )
-    return [row.asDict() for row in summed.collect()]
-
-
-def drill(cells: DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return all counts of some pairs by finding, latency and age, for the details of the pairs on the page."""
-    named = cells.where(F.expr(_PAIR).isin(list(names)))
-    return [row.asDict() for row in named.collect()] if names else []
-
-
-def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the counts of some pairs by verdict, of messages of the date only."""
-    named = pairs.where("scope = 'date'").withColumn("pair", F.expr(_PAIR))
-    rows = named.where(F.col("pair").isin(list(wanted))).select("pair", "verdict", "messages", "oldest_at").collect()
-    return sorted((row.asDict() for row in rows), key=lambda row: (row["pair"], row["verdict"]))
 
 
 def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
@@ -277,7 +180,7 @@ def absences(
 ) -> list[Absence]:
     """Return the missing ledgers that prevent verdicts, by date.
 
-    ``unserved``: see ``hub_traces``. ``carry_days``: age of the oldest carried messages.
+    ``unserved``: see ``readings.Survey``. ``carry_days``: age of the oldest carried messages.
     """
     is_unserved = f"receiver IN ({', '.join(map(repr, sorted(unserved)))})" if unserved else "false"
     name = (

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reconcile.report.tables import read_rows
 from spark_reconcile.storage import Place
+from spark_reconcile.tables import read_rows
 
 
 def test_parts_are_read_in_order_and_other_files_are_ignored(tmp_path: Path) -> None:
