@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from local_node.errors import NoSuchFingerprint, RefusedByHub
-from local_node.link.hub_request import PATIENCE_S, VIRTUAL_HOST, request
+from local_node.errors import NoSuchFingerprint, RefusedByPeer
+from local_node.link.single_request import PATIENCE_S, VIRTUAL_HOST, request
 from semq.amqp.connection.client import ClientConnection
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import ConnectionLimits
@@ -59,7 +59,7 @@ class HubAddress(msgspec.Struct, frozen=True):
 async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, clock: Clock) -> NodeCertificate:
     """Get the first certificate, and put it into slot active.
 
-    Raises NoSuchFingerprint, RefusedByHub, DialFailed, Unavailable, KeyRefused, TrustUnreadable, Untrusted.
+    Raises NoSuchFingerprint, RefusedByPeer, DialFailed, Unavailable, KeyRefused, TrustUnreadable, Untrusted.
 
     An interrupted enrolment can be repeated with the same token: the key waits in slot next, and the hub issues the
     same certificate for the same key.
@@ -81,14 +81,14 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
 async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock) -> NodeCertificate:
     """Get the next certificate, put it into slot next, and test it; the caller rotates. After a crash, call this again.
 
-    Raises RefusedByHub, DialFailed, Unavailable, Untrusted, KeyRefused.
+    Raises RefusedByPeer, DialFailed, Unavailable, Untrusted, KeyRefused.
     """
     key_id = ring.slots().next
     untested = ring.certificate(key_id) if key_id else None
     if untested is not None and untested.not_after > clock.wall():
         try:
             await _test_login(ring, hub, trust, untested, clock)
-        except RefusedByHub:
+        except RefusedByPeer:
             pass  # the certificate may have been revoked: the hub then refuses to sign its key again
         else:
             return untested
@@ -108,7 +108,7 @@ async def _request_certificate(
     """Return the hub's answer for the key in slot next; if the hub has revoked that key, for a new key."""
     try:
         return await send_request(new_request(ring.next_key(), ring.node).decode("ascii"))
-    except RefusedByHub as error:
+    except RefusedByPeer as error:
         if error.facts.get("reason") != KeyRevoked.code:
             raise
     ring.retire_next(clock.wall())
@@ -120,14 +120,14 @@ async def _test_login(
 ) -> None:
     """Log in at the hub with the certificate before anything depends on it.
 
-    Raises RefusedByHub, DialFailed, Unavailable.
+    Raises RefusedByPeer, DialFailed, Unavailable.
     """
     context = client_context(trust, None, hub.tls_minimum)
     key_id = certificate.key_id
     load_pair(context, ring.certificate_path(key_id), ring.key_path(key_id), ring.passphrase())
     answer = await _send(hub, context, clock, "who", {})
     if answer.get("node") != str(ring.node):
-        raise RefusedByHub(
+        raise RefusedByPeer(
             "The hub reads the name of another node in this certificate.", found=str(answer.get("node"))[:80]
         )
 

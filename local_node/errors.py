@@ -12,7 +12,7 @@ class NoSuchFingerprint(BadInput):
     )
 
 
-class RefusedByHub(BadInput):
+class RefusedByPeer(BadInput):
     """The hub, or a partner, refused the request."""
 
     code = "SEMQ-2402"

@@ -20,8 +20,8 @@ from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
 from local_node.link.direct import DirectLinks, PartnerLogins, is_withdrawn, partner_address
 from local_node.link.hub_addresses import DialAddresses, hub_dial_configs
-from local_node.link.hub_request import VIRTUAL_HOST
 from local_node.link.partner_questions import PartnerQuestions
+from local_node.link.single_request import VIRTUAL_HOST
 from local_node.link.uplink import Uplink, UplinkSettings, link_limits
 from local_node.operations.certificates import CertificateOperations
 from local_node.operations.failed import FailedOperations

@@ -5,7 +5,7 @@
 | uplink            | a link that this node dials                                                   |
 | hub_addresses     | the addresses of the hub, tried in turn                                       |
 | direct            | direct links with partners, dialled or accepted                               |
-| hub_request       | one request to the hub or to a partner, over a separate connection            |
+| single_request    | one request to the hub or to a partner, over a separate connection            |
 | answers           | answers to questions about messages                                           |
 | partner_questions | exchange ``semq.ask``, where partners with a direct link ask such questions   |
 """

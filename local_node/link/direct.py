@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from local_node.link.hub_addresses import CONNECT_S, DialAddresses
-from local_node.link.hub_request import VIRTUAL_HOST
+from local_node.link.single_request import VIRTUAL_HOST
 from local_node.link.uplink import Uplink, link_limits
 from semq.amqp.errors import ConnectionForced
 from semq.amqp.sasl import Credentials

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from local_node.link.hub_request import VIRTUAL_HOST, request
+from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.errors import SemqError

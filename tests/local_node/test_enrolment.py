@@ -6,7 +6,7 @@ import ssl
 import pytest
 
 from local_node.enrolment import HubAddress, enrol, renew
-from local_node.errors import RefusedByHub
+from local_node.errors import RefusedByPeer
 from platform_node.node import HubNode
 from semq.app import Client
 from semq.clock import SystemClock
@@ -80,7 +80,7 @@ async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProces
     revoked = keys.next_key()
     await hub.registry.enrol(keys.node, answer["token"], new_request(revoked, keys.node))
     await hub.registry.revoke("10008", "a mistake")
-    with pytest.raises(RefusedByHub, match="SEMQ-5121"):
+    with pytest.raises(RefusedByPeer, match="SEMQ-5121"):
         await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
     new_token = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
     with pytest.raises(KeyRevoked):
@@ -125,7 +125,7 @@ async def test_a_revoked_node_does_not_renew(inprocess: InProcess) -> None:
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     await hub.registry.revoke("10008", "test")
-    with pytest.raises(RefusedByHub):
+    with pytest.raises(RefusedByPeer):
         await renew(ring_of(settings), HubAddress("127.0.0.1", hub.port), hub_trust(hub), CLOCK)
 
 

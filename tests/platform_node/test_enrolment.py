@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from local_node.enrolment import HubAddress, enrol
-from local_node.errors import NoSuchFingerprint, RefusedByHub
+from local_node.errors import NoSuchFingerprint, RefusedByPeer
 from platform_node.node import HubNode
 from semq.amqp.connection.server import ServerConnection
 from semq.amqp.errors import AmqpError
@@ -83,7 +83,7 @@ async def test_a_token_can_be_used_once(shared_inprocess: InProcess, hub: HubNod
     assert ring.identity().certificate == certificate
     certificates = await hub.registry.certificates()
     thief = KeyRing(tmp_path / "thief", Address(1, "10008"))
-    with pytest.raises(RefusedByHub, match="SEMQ-5121"):
+    with pytest.raises(RefusedByPeer, match="SEMQ-5121"):
         await enrol(thief, address, ticket["fingerprint"], ticket["token"], CLOCK)
     assert not thief.is_enrolled
     assert await hub.registry.certificates() == certificates
@@ -109,7 +109,7 @@ async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InP
     inprocess.stack.push_async_callback(restarted.stop)
     await restarted.start()
     thief = KeyRing(first.folder / "thief", first.node)
-    with pytest.raises(RefusedByHub, match="SEMQ-5121"):
+    with pytest.raises(RefusedByPeer, match="SEMQ-5121"):
         await enrol(thief, HubAddress("127.0.0.1", restarted.port), ticket["fingerprint"], ticket["token"], CLOCK)
     rows = await restarted.registry.certificates(first.node)
     assert [issued.serial for issued in rows] == [certificate.serial_text]
@@ -121,13 +121,13 @@ async def test_a_token_is_for_one_node_and_a_limited_time(
     address = HubAddress("127.0.0.1", hub.port)
     ticket = await token_for(shared_inprocess, hub, "10008")
     other = KeyRing(tmp_path / "other", Address(1, "56001"))
-    with pytest.raises(RefusedByHub, match="login"):
+    with pytest.raises(RefusedByPeer, match="login"):
         await enrol(other, address, ticket["fingerprint"], ticket["token"], CLOCK)
     expired_ticket = await token_for(shared_inprocess, hub, "10008", hours=1e-9)
     ring = KeyRing(tmp_path / "a", Address(1, "10008"))
-    with pytest.raises(RefusedByHub, match="login"):
+    with pytest.raises(RefusedByPeer, match="login"):
         await enrol(ring, address, expired_ticket["fingerprint"], expired_ticket["token"], CLOCK)
-    with pytest.raises(RefusedByHub, match="login"):
+    with pytest.raises(RefusedByPeer, match="login"):
         await enrol(ring, address, ticket["fingerprint"], "0" * 32, CLOCK)
 
 

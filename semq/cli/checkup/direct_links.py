@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from local_node.link.direct import partner_address, partner_dial_configs
-from local_node.link.hub_request import VIRTUAL_HOST
+from local_node.link.single_request import VIRTUAL_HOST
 from semq.amqp.errors import AccessRefused, InvalidPath, NotAllowed
 from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.checkup.finding import OK, WARNING, Finding

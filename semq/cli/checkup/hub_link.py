@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator
 
 from local_node.link.hub_addresses import hub_dial_configs
-from local_node.link.hub_request import VIRTUAL_HOST
+from local_node.link.single_request import VIRTUAL_HOST
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
 from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing

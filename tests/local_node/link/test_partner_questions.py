@@ -2,9 +2,9 @@
 
 import pytest
 
-from local_node.errors import RefusedByHub
+from local_node.errors import RefusedByPeer
 from local_node.link.answers import NotTold
-from local_node.link.hub_request import VIRTUAL_HOST, request
+from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.node import LocalNode
 from semq.engine.errors import NotThere
 from semq.store.rows import Event
@@ -49,7 +49,7 @@ async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InPr
     of_sender, of_stranger = map(dial_config_to_b, (a, c))
     answer = await request(of_sender, a.clock, "semq.ask", "trace", {"lk0": lk0, "nonce": "n"}, B)
     assert "RECEIVED" in answer["other"]["story"]
-    with pytest.raises(RefusedByHub, match=NotThere.code):
+    with pytest.raises(RefusedByPeer, match=NotThere.code):
         await request(of_stranger, c.clock, "semq.ask", "trace", {"lk0": lk0, "nonce": "n"}, B)
 
 

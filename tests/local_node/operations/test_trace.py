@@ -6,9 +6,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from local_node.errors import RefusedByHub
+from local_node.errors import RefusedByPeer
 from local_node.link.answers import NotTold
-from local_node.link.hub_request import VIRTUAL_HOST, request
+from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.node import LocalNode
 from local_node.operations.trace import EXCHANGE
 from platform_node.node import HubNode
@@ -198,7 +198,7 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(
             try:
                 answer = await request(config, stranger.clock, EXCHANGE, "trace", foreign)
                 replies.append(str(answer["other"].get("unanswered")))
-            except RefusedByHub as error:  # the hub refuses questions beyond the share of one institution
+            except RefusedByPeer as error:  # the hub refuses questions beyond the share of one institution
                 replies.append(str(error))
 
     floods = [asyncio.create_task(flood()) for _ in range(12)]
@@ -241,7 +241,7 @@ async def test_other_nodes_get_no_information_about_a_message(
     own_config = a.uplink.dial_config_for(VIRTUAL_HOST)
     assert (await request(own_config, a.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"]
     for arguments in ({}, {"lk0": "nonsense"}, {"lk0": 7}):
-        with pytest.raises(RefusedByHub):
+        with pytest.raises(RefusedByPeer):
             await request(own_config, a.clock, EXCHANGE, "trace", arguments)
-    with pytest.raises(RefusedByHub):
+    with pytest.raises(RefusedByPeer):
         await request(own_config, a.clock, "semq.none", "trace", {"lk0": lk0})

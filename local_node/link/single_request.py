@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from local_node.errors import RefusedByHub
+from local_node.errors import RefusedByPeer
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.clock import Clock
@@ -33,12 +33,12 @@ async def request(
 ) -> Mapping[str, Any]:
     """Send the request and return the result. ``peer_name`` names the node that is asked, in the texts of errors.
 
-    Raises DialFailed, RefusedByHub (also if a partner refuses), Unavailable.
+    Raises DialFailed, RefusedByPeer, Unavailable.
     """
     try:
         link = await dial(config, clock, Turn())
     except AmqpError as error:
-        raise RefusedByHub(f"{peer_name} refused the login.", fault=error.text) from error
+        raise RefusedByPeer(f"{peer_name} refused the login.", fault=error.text) from error
     try:
         async with asyncio.timeout(PATIENCE_S):
             channel = await link.open_channel()
@@ -51,7 +51,7 @@ async def request(
             channel.publish(exchange, operation, header, body)
             reply = msgspec.json.decode(await answer, type=dict[str, Any])
     except AmqpError as error:
-        raise RefusedByHub(
+        raise RefusedByPeer(
             f"{peer_name} does not accept this request.", operation=operation, fault=error.text
         ) from error
     except (TimeoutError, LinkLost, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -61,7 +61,7 @@ async def request(
     if not reply.get("ok"):
         fault = reply.get("error") or {}
         text = f"{peer_name} refused: {fault.get('code')} {fault.get('text')}"
-        raise RefusedByHub(text, operation=operation, reason=str(fault.get("code")))
+        raise RefusedByPeer(text, operation=operation, reason=str(fault.get("code")))
     result = reply.get("result")
     return result if isinstance(result, dict) else {}
 
