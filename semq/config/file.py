@@ -98,7 +98,10 @@ def read_toml(path: Path | None) -> dict[str, Any]:
 
 
 def _secret_variables(settings: Settings | None, tables: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the variables with secrets, in upper case: as set, or as in the file if it is not valid."""
+    """Return the names of the variables with secrets, in upper case.
+
+    ``settings`` None (they are not valid): the names are those in the tables of the file.
+    """
     names = set()
     for section, key in SECRET_VARIABLES:
         table = tables.get(section) if settings is None else getattr(settings, section).model_dump()

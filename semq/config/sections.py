@@ -196,7 +196,7 @@ class AmqpSection(Section):
     memory_bytes: Count = 1024 * MIB
     """memory for messages in queues; publishers are blocked, not refused, at this limit"""
     min_free_disk_bytes: Annotated[int, Field(ge=0)] = 256 * MIB
-    """free disk space below which publishers are blocked; with an embedded database only"""
+    """free disk space below which publishers are blocked; only at local nodes with an embedded database"""
     tls: bool = False
     """use TLS on this port, with the certificate of this node; other nodes then log in with their certificates"""
     allow_plain: bool = False

@@ -58,11 +58,11 @@ async def semq_aside(*words: str, stdin: bytes = b"", **variables: str) -> Comma
     return await asyncio.to_thread(semq, *words, stdin=stdin, **variables)
 
 
-def semq_process(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
-    """Run one command as a process, as a shell does."""
+def semq_process(*words: str, **variables: str) -> CommandResult:
+    """Run one command as a process, as a shell does, with empty standard input."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "semq.cli", *words],
-        input=stdin, capture_output=True, env=environment(variables), check=False,
+        input=b"", capture_output=True, env=environment(variables), check=False,
     )  # fmt: skip
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -123,12 +123,11 @@ def _space(folder: Path, settings: Settings) -> Finding:
     needed = settings.amqp.min_free_disk_bytes
     detail = f"{size(free)} free in the file system of {folder}"
     has_embedded_database = settings.database.url is None
+    are_blocked = has_embedded_database and settings.node.kind == "local"
+    advice = "Free disk space" + (f": below {size(needed)} publishers are blocked." if are_blocked else ".")
     if has_embedded_database and free < needed:
-        return Finding("disk", FAILING, f"{detail}: publishers are blocked below {size(needed)}", "Free disk space.")
-    if free < AMPLE_SPACE * needed:
-        effect = f": below {size(needed)} publishers are blocked" if has_embedded_database else ""
-        return Finding("disk", WARNING, detail, f"Free disk space{effect}.")
-    return Finding("disk", OK, detail)
+        return Finding("disk", FAILING, f"{detail}, less than {size(needed)}", advice)
+    return Finding("disk", WARNING, detail, advice) if free < AMPLE_SPACE * needed else Finding("disk", OK, detail)
 
 
 def _nearest_existing(folder: Path) -> Path:

@@ -160,11 +160,20 @@ def test_an_unusable_folder_and_a_full_disk_fail(tmp_path: Path) -> None:
     assert (found["data folder"], found["disk"]) == (OK, FAILING)
 
 
-def test_only_with_an_embedded_database_a_full_disk_blocks_publishers(tmp_path: Path) -> None:
-    text = HUB + "[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n"
-    text += '[database]\nurl = "postgresql://127.0.0.1/semq"\n'
+@pytest.mark.parametrize(
+    ("node", "section", "verdict", "are_blocked"),
+    [
+        (LOCAL.format(url="amqps://127.0.0.1"), "", FAILING, True),
+        (LOCAL.format(url="amqps://127.0.0.1"), '[database]\nurl = "postgresql://127.0.0.1/semq"\n', WARNING, False),
+        (HUB, "", FAILING, False),
+    ],
+)
+def test_a_full_disk_blocks_publishers_only_at_a_local_node_with_an_embedded_database(
+    tmp_path: Path, node: str, section: str, verdict: str, are_blocked: bool
+) -> None:
+    text = f"{node}{section}[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n"
     (found,) = (row for row in machine.check(settings_of(tmp_path, text)) if row.check == "disk")
-    assert (found.verdict, found.advice) == (WARNING, "Free disk space.")
+    assert (found.verdict, "publishers are blocked" in found.advice) == (verdict, are_blocked)
 
 
 IMPOSSIBLE = ("file/data", "/proc/semq/data", "x" * 300, "loop/data")

@@ -1,4 +1,7 @@
-"""Acts on messages: done, recorded in the ledger with their reason, and refused if the message has ended."""
+"""Acts on messages: done, recorded in the ledger with their reason, and refused if the message has ended.
+
+Also the short name at every node, and submissions by SQL: awaited, requeued, withdrawn.
+"""
 
 import re
 from uuid import uuid4

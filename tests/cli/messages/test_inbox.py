@@ -65,7 +65,7 @@ def test_the_content_type_travels_with_the_document(network: Network, tmp_path: 
     assert types == ["application/json", "text/x-own", "application/xml", ""]
 
 
-def test_empty_documents_are_refused_without_allow_empty(network: Network, tmp_path: Path) -> None:
+def test_empty_documents_are_refused_without_allow_empty(network: Network) -> None:
     node = ["--node", network.sender.url]
     semq("msg", "send", "--to", "56001/empty", *node).fails(1, "SEMQ-2213", "--file -")
     semq("msg", "send", "--to", "56001/empty", "--file", "-", *node).fails(1, "SEMQ-2214", "--allow-empty")

@@ -1,4 +1,4 @@
-"""Commands that show the state of a node."""
+"""Commands that show the state of a node, and the command that reloads its configuration."""
 
 import re
 import signal

@@ -185,7 +185,8 @@ def test_the_arguments_of_every_operation_can_be_shown(row: Operation) -> None:
     assert all(value and meaning for _, value, _, meaning in shown)
 
 
-def test_descriptions_of_operations_are_safe_on_a_terminal(recording: Path) -> None:
+@pytest.mark.usefixtures("recording")
+def test_descriptions_of_operations_are_safe_on_a_terminal() -> None:
     for words in (["--list"], ["--list", BAD], ["--list", BAD, "--json"], ["msg.show"]):
         result = semq("call", *words, "--node", "simulated")
         assert result.status == 0, result
