@@ -35,12 +35,10 @@ def worker_tag() -> str:
 class Worker:
     """The worker of one process. At most ``concurrency`` functions run at the same time; prefetch is twice that.
 
-    ``user``: the user whose inbox is read; empty: the institution itself. ``tag``: consumer tag; default: host and pid.
+    ``user``: the user whose inbox is read; empty: the institution itself.
     """
 
-    def __init__(
-        self, client: Client, handlers: Handlers, *, concurrency: int = 4, user: str = "", tag: str = ""
-    ) -> None:
+    def __init__(self, client: Client, handlers: Handlers, *, concurrency: int = 4, user: str = "") -> None:
         self._client = client
         self._handlers = handlers
         self._user = user
@@ -49,7 +47,7 @@ class Worker:
         self._threads = ThreadPoolExecutor(concurrency, "handler")
         self._stop = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self.tag = tag or worker_tag()
+        self.tag = worker_tag()  #: consumer tag
         self.done = 0  #: documents that were processed and acknowledged
         self.failed = 0  #: documents that were parked
 

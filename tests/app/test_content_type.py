@@ -1,4 +1,4 @@
-"""Content types: by the name of the file, and by the content if it is certain."""
+"""Content types: by the name of the file, and by the content if it is certain; bodies that handlers read by them."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Documents in the application's own transaction: sent and finished if it commits."""
+"""Documents in the application's own transaction: sent and finished if it commits, with all attributes, in pieces.
+
+Also wrong input, and envelopes as SQL reads them.
+"""
 
 import asyncio
 from collections.abc import Iterator

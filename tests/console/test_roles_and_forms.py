@@ -1,4 +1,7 @@
-"""Pages and acts by role, forms without a token or a reason, and pages that change nothing."""
+"""Pages and forms without a browser: roles, tokens, reasons, hostile texts, pages that change nothing.
+
+Also acts on many messages, files of the reconciliation, definitions, jobs, and the stream of live pages.
+"""
 
 import re
 from typing import Any

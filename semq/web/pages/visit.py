@@ -163,11 +163,9 @@ def page(path: str, handler: Handler, *, role: AccessRole | None = AccessRole.VI
     return Route(path, _endpoint(handler, role), methods=["GET"], name=name or handler.__name__)
 
 
-def form(
-    path: str, handler: Handler, *, role: AccessRole | None = AccessRole.OPERATOR, name: str | None = None
-) -> Route:
-    """Return the route of a form, which is posted with the token of the session."""
-    return Route(path, _endpoint(handler, role, act=path), methods=["POST"], name=name or handler.__name__)
+def form(path: str, handler: Handler, *, role: AccessRole | None = AccessRole.OPERATOR) -> Route:
+    """Return the route of a form, which is posted with the token of the session; ``role``: as in ``page``."""
+    return Route(path, _endpoint(handler, role, act=path), methods=["POST"], name=handler.__name__)
 
 
 def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Callable[[Request], Awaitable[Response]]:

@@ -1,4 +1,4 @@
-"""HTTPS: cookies for TLS only, client certificates, invalid files."""
+"""The HTTP server: cookies for TLS only, client certificates, invalid files, a port in use."""
 
 import hashlib
 import ssl

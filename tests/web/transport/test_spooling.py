@@ -43,9 +43,9 @@ async def own_site(inprocess: InProcess) -> Any:
         yield site
 
 
-async def parts(body: bytes, size: int = 70_001) -> AsyncIterator[bytes]:
-    for begin in range(0, len(body), size):
-        yield body[begin : begin + size]
+async def parts(body: bytes) -> AsyncIterator[bytes]:
+    for begin in range(0, len(body), 70_001):
+        yield body[begin : begin + 70_001]
 
 
 def documents(site: Site) -> str:
