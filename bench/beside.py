@@ -1,7 +1,7 @@
 """``./run bench large --beside``: the latency of small documents, alone and beside large ones, in turns within one run.
 
 Each round sends small documents alone, and then at the same rate beside large ones, which another process (``bulk``)
-sends and receives. Both figures come from the same minutes, so their ratio is valid on a shared machine, too. The
+sends and receives. Both latencies come from the same minutes, so their ratio is valid on a shared machine, too. The
 stages are those that applications see: confirmed by A, received at B, event ``delivered`` at A. Used by ``large``.
 """
 

@@ -2,7 +2,7 @@
 
 Processor time has two rows for a node: its own process (``a``), and the Postgres processes that it has started (``a
 postgres``), including backends that have ended. The row ``load`` is this process, in which the applications run. Used
-by ``phases``.
+by ``phases`` and by most benchmarks.
 """
 
 import os

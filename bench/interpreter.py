@@ -1,8 +1,8 @@
 """Whether this Python was built with profile-guided optimisation. With such a Python, nodes need a tenth less processor
 time.
 
-``./run`` runs this file with each interpreter that it could use (exit status 0: optimized); the benchmarks print the
-result beside their figures.
+``./run`` runs this file with each interpreter that it could use (exit status 0: optimized); ``./run bench``
+prints the result.
 """
 
 import sys

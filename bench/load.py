@@ -2,7 +2,7 @@
 
 They are ordinary AMQP clients on the same machine, in the process of the bench, so the figures include their cost.
 Every document is different (its number is in its first eight bytes), and the receiving application records the numbers,
-so that lost or repeated documents are noticed. Used by ``phases``.
+so that lost or repeated documents are noticed. Used by ``phases`` and by other benchmarks.
 """
 
 import asyncio

@@ -53,7 +53,7 @@ class Bench:
         return self.large_size if number in self.large else self.size
 
     def check_received(self, receivers: list[LoadReceiver], numbers: range) -> None:
-        """Check that every document of a phase was received once, and whole. Raises Incomplete."""
+        """Check that every document of a phase was received once, with its full size. Raises Incomplete."""
         received = set().union(*(receiver.received for receiver in receivers))
         at_two_receivers = sum(len(receiver.received) for receiver in receivers) - len(received)
         self.faults["repeated"] += at_two_receivers + sum(receiver.repeated for receiver in receivers)
@@ -245,6 +245,7 @@ def _closed_by(stack: AsyncExitStack, application: Application) -> Application:
 
 
 def _rate(messages: int, meter: gauges.ProcessorMeter) -> Result:
+    """Return the figures that ``online`` and ``stored`` have in common."""
     cpu_us = meter.cpu_us(messages)
     return {
         "messages": messages, "seconds": round(meter.seconds, 2), "per_s": round(messages / meter.seconds),

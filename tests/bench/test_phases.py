@@ -22,6 +22,7 @@ NODES = {"hub", "a", "b", "b2"}
 
 @pytest.fixture(scope="module")
 def lines() -> list[dict[str, Any]]:
+    """Return the lines that one run prints: one for each phase, then the figures."""
     run = run_bench("--json", *SMALL, "--partners", "2", "--backlog", "8", "--idle", "0.2", "--large", "2")
     assert run.returncode == 0, run.stderr
     return [json.loads(line) for line in run.stdout.splitlines()]

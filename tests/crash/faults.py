@@ -14,7 +14,7 @@ from random import Random
 import psycopg
 
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY
-from tests.crash import certificates, oracle
+from tests.crash import node_requests, oracle
 from tests.crash.armed import failpoints
 from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
@@ -328,7 +328,7 @@ class FaultInjector:
         """Replace a node's key immediately, while documents sealed for the old key are under way."""
         world, where = self._world, fault.where
         world.changes.renewed[where] += 1
-        await certificates.ask(lambda: world.owner(where), "cert.renew")
+        await node_requests.ask(lambda: world.owner(where), "cert.renew")
 
     async def _revoke(self, fault: CycleFault) -> None:
         """Revoke the certificates of an institution; its node enrols again, with another key.
@@ -339,8 +339,8 @@ class FaultInjector:
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
             world.changes.revoked[fault.where] += 1
-            lived_s = await certificates.revoke_and_measure(world.nodes[HUB], ADDRESS[fault.where])
-            if lived_s > certificates.REVOKED_S_MAX:
+            lived_s = await node_requests.revoke_and_measure(world.nodes[HUB], ADDRESS[fault.where])
+            if lived_s > node_requests.REVOKED_S_MAX:
                 world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
             if world.direct:
                 await self._await_end_of_direct_link(OTHER[fault.where], fault.where)
@@ -354,7 +354,7 @@ class FaultInjector:
         The wait ends early if ``side`` is being revoked itself, because it then gets no reports from the hub.
         """
         try:
-            await certificates.until_no_direct_link(
+            await node_requests.until_no_direct_link(
                 self._world.nodes[side], ADDRESS[revoked], self._revoking[side].locked
             )
         except TimeoutError:
@@ -368,7 +368,7 @@ class FaultInjector:
     async def _move_homes(self, hub: str, *sides: str) -> None:
         world = self._world
         nodes = [ADDRESS[side] for side in sides]
-        await certificates.ask(lambda: world.owner(hub), "stores.move", store=world.store(hub), nodes=nodes)
+        await node_requests.ask(lambda: world.owner(hub), "stores.move", store=world.store(hub), nodes=nodes)
 
     async def _take_over(self, fault: CycleFault) -> None:
         """End or freeze the owner of a store until its standby serves it; then the former owner continues.
@@ -404,9 +404,9 @@ class FaultInjector:
                 async with asyncio.timeout(EMPTY_S_MAX):
                     await self._move_homes(HUB, *MEMBERS)
                     await self._stop_when_empty(fault.where, pair)
-                await certificates.ask(hub, "stores.retire", store=store, why="its homes have moved")
+                await node_requests.ask(hub, "stores.retire", store=store, why="its homes have moved")
                 await world.replace_second_store()
-                await certificates.ask(hub, "stores.add", store=world.store(fault.where))
+                await node_requests.ask(hub, "stores.add", store=world.store(fault.where))
                 self.retired += 1
             except TimeoutError:
                 world.complaints.append(f"store {store} was not retired: {self._remaining_rows(fault.where)}")

@@ -13,8 +13,8 @@ from semq.installation.configuration import HUB
 from semq.store.rows import Event
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.crash import oracle
-from tests.crash.certificates import ask
 from tests.crash.documents import PIECES_FROM
+from tests.crash.node_requests import ask
 from tests.crash.world import ADDRESS, A, B, CrashWorld
 from tests.depth import deeper
 from tests.waiting import until

@@ -12,6 +12,7 @@ OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
 
 
 def changes(**revoked: int) -> CertificateChanges:
+    """Return the changes of a campaign with these numbers of revocations, by node, and no renewals."""
     campaign = CertificateChanges(ADDRESS, OTHER)
     campaign.revoked.update(revoked)
     return campaign
@@ -20,6 +21,7 @@ def changes(**revoked: int) -> CertificateChanges:
 def alarm(
     node: str, detail: str, lk0: str = "", target: str = ADDRESS[A], event: Event = Event.VIOLATION
 ) -> ExcusedLine:
+    """Return an alarm in the ledger of a node, about the message ``lk0``, or else about the node ``target``."""
     side = Side.HUB if node == HUB else Side.RECEIVER
     return ExcusedLine(node, side, event, lk0, target, detail)
 

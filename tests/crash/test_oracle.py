@@ -27,10 +27,12 @@ def stream() -> DocumentStream:
 
 
 def entry(document: CrashDocument, lk0: str = "", digest: str = "") -> BookEntry:
+    """Return the entry of a received document; ``lk0`` and ``digest`` replace its own."""
     return BookEntry(lk0 or f"lk0-{document.number}", document.token, digest or document.digest, document.order_key)
 
 
 def judged(stream: DocumentStream, book: Book, target: str = "b") -> OracleFindings:
+    """Return the findings about the stream's documents in the record of an institution."""
     findings = OracleFindings()
     _judge_book(stream, target, book, set(), findings)
     return findings

@@ -14,7 +14,7 @@ import pytest
 from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
 from semq.umx_t.status import Direction
-from tests.crash.certificates import ask
+from tests.crash.node_requests import ask
 from tests.crash.world import A, B, CrashWorld
 from tests.waiting import PATIENCE_S, until
 

@@ -36,7 +36,7 @@ from psycopg import sql
 from bench.rabbitmq.server import cluster_nodes, port_mapper
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import ensure_enrolled
-from tests.crash import certificates
+from tests.crash import node_requests
 from tests.crash.application import DocumentConsumer, Submitter
 from tests.crash.book import Book
 from tests.crash.documents import PIECES_FROM, DocumentStream
@@ -172,7 +172,7 @@ class CrashWorld:
         if self.secure:
             for member in MEMBERS:
                 await self.enrol(member)
-        await certificates.ask(self.nodes[HUB], "definitions.import", document=DEFINITIONS)
+        await node_requests.ask(self.nodes[HUB], "definitions.import", document=DEFINITIONS)
         for name, node in self.nodes.items():
             if name != HUB:
                 node.begin()
@@ -232,18 +232,18 @@ class CrashWorld:
 
     async def enrol(self, side: str) -> None:
         """Get a certificate for an institution's node, which uses it from its next start."""
-        await certificates.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[side], again=True))
+        await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[side], again=True))
 
     async def sweep(self) -> None:
         """Let the institutions' nodes remove the pieces of interrupted uploads now, not at the next minute."""
         for side in SIDES:  # c receives no documents in pieces
-            await certificates.ask(self.nodes[side], "job.run", name="remains")
+            await node_requests.ask(self.nodes[side], "job.run", name="remains")
 
     async def replace_second_store(self) -> None:
         """Give the second instance and its standby, which are both stopped, another store with a new database."""
         assert self.server is not None
         former, number = self.second_urls[HUB_2], self.store_number + 1
-        database = await certificates.repeat_until_done(lambda: self._create_database(f"store_{number}"))
+        database = await node_requests.repeat_until_done(lambda: self._create_database(f"store_{number}"))
         for name in (HUB_2, STANDBY):
             file = self.nodes[name].place.config
             text = file.read_text("utf-8").replace(json.dumps(former), json.dumps(database))

@@ -107,7 +107,7 @@ def _close_channel(_: Random, __: int) -> CloseChannel:
     return CloseChannel()
 
 
-# step | weight
+# function that draws a step, from random numbers and the number of gets so far | weight
 _ACTS: dict[Any, int] = {
     _queue: 8, _exchange: 5, _bind: 12, _unbind: 2, _publish: 30, _get: 20, _settle: 12, _remove: 2, _purge: 1,
     _close_channel: 1,

@@ -92,7 +92,7 @@ def stored(trio: Trio) -> None:
 
 
 def parked(trio: Trio) -> None:
-    """Documents that applications refuse, return, or answer by SQL, and acts of persons on parked documents."""
+    """Documents that applications refuse, return, or answer by SQL, and acts of operators on parked documents."""
     trio.b.app.acks = False
     trio.a.send(b"p1", b"p2", b"p3")
     trio.settle()
@@ -159,7 +159,7 @@ def sealed(trio: Trio) -> None:
 
 
 def scheduled(trio: Trio) -> None:
-    """Scheduled documents: one released by a person, one by the clock."""
+    """Scheduled documents: one released by an operator, one by the clock."""
     now_ms = int(trio.time.wall().timestamp() * 1000)
     for body, not_before in ((b"early", now_ms + 60_000), (b"due", now_ms + 5_000)):
         trio.a.send(body, not_before=not_before)

@@ -355,7 +355,7 @@ def test_order_is_kept_when_the_first_document_is_lost_on_the_way() -> None:
     assert trio.is_clean()
 
 
-def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> None:
+def test_a_document_that_the_application_rejects_is_parked_for_an_operator() -> None:
     trio = Trio()
     trio.b.app.acks = False
     trio.a.send(b"x")
@@ -366,7 +366,7 @@ def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> Non
     trio.later(5)
     assert trio.b.lines(Event.PARKED) == 1
     assert trio.a.reported.kinds[-1] == "delivered"
-    assert trio.b.rows["tb_0030"] == 1  # the row waits for a person, also after all acknowledgements
+    assert trio.b.rows["tb_0030"] == 1  # the row waits for an operator, also after all acknowledgements
     trio.b.app.acks = True
     trio.b.engine.answers.requeue([delivery.bref], "the customer is known now")
     trio.later(5)
@@ -374,7 +374,7 @@ def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> Non
     assert trio.is_clean()
 
 
-def test_a_person_removes_parked_and_refused_documents() -> None:
+def test_an_operator_removes_parked_and_refused_documents() -> None:
     trio = Trio()
     trio.b.app.acks = False
     trio.a.send(b"x")
@@ -417,7 +417,7 @@ def test_a_message_to_one_s_own_node_never_leaves_it() -> None:
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_another_copy_requested_by_a_person_is_harmless() -> None:
+def test_another_copy_requested_by_an_operator_is_harmless() -> None:
     trio = Trio()
     trio.lose = packet_lost(Function.RECEIPTS)
     trio.a.send(b"x")

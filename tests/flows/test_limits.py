@@ -73,6 +73,7 @@ class LimitsScene:
 
 
 async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
+    """Start a hub with this configuration, and 10008, which accepts large documents."""
     hub = await inprocess.hub(hub_text)
     a = await inprocess.started(inprocess.settings("10008", TAKES_LARGE.format(name="10008", hub=hub.port)))
     await linked(a)
@@ -80,6 +81,7 @@ async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
 
 
 async def receiver(scene: LimitsScene, text: str) -> LocalNode:
+    """Start 56001 with this configuration; return when 10008 knows that it is online."""
     settings = scene.inprocess.settings("56001", text.format(name="56001", hub=scene.hub.port))
     node = await scene.inprocess.started(settings)
     await linked(node)

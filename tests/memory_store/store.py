@@ -144,7 +144,7 @@ class MemoryStore:
         return self._fault is not None
 
     def begin(self) -> None:
-        """Open a transaction for the next unit, load it and let each piece decide. Work that refuses is left out."""
+        """Open a transaction for the next unit, load it and let each piece decide; a piece that raises fails alone."""
         if not self._queue:
             self._queue, self._ahead = self._ahead, []
         count = max(1, min(self._group(len(self._queue)), len(self._queue)))

@@ -1,6 +1,6 @@
 """A hostile partner sends the largest packets of every kind over a real link, as fast as the link takes them.
 
-Meanwhile, documents of another partner must be delivered.
+Meanwhile, documents of a third institution must be delivered.
 """
 
 import asyncio

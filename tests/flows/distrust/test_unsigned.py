@@ -64,6 +64,7 @@ def test_an_unproved_copy_leaves_only_the_alarm(world: SealedWorld) -> None:
 
 
 def reack2(world: SealedWorld, **more: object) -> Packet:
+    """Return a ReAck2 in A's name with a far too high floor; ``more`` replaces fields of the packet."""
     inc = world.a.engine.core.inc
     receipt = Receipt(ack_flag=AckFlag.END_TO_END, ident=f"1.10008.1.1.{inc:x}.1", floors={f"{inc:x}": (10_000, None)})
     packet = Packet(world.a.address, world.b.address, Function.RECEIPTS, Primitive.RESPONSE, [receipt])

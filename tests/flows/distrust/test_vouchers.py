@@ -32,7 +32,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     world.settle()
     assert certificate_lines(world)[1].startswith("another certificate, signed by an earlier key,")
     assert world.a.engine.core.misconduct.seen() == []
-    world.roll(world.b, "B3")  # enrolled again, or another party
+    world.roll(world.b, "B3")  # B has enrolled again, or another party uses its name
     world.settle()
     assert certificate_lines(world)[-1].startswith("SEMQ-5216")
     lines = len(certificate_lines(world))

@@ -22,6 +22,7 @@ FLOOD, QUIET = Address(1, "77001"), Address(1, "88001")
 
 
 def send(node: Local, *bodies: bytes, priority: int = 0, order_key: str = "") -> None:
+    """Submit documents to 56001."""
     attributes = Attributes(priority=priority, order_key=order_key)
     node.engine.submit(
         [

@@ -1,4 +1,4 @@
-"""A document to a group of institutions, or to all users of an institution, by each door of a node, and sealed.
+"""A document to a group of institutions, or to all users of an institution, through each door of a node; also sealed.
 
 The doors are SQL, HTTP, AMQP and folders.
 """
@@ -70,7 +70,7 @@ class GroupNodes(NamedTuple):
         return nodes
 
     async def received(self, members: Sequence[str]) -> list[bytes]:
-        """Receive one document at each member of a group; return their bodies."""
+        """Receive and acknowledge one document at each member of a group; return the bodies."""
         bodies: list[bytes] = []
         for member in members:
             node, _, user = member.partition("/")
@@ -105,11 +105,14 @@ async def members_of(inprocess: InProcess, node: LocalNode, name: str) -> list[d
 
 
 async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]:
+    """Return the addresses of the members of a submission."""
     return sorted(member["target"] for member in await members_of(inprocess, node, name))
 
 
 @each_group
-async def test_by_sql(shared_inprocess: InProcess, nodes: GroupNodes, group: str, members: list[str]) -> None:
+async def test_a_document_by_sql_reaches_all_members(
+    shared_inprocess: InProcess, nodes: GroupNodes, group: str, members: list[str]
+) -> None:
     with psycopg.connect(nodes.a.store.url, autocommit=True) as connection:
         row = connection.execute("SELECT semq_send(%s, 'by SQL'::bytea, token => %s)", (group, group)).fetchone()
         assert row is not None
@@ -175,7 +178,7 @@ def status(connection: psycopg.Connection, name: int | str) -> list[tuple[str, s
 
 
 @each_group
-async def test_by_http(nodes: GroupNodes, group: str, members: list[str]) -> None:
+async def test_a_document_by_http_reaches_all_members(nodes: GroupNodes, group: str, members: list[str]) -> None:
     async with serving(nodes.a) as site:
         program = await site.program("submit", "events")
         async with following(program, keys="delivered.#") as events:
@@ -195,7 +198,7 @@ async def test_by_http(nodes: GroupNodes, group: str, members: list[str]) -> Non
     assert await nodes.received(members) == [b"by HTTP"] * 2
 
 
-async def test_sealed_for_each_receiver(inprocess: InProcess) -> None:
+async def test_a_document_is_sealed_for_each_member(inprocess: InProcess) -> None:
     nodes = await GroupNodes.start(inprocess, secure=True)
     link = await inprocess.client(nodes.a)
     for group, members in GROUPS.items():
@@ -272,7 +275,7 @@ def put_file(layout: Layout, group: str, body: bytes) -> None:
 
 
 @each_group
-async def test_by_folder(nodes: GroupNodes, tmp_path: Path, group: str, members: list[str]) -> None:
+async def test_a_file_reaches_all_members(nodes: GroupNodes, tmp_path: Path, group: str, members: list[str]) -> None:
     async with folders(nodes.a, tmp_path / "door") as layout:
         put_file(layout, group, b"by folder")
         file = layout.sent / group / "a.xml"

@@ -63,6 +63,7 @@ async def started(inprocess: InProcess, section: str) -> tuple[HubNode, LocalNod
 
 
 async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any], body: bytes = b"body") -> None:
+    """Submit a document to 56001 over AMQP, with these headers."""
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
     header = ContentHeader.build(len(body), Properties(headers=headers))

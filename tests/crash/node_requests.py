@@ -1,7 +1,6 @@
-"""Certificates under load: renewals and revocations of real nodes, repeated until the hub has answered.
+"""Requests to nodes that may die at any step, repeated until they are answered; waits for the effects of revocations.
 
-Used by ``world`` (enrolment) and ``faults`` (``renew``, ``revoke``) in campaigns with ``--secure``, where any node may
-die at any step.
+Used by ``world``, ``faults`` and the tests of single kills.
 """
 
 import asyncio
