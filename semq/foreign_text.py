@@ -56,12 +56,11 @@ def in_page(text: str) -> str:
     return _IN_PAGE.sub(REPLACEMENT, text)
 
 
-def json_text(value: Any, default: Any = str) -> str:
-    """Return data as JSON on one line that is safe on a terminal: invisible characters are escaped.
-
-    ``default`` converts values that JSON does not have, as in ``json.dumps``.
+def json_text(value: Any) -> str:
+    """Return data as JSON on one line that is safe on a terminal: invisible characters are escaped. Values that JSON
+    does not have become texts.
     """
-    return in_json(json.dumps(value, ensure_ascii=False, default=default))
+    return in_json(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def in_json(text: str) -> str:

@@ -14,17 +14,16 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 class ManualClock:
     """A clock that a test sets by ``now``, in seconds. Random numbers are 0.5; incarnations and UUIDs are counted."""
 
-    def __init__(self, now: float = 1000.0, start: datetime = START) -> None:
+    def __init__(self, now: float = 1000.0) -> None:
         self.now = now
         self.lives = 0  #: number of drawn incarnations
-        self._start = start
         self._drawn = 0
 
     def monotonic(self) -> float:
         return self.now
 
     def wall(self) -> datetime:
-        return self._start + timedelta(seconds=self.now)
+        return START + timedelta(seconds=self.now)
 
     def random(self) -> float:
         return 0.5

@@ -2,22 +2,24 @@
 
 from collections.abc import Callable
 
+STEP = 1 << 20  # bytes
+
 
 class MemoryGauge:
-    """A number of bytes in memory. ``on_change`` is called when the number differs by ``step`` or more from the number
+    """A number of bytes in memory. ``on_change`` is called when the number differs by ``STEP`` or more from the number
     at the last call.
     """
 
-    __slots__ = ("_on_change", "_reported", "bytes", "step")
+    __slots__ = ("_on_change", "_reported", "bytes")
 
-    def __init__(self, on_change: Callable[[], None] = lambda: None, step: int = 1 << 20) -> None:
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.bytes = 0
-        self.step = step
         self._reported = 0
         self._on_change = on_change
 
     def add(self, size: int) -> None:
+        """Add a number of bytes, which may be negative."""
         self.bytes += size
-        if not -self.step < self.bytes - self._reported < self.step:
+        if not -STEP < self.bytes - self._reported < STEP:
             self._reported = self.bytes
             self._on_change()

@@ -30,7 +30,7 @@ from semq.broker.limits import BrokerLimits
 from semq.broker.session import BrokerSession
 from semq.clock import Clock
 from semq.transport.link import AmqpMachine, SocketLink
-from semq.transport.listener import Drainable, Listener, ListenerConfig
+from semq.transport.listener import STOPPING, Drainable, Listener, ListenerConfig
 from semq.transport.turn import Turn
 
 if TYPE_CHECKING:
@@ -118,14 +118,14 @@ class ServerDoor:
         if not self._sessions:
             self._is_empty.set()
 
-    async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
-        """Refuse new clients, close the connections with this text, and drop those that have not answered after
-        ``drain_s`` seconds.
+    async def stop(self, drain_s: float) -> None:
+        """Refuse new clients, close the connections, and drop those that have not answered after ``drain_s``
+        seconds.
         """
         if self._shared.doors.get(self._name) is self:
             del self._shared.doors[self._name]
         for session in list(self._sessions):
-            session.force_close(text)
+            session.force_close(STOPPING)
         try:
             async with asyncio.timeout(drain_s):
                 await self._is_empty.wait()

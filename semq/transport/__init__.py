@@ -1,7 +1,7 @@
 """Sockets: opening and accepting of AMQP 0-9-1 connections. Messages are not interpreted here.
 
 **Turn** (``turn.Turn``): one object per event loop. Links with output and hooks with work register during a turn; at
-its end, the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``,
+its end, the hooks run and the links write, once. ``Turn()``, ``turn.mark(link)``, ``turn.before_flush(hook)``,
 ``turn.in_next(step)``.
 
 **Dialling** (``dialer``)::
@@ -34,7 +34,7 @@ its end, the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.ma
     await channel.cancel(consumer_tag); channel.on_cancelled = lambda consumer_tag: ...
     got = await channel.get(queue, no_ack=False)                  # Got | None
     await channel.declare_queue(name, durable=True, ...)          # the arguments of queue.declare by name
-    await channel.declare_exchange(name, kind, ...); await channel.bind_queue(queue, exchange, routing_key, arguments)
+    await channel.declare_exchange(name, kind, ...); await channel.bind_queue(queue, exchange, routing_key)
     reply = await channel.call(method, reply_type)                # any other synchronous method
     channel.on_closed = lambda error: ...; channel.close()
 

@@ -257,11 +257,9 @@ class ClientChannel:
         """Send exchange.declare."""
         await self.call(m.ExchangeDeclare(exchange, kind, **settings), m.ExchangeDeclareOk)
 
-    async def bind_queue(
-        self, queue: str, exchange: str, routing_key: str = "", arguments: Mapping[str, Any] | None = None
-    ) -> None:
+    async def bind_queue(self, queue: str, exchange: str, routing_key: str = "") -> None:
         """Send queue.bind."""
-        await self.call(m.QueueBind(queue, exchange, routing_key, False, arguments or {}), m.QueueBindOk)
+        await self.call(m.QueueBind(queue, exchange, routing_key), m.QueueBindOk)
 
     def close(self) -> None:
         """Close without waiting for the reply of the peer; unacknowledged messages return to their queue."""

@@ -21,6 +21,7 @@ from semq.transport.turn import Turn
 log = logging.getLogger(__name__)
 
 PAUSE_S = 2.0  # pause before the end of a failed negotiation, which makes guessing passwords slow
+STOPPING = "the node is stopping"  # text of the close of connections when a listener stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +145,9 @@ class Listener:
             return self.config.port
         return int(self._server.sockets[0].getsockname()[1])
 
-    async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
-        """Stop accepting, send connection.close with this text on all connections, and drop the connections whose peers
-        have not answered after ``drain_s`` seconds.
+    async def stop(self, drain_s: float) -> None:
+        """Stop accepting, send connection.close on all connections, and drop the connections whose peers have not
+        answered after ``drain_s`` seconds.
         """
         if self._server is not None:
             self._server.close()
@@ -154,7 +155,7 @@ class Listener:
             self._handshakes.stop()
         for link in list(self.links):
             if isinstance(link, _CountedLink):
-                link.drainable.force_close(text)
+                link.drainable.force_close(STOPPING)
         try:
             async with asyncio.timeout(drain_s):
                 await self._is_empty.wait()

@@ -25,11 +25,11 @@ class Flushable(Protocol):
 class Turn:
     """The links and hooks that wait for the end of this turn, and the buffer into which all links read."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self) -> None:
         # All links of a loop read into the same buffer, one after the other. Its size bounds the bytes of one
         # peer that are read before the next peer is served: a flood of small messages must not delay the others.
         self.read_buffer = memoryview(bytearray(READ_SIZE))
-        self._loop = loop or asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._links: dict[Flushable, None] = {}
         self._hooks: dict[Callable[[], None], None] = {}
         self._is_scheduled = False

@@ -30,8 +30,8 @@ def read(reader: FrameReader, data: bytes) -> list[ReadFrame]:
     return seen
 
 
-def read_all(parts: list[bytes], payload_max: int = 1 << 20) -> list[ReadFrame]:
-    reader = FrameReader(payload_max)
+def read_all(parts: list[bytes]) -> list[ReadFrame]:
+    reader = FrameReader(1 << 20)
     return [seen for part in parts for seen in read(reader, part)]
 
 

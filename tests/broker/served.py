@@ -66,13 +66,10 @@ def run_broker(
     store: MessageStore | None = None,
     limits: BrokerLimits | None = None,
     connection: ConnectionLimits | None = None,
-    prepare: Callable[[AmqpServer], None] = lambda _: None,
-    **listener: Any,
 ) -> Iterator[RunningBroker]:
     """Run a server until the block ends, then stop it in an orderly way."""
-    listener = {"pause_s": 0.02, **listener}
     config = ServerConfig(
-        listener=ListenerConfig(port=0, **listener),
+        listener=ListenerConfig(port=0, pause_s=0.02),
         connection=connection or ConnectionLimits(),
         limits=limits or BrokerLimits(),
         vhosts=("/", "other"),
@@ -82,7 +79,6 @@ def run_broker(
 
     async def serve() -> None:
         server = AmqpServer(config, UserTable([GUEST, NARROW, STRANGER]), SystemClock(), store)
-        prepare(server)
         await server.start()
         started.append(RunningBroker(server, asyncio.get_running_loop()))
         ready.set()

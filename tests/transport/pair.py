@@ -45,7 +45,9 @@ async def pair(
     properties: Mapping[str, Any] | None = None,
     **listener: Any,
 ) -> AsyncIterator[ServedLinks]:
-    """Run a server until the block ends, then close all links to it and stop it."""
+    """Run a server until the block ends, then close all links to it and stop it. ``prepare`` gets the server before its
+    start; ``listener`` has settings of the port.
+    """
     turn = Turn()
     config = ServerConfig(
         listener=ListenerConfig(**{"port": 0, "pause_s": 0.02, **listener}),

@@ -226,7 +226,7 @@ class DeliveryCounter:
 @pytest.mark.parametrize("sent", [b"", PROTOCOL_HEADER], ids=["nothing", "header"])
 @pytest.mark.parametrize("close_s", [0.1, 60.0])
 async def test_a_peer_that_does_not_answer_a_close_is_dropped(sent: bytes, close_s: float) -> None:
-    async with pair(connection=ConnectionLimits(close_s=close_s), drain_s=5.0) as endpoints:
+    async with pair(connection=ConnectionLimits(close_s=close_s)) as endpoints:
         with socket.create_connection(("127.0.0.1", endpoints.server.port)) as deaf:
             deaf.sendall(sent)
             await until(lambda: bool(endpoints.server.sessions))

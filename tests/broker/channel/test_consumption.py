@@ -267,9 +267,7 @@ def test_a_prefetch_in_bytes_is_not_implemented(broker: RunningBroker) -> None:
         connection.channel().basic_qos(prefetch_size=10)
 
 
-def test_a_channel_cannot_switch_between_confirms_and_transactions(
-    broker: RunningBroker, channel: BlockingChannel
-) -> None:
+def test_a_channel_cannot_switch_between_confirms_and_transactions(channel: BlockingChannel) -> None:
     channel.confirm_delivery()
     with pytest.raises(ChannelClosedByBroker, match="cannot switch from confirm to tx mode"):
         channel.tx_select()

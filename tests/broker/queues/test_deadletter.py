@@ -112,7 +112,8 @@ def test_dead_letters_are_dropped_if_their_exchange_does_not_exist() -> None:
 
 @pytest.mark.parametrize("length", [3, 8, 13])
 @pytest.mark.parametrize("cause", ["max_length", "message_ttl"])
-def test_a_cycle_of_any_length_ends(few_deaths: int, length: int, cause: str) -> None:
+@pytest.mark.usefixtures("few_deaths")
+def test_a_cycle_of_any_length_ends(length: int, cause: str) -> None:
     model = Model()
     for number in range(length):
         after = f"q{(number + 1) % length}"
