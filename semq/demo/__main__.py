@@ -42,7 +42,7 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         "--count",
         type=int,
         metavar="N",
-        help="documents in each of the two rounds: the folder is repeated or cut; default: each file once",
+        help="documents in each round: the folder is repeated or cut; default: each file once",
     )
     add("--data-dir", type=Path, metavar="DIR", help="use this folder instead of a temporary one, and keep it")
     add("--keep", action="store_true", help="keep configuration, logs, databases and received files")

@@ -29,7 +29,7 @@ class ClusterScenario(Scenario):
     def _configured(self) -> dict[str, NodePlace]:
         self._folder.mkdir(parents=True, exist_ok=True)
         server = self._exits.enter_context(EmbeddedPostgres(self._folder / STORE))
-        return write_configuration(self._folder, self.hour, shared=server.url)
+        return write_configuration(self._folder, self.hour, shared_database=server.url)
 
     def way(self) -> str:
         """Describe the receivers and the way to them, for the first line."""

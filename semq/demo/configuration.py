@@ -11,7 +11,7 @@ SENDER, RECEIVER = "10008", "56001"
 # More receivers if the hub has several instances, so that each of the two stores is the home of some institution.
 MORE_RECEIVERS = ("30021", "40032", "70003", "88001")
 EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, in the folder of the demo
-COLLECTOR = "reports"  # user of 56001 who receives extracts that are sent as documents
+COLLECTOR = "collector"  # user of 56001 who receives extracts that are sent as documents
 
 
 def write_configuration(
@@ -22,14 +22,14 @@ def write_configuration(
     direct: bool = False,
     has_hub: bool = True,
     consoles: bool = False,
-    shared: str = "",
+    shared_database: str = "",
 ) -> dict[str, NodePlace]:
     """Write the configuration files; return the places of the nodes by name.
 
     ``hour``: the current hour, UTC. ``secure``: links have TLS and certificates, and signed extracts are sent as
     documents unless ``direct``. ``direct``: the institutions have a direct link. ``has_hub``: false for institutions
-    with a direct link only. ``consoles``: each node has a console. ``shared``: URL of a database; if given, the hub has
-    two instances and a standby, and the database is the store of the second instance.
+    with a direct link only. ``consoles``: each node has a console. ``shared_database``: URL; if given, the hub has two
+    instances and a standby, and this database is the store of the second instance.
     """
     cutoff = f"{(hour + 12) % 24:02d}:00"  # twelve hours from now, so that the demo is within one business date
     every: dict[str, Value] = {
@@ -52,15 +52,15 @@ def write_configuration(
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
     if not has_hub:
         every |= reconciliation | {"reconcile.hub": False}
-    institutions = (SENDER, RECEIVER, *(MORE_RECEIVERS if shared else ()))
+    institutions = (SENDER, RECEIVER, *(MORE_RECEIVERS if shared_database else ()))
     return InstallationPlan(
         dict(zip(institutions, institutions, strict=True)),
         ApplicationLogin("demo", "demo"),
         secure=secure,
         direct=(SENDER, RECEIVER) if direct else None,
         has_hub=has_hub,
-        instances=2 if shared else 1,
-        shared=shared,
+        instances=2 if shared_database else 1,
+        shared=shared_database,
         every=every,
         hub=reconciliation,
         local=local,

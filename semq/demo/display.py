@@ -64,15 +64,15 @@ class Display:
         now = time_of_day(datetime.now().astimezone(), "milliseconds")
         self._console.print(Text.assemble((now, "dim"), " ", (text, style)), soft_wrap=True)
 
-    def changed(self, document: TrackedDocument) -> None:
+    def show_state(self, document: TrackedDocument) -> None:
         """Print a line about the new state of a document."""
         status, description, colour = STATES[document.state]
         took = f" after {document.took_ms:.1f} ms" if document.state == "delivered" else ""
         reason = f": {document.reason}" if document.reason else ""
         self._say_about(document, f"{status or document.state}  {description}{took}{reason}", colour)
 
-    def read(self, app_key: AppKey) -> None:
-        """Print that the receiver's application has acknowledged a document."""
+    def show_read(self, app_key: AppKey) -> None:
+        """Print that the receiver's application has acknowledged the document with this AppKey."""
         document = self._tracker.documents.get(app_key)
         if document is not None:
             self._say_about(document, f"read and acknowledged by the application of {document.target}")

@@ -38,7 +38,7 @@ async def run(
 ) -> tuple[dict[str, Any], Reconciliation | None]:
     """Run a kind of demo; return the counts, and the result of the reconciliation (None: ``--no-reconcile``).
 
-    SIGINT and SIGTERM cancel the demo. The folder is removed except for the report, unless options keep it.
+    SIGINT and SIGTERM cancel the demo. The folder is removed except for the report, unless ``options.keep``.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -67,11 +67,11 @@ class Scenario:
         self._folder = folder
         self._exits = exits
         self._tracker = DocumentTracker()
-        self.hour = SystemClock().wall().hour
+        self.hour = SystemClock().wall().hour  #: UTC, at the start of the demo
         self._places = self._configured()
         self._display = Display(console, self._tracker)
         self._say = self._display.say
-        self._tracker.on_change = self._display.changed
+        self._tracker.on_change = self._display.show_state
         self._nodes = {name: SupervisedNode(place, self._say) for name, place in self._places.items()}
         self._clients: dict[str, Client] = {}
 
@@ -214,14 +214,14 @@ class Scenario:
     async def _receive(self, documents: Subscription[Document]) -> None:
         """Write each document of a receiver to a file, then acknowledge the document. Each receiver has one task."""
         async for delivered in documents:
-            self._tracker.delivery(delivered)
+            self._tracker.note_delivery(delivered)
             # The name of the file contains the locator, so that a repeated delivery writes the same file.
             path = self._folder / "received" / f"{delivered.lk0}-{Path(delivered.app_key.key).name}"
             await asyncio.to_thread(path.write_bytes, delivered.payload)
             # If the connection was lost, the document is delivered again, marked as redelivered.
             with suppress(AlreadyGone):
                 await delivered.ack()
-                self._display.read(delivered.app_key)
+                self._display.show_read(delivered.app_key)
 
     async def _follow(self, events: Subscription[DocumentEvent]) -> None:
         """Update the states of documents by the events of 10008."""
@@ -235,14 +235,14 @@ class Scenario:
         self._tracker.documents |= {document.app_key: document for document in documents}
         for document in documents:
             body = await asyncio.to_thread(document.path.read_bytes)
-            self._tracker.submitting(document, body)
+            self._tracker.note_submission(document, body)
             key, kind = document.app_key, content_type_of(document.name, body)
             try:
                 sent = await client.send(document.target, body, app_key=key, content_type=kind, encrypt=options.secure)
             except RefusedByNode as error:
                 self._tracker.advance(document, "refused", str(error))
             else:
-                self._tracker.accepted(document, sent)
+                self._tracker.note_acceptance(document, sent)
                 self._start_task(self._await_outcome(document))
 
     async def _await_outcome(self, document: TrackedDocument) -> None:

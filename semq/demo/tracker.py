@@ -98,11 +98,11 @@ class DocumentTracker:
     repeats: int = 0  #: repeated deliveries marked redelivered: allowed after a crash
     duplicates: int = 0  #: all other repeated or unexpected deliveries: never allowed
 
-    def submitting(self, document: TrackedDocument, body: bytes) -> None:
+    def note_submission(self, document: TrackedDocument, body: bytes) -> None:
         """Record that the application of 10008 is about to submit a document."""
         document.digest, document.submitted = sha256(body).hexdigest(), self.now()
 
-    def accepted(self, document: TrackedDocument, sent: Sent) -> None:
+    def note_acceptance(self, document: TrackedDocument, sent: Sent) -> None:
         """Record that the node of 10008 has accepted a document."""
         document.lk0, document.digest_sent = sent.lk0, sent.digest
         self.advance(document, "accepted")
@@ -121,7 +121,7 @@ class DocumentTracker:
             document.took_ms = (self.now() - document.submitted) * 1000
             self.on_change(document)
 
-    def delivery(self, delivered: Document) -> None:
+    def note_delivery(self, delivered: Document) -> None:
         """Record a delivery at a receiver."""
         document = self.documents.get(delivered.app_key)
         if document is not None and delivered.target != f"1.{document.target}":
@@ -134,7 +134,7 @@ class DocumentTracker:
             self.duplicates += 1
 
     def count(self, left: Mapping[str, int], restarts: int) -> dict[str, Any]:
-        """Return the counts for ``--json``. ``left``: rows by queue. ``restarts``: unexpected ends of nodes."""
+        """Return the counts for ``--json``. ``left``: rows by queue. ``restarts``: how often nodes died."""
         documents = list(self.documents.values())
         accepted = [document for document in documents if document.lk0]
         delivered = [document for document in accepted if document.state == "delivered"]

@@ -26,8 +26,8 @@ class FileContent:
     def __init__(self, file: Offered, handle: int) -> None:
         self._file = file
         self._handle = handle
-        self.digest = ""  #: SHA-256; empty before ``measure``
-        self.beginning = b""  #: enough bytes to recognise the content type; empty before ``measure``
+        self.digest = ""  #: SHA-256; empty before ``read_digest``
+        self.beginning = b""  #: enough bytes to recognise the content type; empty before ``read_digest``
 
     def __del__(self) -> None:
         os.close(self._handle)
@@ -49,8 +49,8 @@ class FileContent:
                 raise FileChanged
             yield block
 
-    def measure(self) -> None:
-        """Read the file once for digest and beginning. Raises FileChanged, OSError."""
+    def read_digest(self) -> None:
+        """Read the file once to set ``digest`` and ``beginning``. Raises FileChanged, OSError."""
         digest = sha256()
         for block in self.blocks():
             digest.update(block)
@@ -69,5 +69,5 @@ def content_of(file: Offered) -> tuple[bytes | BlockBody, bytes, str]:
     if file.size <= READ_MAX:
         body = b"".join(content.blocks())
         return body, body, sha256(body).hexdigest()
-    content.measure()
+    content.read_digest()
     return content, content.beginning, content.digest

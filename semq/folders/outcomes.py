@@ -30,7 +30,7 @@ log = structlog.get_logger("semq.folders")
 QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
 PAUSE_S = 0.2  # between two searches for a file that is being moved
-SEARCHES_MAX = 150  # after these searches, the file of this name in ``out`` is taken for another one
+SEARCHES_MAX = 150  # after these searches, a file of this name in ``out`` counts as the file of another document
 
 
 class Outcomes:
@@ -100,7 +100,7 @@ def _find(layout: Layout, event: DocumentEvent) -> Path | None:
 def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
     """Whether a note has the LK0 or the token of the document.
 
-    The token is needed if the document was sent in pieces or sealed again: then its message has another LK0.
+    The token is needed if the document was sent in pieces or sealed again: the note then has an earlier LK0.
     """
     return note.get("lk0") == _submission(event) or (bool(event.token) and note.get("token") == event.token)
 

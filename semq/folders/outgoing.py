@@ -132,7 +132,10 @@ class Outgoing:
         return frozenset(name for name, target in self._waiting_targets.items() if target.until > now)
 
     def _complete(self, offered: Iterable[Offered]) -> list[Offered]:
-        """Return the files that have not changed for ``settle_s``; remember the others, but not those to be moved."""
+        """Return the files that have not changed for ``settle_s``, and remember the others.
+
+        Files that were sent or refused, and could not be moved, are left out of both.
+        """
         now, previous = self._clock.monotonic(), self._incomplete
         self._incomplete, complete = {}, []
         for file in offered:

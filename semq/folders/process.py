@@ -1,6 +1,6 @@
 """``python -m semq.folders --config FILE``: serve the folders of one node until a signal, or until the node ends.
 
-One process serves a root: a lock on the root excludes a second process.
+Only one process serves a root at a time: it locks a file in the root.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
     """
     roots = [Root(folder, settings.largest_document_bytes, states) for folder in settings.folders]
     with ExitStack() as locks:
-        refused = [error for root in roots if (error := _refusal(root, locks)) is not None]
+        refused = [error for root in roots if (error := _lock_or_error(root, locks)) is not None]
         if refused and len(refused) == len(roots):
             raise refused[0]
         async with Client(url, patience_s=PATIENCE_S) as client:
@@ -58,7 +58,7 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
             await companion_sections.until(stopped, sections, states, FATAL)
 
 
-def _refusal(root: "Root", locks: ExitStack) -> SemqError | None:
+def _lock_or_error(root: "Root", locks: ExitStack) -> SemqError | None:
     """Lock a root; return the error if that is not possible."""
     try:
         root.lock(locks)

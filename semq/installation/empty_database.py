@@ -30,12 +30,12 @@ def copy_empty_database(data_dir: Path) -> None:
     if not folder or home.exists():
         return
     source = _home_of_original(Path(folder))
-    beside = home.with_name("postgres.new")
-    shutil.rmtree(beside, ignore_errors=True)  # left by a process that was killed
-    beside.mkdir(mode=0o700, parents=True)
-    shutil.copy2(source / PASSWORD, beside / PASSWORD)
-    shutil.copytree(source / CLUSTER, beside / CLUSTER)
-    beside.rename(home)
+    unfinished = home.with_name("postgres.new")
+    shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
+    unfinished.mkdir(mode=0o700, parents=True)
+    shutil.copy2(source / PASSWORD, unfinished / PASSWORD)
+    shutil.copytree(source / CLUSTER, unfinished / CLUSTER)
+    unfinished.rename(home)
 
 
 def _home_of_original(folder: Path) -> Path:
@@ -45,15 +45,15 @@ def _home_of_original(folder: Path) -> Path:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     today = SystemClock().wall().date()
-    place = folder / f"{find_programs().version}-{head()}-{today}"
+    original = folder / f"{find_programs().version}-{head()}-{today}"
     with locked(folder / "lock"):
-        if not place.exists():
-            beside = place.with_name("new")
-            shutil.rmtree(beside, ignore_errors=True)  # left by a process that was killed
-            with EmbeddedPostgres(beside) as server, ThreadPoolExecutor(1) as thread:
+        if not original.exists():
+            unfinished = original.with_name("new")
+            shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
+            with EmbeddedPostgres(unfinished) as server, ThreadPoolExecutor(1) as thread:
                 thread.submit(asyncio.run, _fill(server.url)).result()  # the caller may be in an event loop
-            beside.rename(place)
-    return EmbeddedPostgres(place).home
+            unfinished.rename(original)
+    return EmbeddedPostgres(original).home
 
 
 async def _fill(url: str) -> None:

@@ -111,7 +111,10 @@ class NodeProcess:
         return next((words[1].decode() for words in lines if words[:1] == [b"console"]), "")
 
     async def wait_ready(self) -> bool:
-        """Wait until the node serves; return False if it ends instead. After a cancelled wait, end the process."""
+        """Wait until the node serves; return False if it ends instead.
+
+        A caller whose wait is cancelled has to end the process: until then a thread of this process waits for it.
+        """
         return await asyncio.to_thread(self.block_until_ready)
 
     async def wait_ended(self) -> int:

@@ -15,7 +15,7 @@ from semq.installation.configuration import NodePlace
 from semq.installation.errors import NodeNotStarted
 from semq.installation.process import POLL_S, STOP_S, NodeProcess
 
-RESTART_S_MIN, RESTART_S_MAX = 0.2, 2.0
+RESTART_S_MIN, RESTART_S_MAX = 0.2, 2.0  # pauses between failed starts
 FAILURES_MAX = 5  # consecutive failed starts after which the log is printed
 
 _PR_SET_PDEATHSIG = 1
@@ -34,7 +34,7 @@ class SupervisedNode(NodeProcess):
 
     def __init__(self, place: NodePlace, report: Callable[[str], None]) -> None:
         super().__init__(place)
-        self.deaths = 0  #: unexpected ends
+        self.deaths = 0  #: number of ends that ``stop`` did not cause
         self._report = report
         self._supervisor: asyncio.Task[None] | None = None
 

@@ -27,7 +27,7 @@ table = "tb_0031"
 [tb_0031.columns]
 object_id = "object_id"      # * record number: with source and SEMQ numbers the identity of the message
 status = "ss_status"         # * see [tb_0031.status]
-source = "source"            # institution that sends, by default the one of the node; rows of others are listed
+source = "source"            # institution that sends, by default the node's own; rows of others are not imported
 target = "target"            # * institution that receives, "56001" or "1.56001"
 target_user = "target_user"  # user of that institution
 payload = "app_data"         # * the document
@@ -66,8 +66,8 @@ lk0_semq_db_id = "lk0_semq_db_id"
 lk0_object_id = "lk0_object_id"  # *
 
 [tb_0030.status]
-0 = "AS_INIT"                # noted, so that the sender's import gets the answer that it has arrived
-1 = "AS_ACK"                 # finished, if both are
+0 = "AS_INIT"                # noted: the import at the sender asks whether the message has arrived
+1 = "AS_ACK"                 # finished if both statuses are AS_ACK
 
 [tb_0032]                    # to-do rows: those between users of the institution become documents
 table = "tb_0032"

@@ -11,7 +11,7 @@ from tests.demo.test_scenario import DEMO
 
 
 def test_the_second_instance_and_its_standby_share_a_store(tmp_path: Path, database: str) -> None:
-    places = write_configuration(tmp_path, shared=database)
+    places = write_configuration(tmp_path, shared_database=database)
     second, standby = (load(places[name].config, {}) for name in (f"{HUB}-2", STANDBY))
     assert second.database.url is not None
     assert second.database.url.get_secret_value() == database

@@ -43,7 +43,7 @@ def test_with_certificates_no_node_has_a_password_at_the_hub(tmp_path: Path) -> 
         assert (hub.is_tls, hub.password) == (True, None)
     assert places[HUB].url.startswith("amqps://")
     assert places[SENDER].url.startswith("amqp://")
-    assert {settings[name].extract.deliver_to for name in (SENDER, RECEIVER)} == {"56001/reports"}
+    assert {settings[name].extract.deliver_to for name in (SENDER, RECEIVER)} == {"56001/collector"}
     assert len({settings[name].extracts for name in places}) == 3
     job = reconciliation(places[HUB].config)
     assert job.extracts == settings[HUB].extracts

@@ -22,8 +22,8 @@ def test_each_change_has_a_line_with_its_time_and_offset() -> None:
     console, tracker = memory_console(), good()
     display = Display(console, tracker)
     for document in tracker.documents.values():
-        display.changed(document)
-        display.read(document.app_key)
+        display.show_state(document)
+        display.show_read(document.app_key)
     display.say("[brackets] are kept")
     assert text(console).count("SS_ACK2") == text(console).count("read and acknowledged") == 3
     assert "[brackets] are kept" in text(console)
@@ -36,8 +36,8 @@ def test_above_the_limit_only_some_documents_have_lines() -> None:
         added(tracker)
     display = Display(console, tracker)
     for document in tracker.documents.values():
-        display.changed(document)
-        display.read(document.app_key)
+        display.show_state(document)
+        display.show_read(document.app_key)
     assert len(text(console).splitlines()) == 2 * (303 // 3)
 
 

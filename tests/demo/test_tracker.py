@@ -33,16 +33,16 @@ class SetClock:
         return self.now
 
 
-def added(tracker: DocumentTracker, name: str = "o.xml", round_: str = "online") -> TrackedDocument:
-    document = TrackedDocument(len(tracker.documents) + 1, Path(name), name, round_, "56001")
+def added(tracker: DocumentTracker, name: str = "o.xml") -> TrackedDocument:
+    document = TrackedDocument(len(tracker.documents) + 1, Path(name), name, "online", "56001")
     tracker.documents[document.app_key] = document
     return document
 
 
 def sent(tracker: DocumentTracker) -> TrackedDocument:
     document = added(tracker)
-    tracker.submitting(document, BODY)
-    tracker.accepted(document, Sent(f"L{document.number}", DIGEST))
+    tracker.note_submission(document, BODY)
+    tracker.note_acceptance(document, Sent(f"L{document.number}", DIGEST))
     return document
 
 
@@ -52,7 +52,7 @@ def good() -> DocumentTracker:
         document = sent(tracker)
         tracker.advance(document, state)
         tracker.advance(document, "delivered")
-        tracker.delivery(delivered(document))
+        tracker.note_delivery(delivered(document))
     return tracker
 
 
@@ -119,11 +119,11 @@ def test_the_duration_ends_with_the_first_report_of_the_delivery() -> None:
 def test_events_and_deliveries_may_come_before_the_answer_to_the_submit() -> None:
     tracker = DocumentTracker()
     document = added(tracker)
-    tracker.submitting(document, BODY)
+    tracker.note_submission(document, BODY)
     tracker.advance(document, "stored")
-    tracker.delivery(delivered(document, "L1"))
+    tracker.note_delivery(delivered(document, "L1"))
     tracker.advance(document, "delivered")
-    tracker.accepted(document, Sent("L1", DIGEST))
+    tracker.note_acceptance(document, Sent("L1", DIGEST))
     assert (document.state, document.was_stored) == ("delivered", True)
     assert tracker.count(CLEAN, 0)["ok"]
 
@@ -136,17 +136,17 @@ def test_a_delivery_at_another_institution_counts_as_a_duplicate() -> None:
     tracker = DocumentTracker()
     document = sent(tracker)
     document.target = "20010"
-    tracker.delivery(delivered(document))
+    tracker.note_delivery(delivered(document))
     assert (document.received, tracker.duplicates) == ({}, 1)
 
 
 def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:
     tracker = DocumentTracker()
     document = sent(tracker)
-    tracker.delivery(delivered(document))
-    tracker.delivery(delivered(document, again=True))
+    tracker.note_delivery(delivered(document))
+    tracker.note_delivery(delivered(document, again=True))
     assert (tracker.repeats, tracker.duplicates) == (1, 0)
-    tracker.delivery(delivered(document))
+    tracker.note_delivery(delivered(document))
     assert (tracker.repeats, tracker.duplicates) == (1, 1)
 
 
@@ -168,20 +168,20 @@ def undelivered(tracker: DocumentTracker, first: TrackedDocument) -> None:
 
 
 def given_twice(tracker: DocumentTracker, first: TrackedDocument) -> None:
-    tracker.delivery(delivered(first))
+    tracker.note_delivery(delivered(first))
 
 
 def accepted_twice(tracker: DocumentTracker, first: TrackedDocument) -> None:
-    tracker.delivery(delivered(first, "another"))
+    tracker.note_delivery(delivered(first, "another"))
 
 
 def of_unknown_document(tracker: DocumentTracker, first: TrackedDocument) -> None:
-    tracker.delivery(delivered(added(DocumentTracker(), "other"), "L9"))
+    tracker.note_delivery(delivered(added(DocumentTracker(), "other"), "L9"))
 
 
 def changed(tracker: DocumentTracker, first: TrackedDocument) -> None:
     first.received.clear()
-    tracker.delivery(delivered(first, payload=b"another order"))
+    tracker.note_delivery(delivered(first, payload=b"another order"))
 
 
 def refused(tracker: DocumentTracker, first: TrackedDocument) -> None:

@@ -27,23 +27,23 @@ def put(layout: Layout, *parts: str, body: bytes = b"x") -> Path:
 
 
 @pytest.mark.parametrize(
-    ("place", "target", "app_key"),
+    ("relative_path", "target", "app_key"),
     [
         ("56001/a.xml", "56001", AppKey("trade", "", "", "a.xml")),
         ("56001/order/a.xml", "56001", AppKey("trade", "order", "", "a.xml")),
         ("1.56001@buyer/order/standard/a.xml", "1.56001/buyer", AppKey("trade", "order", "standard", "a.xml")),
     ],
 )
-def test_folders_name_target_type_and_subtype(layout: Layout, place: str, target: str, app_key: AppKey) -> None:
-    path = put(layout, *place.split("/"))
+def test_folders_name_target_type_and_subtype(layout: Layout, relative_path: str, target: str, app_key: AppKey) -> None:
+    path = put(layout, *relative_path.split("/"))
     assert layout.route(path) == (target, app_key)
     assert layout.out / layout.path_of(target, app_key) == path
 
 
-@pytest.mark.parametrize("place", ["a.xml", "56001/order/standard/deeper/a.xml"])
-def test_a_file_outside_of_the_folders_of_a_target_has_no_route(layout: Layout, place: str) -> None:
+@pytest.mark.parametrize("relative_path", ["a.xml", "56001/order/standard/deeper/a.xml"])
+def test_a_file_outside_of_the_folders_of_a_target_has_no_route(layout: Layout, relative_path: str) -> None:
     with pytest.raises(BadPlace):
-        layout.route(put(layout, *place.split("/")))
+        layout.route(put(layout, *relative_path.split("/")))
 
 
 def test_only_finished_regular_files_are_offered_the_oldest_first(layout: Layout, tmp_path: Path) -> None:

@@ -146,9 +146,7 @@ async def test_the_end_of_the_wait_for_a_target_causes_no_further_searches(layou
     assert await outgoing._search() > PAUSE_S_MAX / 2
 
 
-async def test_a_name_that_is_not_utf_8_is_refused_and_other_files_are_sent(
-    layout: Layout, node: AcceptingNode, start: Start
-) -> None:
+async def test_a_name_that_is_not_utf_8_is_refused_and_other_files_are_sent(layout: Layout, start: Start) -> None:
     put(layout, "56001/" + os.fsdecode(b"\xff\xfe.xml"), b"bad")
     put(layout, "56001/" + "文" * 83 + ".xml", b"long")
     put(layout, "56001/good.xml", b"good")
@@ -177,7 +175,7 @@ async def test_a_file_that_cannot_be_moved_is_moved_later(
 
 
 async def test_files_are_found_although_the_system_reports_no_changes(
-    layout: Layout, node: AcceptingNode, start: Start, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.folders.outgoing.SEARCH_S", 0.1)
 

@@ -1,4 +1,4 @@
-"""Folders of real nodes: files sent and received, also when processes are killed."""
+"""Folders of real nodes: files sent, received and refused, processes that are killed, roots that cannot be served."""
 
 import fcntl
 import json

@@ -129,7 +129,7 @@ def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Netw
     assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
 
 
-def test_an_import_ends_with_status_69_if_its_node_cannot_be_reached(network: Network, tmp_path: Path) -> None:
+def test_an_import_ends_with_status_69_if_its_node_cannot_be_reached(tmp_path: Path) -> None:
     sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1)])
     command = ("import", "--from", str(tmp_path / "old.db"), "--journal", str(tmp_path / "j"), "--timeout", "0.5")
     semq(*command, "--node", "amqp://app:secret@127.0.0.1:1").fails(69, "SEMQ-1310")

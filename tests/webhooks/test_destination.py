@@ -161,7 +161,7 @@ async def test_after_several_failures_requests_go_one_at_a_time(
     assert most_under_way == 1
 
 
-async def test_a_closed_port_is_reported(hook: Hook) -> None:
+async def test_a_closed_port_is_reported() -> None:
     with serving() as stopped:
         url = stopped.url
     webhook = Webhook(settings(url), SystemClock(), Reported().states)
