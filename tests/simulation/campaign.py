@@ -4,10 +4,11 @@ import gc
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -151,14 +152,19 @@ def run_campaign(
             yield future.result()
 
 
-def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
-    """Drill each decided cell that a campaign has not reached; yield each with the seed that reached it, or None."""
+def cover(
+    totals: Totals, first: int, known: Mapping[Cell, int] = MappingProxyType({})
+) -> Iterator[tuple[Cell, int | None]]:
+    """Drill each decided cell that a campaign has not reached; yield each with the seed that reached it, or None.
+
+    ``known``: seeds that are tried before all others.
+    """
     _, missing = coverage(totals.cells)
     for cell in missing:
         grid, standing, news = cell
         goal = (grid, SenderState[standing], SenderEvent[news]) if grid in (SENDER.name, SENDER_12.name) else None
         seed = None
-        for tried in range(first, first + DRILLS):
+        for tried in (*([known[cell]] if cell in known else ()), *range(first, first + DRILLS)):
             if cell in totals.cells:
                 break
             seed = tried
@@ -172,11 +178,11 @@ def focus_of(grid: str, seed: int) -> frozenset[str]:
     return focuses[seed % len(focuses)]
 
 
-def run_with_drills(count: int) -> Totals:
-    """Run the first seeds, then drills of the cells that they did not reach."""
+def run_with_drills(count: int, known: Mapping[Cell, int]) -> Totals:
+    """Run the first seeds, then drills of the cells that they did not reach, beginning with ``known`` seeds."""
     totals = run_share(0, count)
     if totals.is_clean:
-        for _ in cover(totals, 0):
+        for _ in cover(totals, 0, known):
             pass
     return totals
 

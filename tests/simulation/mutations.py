@@ -50,6 +50,7 @@ class Mutation:
 
     rule: str
     seen: str  #: the violation that the oracle finds
+    first: int  #: the seed with which a usual run of the tests begins: no earlier seed finds it
     seeds: int  #: number of seeds within which it is found
     patches: tuple[Patch, ...]
     focus: frozenset[str] = frozenset()
@@ -434,53 +435,53 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "group_member": (swap(GroupExpansion, "check", without_the_last),),
     "due_token": (swap(scheduling, "_known", lambda known: lambda unit, waiting, token: None),),
 }
-# Name, rule (or transition, break or section) of PROTOCOL.md, number of seeds, fault kinds, violation found.
+# Name, rule (or transition, break, section) of PROTOCOL.md, first seed, number of seeds, fault kinds, violation found.
 TABLE = """
-dedup            N1     30  half_open,cut                               recorded twice
-ledger           N2    200  hold,replay,cut,overtake                    recorded again after cleanup
-floor_e2e        N3     30  offline                                     a floor that is not true
-inc              N5    200  restore_local,replay                        a name given out twice
-full_key         N6     30  offline                                     another node's message taken for this one
-lattice          N7     60  rumours,replay,refusal,poison,cancel        an ended row that changes
-sent_first       N8     60  commit,slow_disk,crash_at_step              classes 1 and 2 sent twice
-hub_not_final    N9     15  offline                                     delivered although it is not
-custody          N10   120  offline,stall                               void although nothing was lost
-void_lost        N11   100  wipe_hub,restore_hub,offline                given up without the receiver
-hub_keep         N12    15  offline                                     a copy deleted before it was recorded
-ack_lk0          N13   100  rumours,offline                             another message's copy deleted
-commit_then_ack  N14    15  slow_disk                                   an acknowledgement that is not true yet
-app_gate         N15    30  absent,think                                a document that no application had
-gone_reply       N16    30  half_open,stall,cut                         rows that stay for ever
-class12_giveup   N22    60  stall,half_open,cut,offline                 classes 1 and 2 sent again
-order            N23   120  cut,half_open,offline                       given out of order
-order_skip       N24   150  cancel,poison,cut,half_open,offline         given past a gap
-returned_marker  S15    60  act_on_copies,restore_hub,offline           refused, and no ledger was asked
-refused_once     I6    100  refusal,offline                             reported as refused, then delivered
-cancel_asked     S5     60  refusal,expiry,offline                      cancelled, and nobody asked
-refusal_kept     H16    30  act_on_copies,offline                       a refusal that its sender never receives
-own_number       N6    100  rumours,offline                             a row that is taken for another by its number
-copy_number      N13   150  wipe_hub,restore_hub,offline                custody of another message under the same number
-answer_number    H11   100  rumours,offline                             another message's copy deleted
-noted_number     H17   100  rumours,act_on_copies,offline               a refusal that its sender never receives
-reack_number     R3    100  rumours,offline                             an acknowledgement that is still owed
-reack_copy       R3    100  rumours,offline,commit,slow_disk            the same, of another copy
-cancel_number    N6    100  rumours,operator,offline                    cancelled, and nobody asked
-own_store        H6    100  other_store,commit,slow_disk                an acknowledgement noted by the wrong store
-retired          H9    100  lose_store,offline                          rows that wait for a lost store for ever
-order_unit       N23    60  burst,overtake                              overtaken within one unit
-order_accept     N23    60  offline                                     accepted in another order than handed over
-late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
-reported_late    H16    60  act_on_copies,offline,cancel                a refusal reported as that of a marker
-settled          F9    150  restore_local,cancel                        delivered although cancelled
-due_early        S1     30  schedule,offline                                 a scheduled document sent before its time
-group_member     2.1    30  groups,offline                                   a member of a group that is left out
-due_token        S1    150  schedule,commit,slow_disk                   a scheduled document that is scheduled twice
+dedup            N1    0   30  half_open,cut                         recorded twice
+ledger           N2   14  200  hold,replay,cut,overtake              recorded again after cleanup
+floor_e2e        N3    0   30  offline                               a floor that is not true
+inc              N5    3  200  restore_local,replay                  a name given out twice
+full_key         N6    0   30  offline                               another node's message taken for this one
+lattice          N7    5   60  rumours,replay,refusal,poison,cancel  an ended row that changes
+sent_first       N8    0   60  commit,slow_disk,crash_at_step        classes 1 and 2 sent twice
+hub_not_final    N9    0   15  offline                               delivered although it is not
+custody          N10   3  120  offline,stall                         void although nothing was lost
+void_lost        N11  14  100  wipe_hub,restore_hub,offline          given up without the receiver
+hub_keep         N12   0   15  offline                               a copy deleted before it was recorded
+ack_lk0          N13   5  100  rumours,offline                       another message's copy deleted
+commit_then_ack  N14   0   15  slow_disk                             an acknowledgement that is not true yet
+app_gate         N15   0   30  absent,think                          a document that no application had
+gone_reply       N16   0   30  half_open,stall,cut                   rows that stay for ever
+class12_giveup   N22   0   60  stall,half_open,cut,offline           classes 1 and 2 sent again
+order            N23   0  120  cut,half_open,offline                 given out of order
+order_skip       N24  12  150  cancel,poison,cut,half_open,offline   given past a gap
+returned_marker  S15   5   60  act_on_copies,restore_hub,offline     refused, and no ledger was asked
+refused_once     I6   12  100  refusal,offline                       reported as refused, then delivered
+cancel_asked     S5   35   60  refusal,expiry,offline                cancelled, and nobody asked
+refusal_kept     H16   0   30  act_on_copies,offline                 a refusal that its sender never receives
+own_number       N6    0  100  rumours,offline                       a row that is taken for another by its number
+copy_number      N13   0  150  wipe_hub,restore_hub,offline          custody of another message under the same number
+answer_number    H11   0  100  rumours,offline                       another message's copy deleted
+noted_number     H17  25  100  rumours,act_on_copies,offline         a refusal that its sender never receives
+reack_number     R3    0  100  rumours,offline                       an acknowledgement that is still owed
+reack_copy       R3   25  100  rumours,offline,commit,slow_disk      the same, of another copy
+cancel_number    N6    0  100  rumours,operator,offline              cancelled, and nobody asked
+own_store        H6   15  100  other_store,commit,slow_disk          an acknowledgement noted by the wrong store
+retired          H9    0  100  lose_store,offline                    rows that wait for a lost store for ever
+order_unit       N23   0   60  burst,overtake                        overtaken within one unit
+order_accept     N23   0   60  offline                               accepted in another order than handed over
+late_read        5.1   0    5  act_on_copies,offline                 work that reads a row after its unit
+reported_late    H16  12   60  act_on_copies,offline,cancel          a refusal reported as that of a marker
+settled          F9    0  150  restore_local,cancel                  delivered although cancelled
+due_early        S1    0   30  schedule,offline                      a scheduled document sent before its time
+group_member     2.1   0   30  groups,offline                        a member of a group that is left out
+due_token        S1    6  150  schedule,commit,slow_disk             a scheduled document that is scheduled twice
 """
 
 
 def _read(line: str) -> tuple[str, Mutation]:
-    name, rule, seeds, focus, seen = line.split(None, 4)
-    return name, Mutation(rule, seen, int(seeds), PATCHES[name], frozenset(focus.split(",")))
+    name, rule, first, seeds, focus, seen = line.split(None, 5)
+    return name, Mutation(rule, seen, int(first), int(seeds), PATCHES[name], frozenset(focus.split(",")))
 
 
 MUTATIONS = dict(map(_read, TABLE.strip().splitlines()))

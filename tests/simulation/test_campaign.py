@@ -15,12 +15,33 @@ import pytest
 
 from semq.umx_t.grids import GRIDS, HANDLING, HUB, HandlingEvent
 from semq.umx_t.status import AppStatus
+from tests import depth
+from tests.depth import deeper
 from tests.simulation.campaign import Totals, focus_of, run_share, run_with_drills
 from tests.simulation.runs import Runs
 
 ROOT = Path(__file__).parents[2]
 SEEDS, SEEDS_DEEP = 1000, 5000
 SHARES = 10
+# Drills of cells that few drills reach, with a seed that reached the cell when the row was written. A usual run tries
+# this seed first, and all others if it does not reach the cell any more.
+KNOWN_TABLE = """
+class12  FINAL       claim          9
+class12  FINAL       corrected     12
+class12  SS_INIT     recv           5
+class12  SS_INIT     rej           13
+class12  SS_ACK      claim          4
+class3   AWAY        refused_again 12
+class3   AWAY        settled       16
+class3   FINAL       claim          6
+class3   FINAL       not_here_bare 23
+class3   FINAL       refused_again  5
+class3   FINAL       returned       4
+class3   SS_ACK_FWD  gone           6
+class3   SS_INIT     settled       23
+hub      REFUSED     ack_other     57
+"""
+KNOWN = {(grid, state, event): int(seed) for grid, state, event, seed in map(str.split, KNOWN_TABLE.split("\n")[1:-1])}
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +66,7 @@ def test_a_share_of_the_campaign_finds_nothing(runs: Runs, size: int, share: int
 
 def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> None:
     """The test runs the first share, then drills each cell that the share does not reach."""
-    totals = runs(run_with_drills, size)
+    totals = runs(run_with_drills, size, {} if depth.is_deep else KNOWN)
     expect_no_violation(totals, size)
     coverage = totals.report()["coverage"]
     assert coverage["missing"] == []
@@ -64,7 +85,7 @@ def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Ru
     totals = runs(run_share, 20, 20, focus=focus_of(HANDLING.name, 0))
     assert totals.failed == []
     assert cell in totals.cells
-    assert cell not in runs(run_share, 20, 20).cells  # random runs seldom reach it
+    assert cell not in runs(run_share, 20, deeper(5, 20)).cells  # random runs seldom reach it
 
 
 def run(*arguments: str) -> dict[str, Any]:

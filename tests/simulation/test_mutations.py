@@ -3,6 +3,7 @@
 import pytest
 
 from semq.umx_t.grids import GRIDS
+from tests.depth import deeper
 from tests.simulation.campaign import run_share
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.runs import Runs
@@ -11,7 +12,7 @@ from tests.simulation.runs import Runs
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_loss_of_a_rule_is_noticed(runs: Runs, name: str) -> None:
     mutation = MUTATIONS[name]
-    found = runs(run_share, 0, mutation.seeds, mutation=name, stop=True)
+    found = runs(run_share, deeper(mutation.first, 0), mutation.seeds, mutation=name, stop=True)
     assert not found.is_clean
     # The oracle has noticed it, and the patch itself did not fail; only the guard of late reads raises an exception.
     assert any("Traceback" in text for _, text in found.failed) is (name == "late_read"), found.failed
