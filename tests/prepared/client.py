@@ -27,7 +27,7 @@ def command_of(module: str, *arguments: str) -> list[str]:
 
 
 def start_prepared(module: str, *arguments: str) -> "PreparedProcess":
-    """Start a module that runs a node, with the folder, the variables and the standard error of this process."""
+    """Start a module as a process, with the folder, the variables and the standard error of this process."""
     with os.fdopen(os.dup(2), "wb") as errors:
         return PreparedProcess(
             [*RUN_MODULE, module, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,

@@ -1,7 +1,6 @@
 """Documents in pieces, as operations for people show them: documents with size and progress; pieces on request only."""
 
 import asyncio
-import sys
 from base64 import b64decode
 from hashlib import sha256
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from local_node.node import LocalNode
+from platform_node.node import HubNode
 from semq.cli.messages.presentation import list_row
 from semq.service import large_documents
 from semq.umx_t.pieces import PIECE_BYTES
@@ -23,6 +23,7 @@ from tests.local_node.pieces.test_transfer import (
     local,
     published,
 )
+from tests.prepared.client import start_prepared
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -49,22 +50,27 @@ async def parts_of(admin: Any) -> list[bytes]:
 
 async def body_by_command(node: LocalNode) -> bytes:
     """Return the output of ``semq msg body``."""
-    command = ["-P", "-m", "semq.cli", "msg", "body", "K1", "--node", f"amqp://guest:guest@127.0.0.1:{node.port}/"]
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
-    out, _ = await process.communicate()
-    assert process.returncode == 0
-    return out
+    process = start_prepared("semq.cli", "msg", "body", "K1", "--node", f"amqp://guest:guest@127.0.0.1:{node.port}/")
+    with process.stdout as out:
+        body = await asyncio.to_thread(out.read)
+    assert await asyncio.to_thread(process.wait) == 0
+    return body
 
 
-@pytest.fixture
-async def sender(inprocess: InProcess) -> tuple[LocalNode, Any, int]:
-    """Return a node with a document in pieces for an absent node, its administrator's link, and the hub's port."""
+async def sending(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
+    """Start a node with a document in pieces for an absent node; return it, its administrator's link, and its hub."""
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port, LATE)
     await linked(a)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1", Token="T1")
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
-    return a, await inprocess.client(a), hub.port
+    return a, await inprocess.client(a), hub
+
+
+@pytest.fixture(scope="module")
+async def sender(shared_inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
+    """Return a sender that tests only read."""
+    return await sending(shared_inprocess)
 
 
 async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
@@ -86,11 +92,11 @@ async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
     assert (side["waits_for"], side["overdue"], side["cause"]) == ("pieces", True, "PIECES_LEFT")
 
 
-async def test_sql_shows_documents_and_no_pieces(sender: Any, inprocess: InProcess) -> None:
-    a, _, hub_port = sender
+async def test_sql_shows_documents_and_no_pieces(inprocess: InProcess) -> None:
+    a, _, hub = await sending(inprocess)
     state = "SELECT count(*) FROM semq_status('T1'::text) WHERE state = "
     assert counted(a, f"{state} 'IN_PIECES'")
-    b = await local(inprocess, "56001", hub_port)
+    b = await local(inprocess, "56001", hub.port)
     shown = "SELECT count(*) FROM semq_inbox"
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'") == COUNT)
     await until(lambda: counted(b, f"{shown} WHERE document IS NOT NULL"))
@@ -98,14 +104,11 @@ async def test_sql_shows_documents_and_no_pieces(sender: Any, inprocess: InProce
     await until(lambda: counted(a, f"{state} 'DELIVERED'"))
 
 
-async def test_pieces_are_marked_where_they_are_shown(inprocess: InProcess) -> None:
+async def test_pieces_are_marked_where_they_are_shown(sender: Any, shared_inprocess: InProcess) -> None:
     """A hub always shows pieces, because it does not know their documents; a node shows them on request."""
-    hub = await inprocess.hub()
-    a = await local(inprocess, "10008", hub.port)
-    await linked(a)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    _, admin_a, hub = sender
     await until(lambda: counted_at(hub.store.url, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
-    hub_admin, admin_a = await inprocess.client(hub), await inprocess.client(a)
+    hub_admin = await shared_inprocess.client(hub)
     shown = [await answer(hub_admin, "msg.list"), await answer(hub_admin, "held.list")]
     shown += [(await answer(hub_admin, "msg.search"))["rows"]]
     shown += [[row for row in await answer(admin_a, "msg.list", pieces=True) if row.get("state") != "IN_PIECES"]]
@@ -145,10 +148,10 @@ async def test_counts_are_counts_of_documents_and_not_of_pieces(sender: Any) -> 
 
 
 async def test_a_receiver_sees_size_and_body_of_the_document(
-    sender: Any, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, admin_a, hub_port = sender
-    b = await local(inprocess, "56001", hub_port, LATE)
+    a, admin_a, hub = await sending(inprocess)
+    b = await local(inprocess, "56001", hub.port, LATE)
     admin = await inprocess.client(b)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
     (row,) = await answer(admin, "msg.list")
