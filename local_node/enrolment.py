@@ -2,9 +2,9 @@
 one at the request of the node, which logs in with its present certificate.
 
 Enrolment is pinned: the operator receives the fingerprint of the hub's authority together with the token. The hub sends
-the authority's certificate in the greeting of a first, unauthenticated connection, on which the node sends nothing. If
-the fingerprint matches, a second connection trusts this authority only, and the token is sent there. Used by ``semq
-node enroll`` and, for renewals, by the running node.
+the authority's certificate in the greeting of a first, unauthenticated connection, on which the node sends only the
+header of the protocol. If the fingerprint matches, a second connection trusts this authority only, and the token is
+sent there. Used by ``semq node enroll`` and, for renewals, by the running node.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
 """Logins at the hub: nodes by certificate, token or password; administrators by password.
 
-| login by            | from                        | user                      | virtual hosts        |
-|---------------------|-----------------------------|---------------------------|----------------------|
-| a certificate       | anywhere                    | the node that it names    | ``umx``, ``enroll``  |
-| a node's password   | loopback, or ``allow_plain``| that node                 | ``umx``, ``enroll``  |
-| an enrolment token  | TLS, or loopback            | ``enroll/NODE``           | ``enroll``           |
-| a user's password   | TLS, or loopback, or ``allow_plain`` | an administrator | ``/``                |
+| login by           | from                                 | user                   | virtual hosts       |
+|--------------------|--------------------------------------|------------------------|---------------------|
+| a certificate      | anywhere                             | the node that it names | ``umx``, ``enroll`` |
+| a node's password  | loopback, or ``allow_plain``         | that node              | ``umx``, ``enroll`` |
+| an enrolment token | TLS, or loopback                     | ``enroll/NODE``        | ``enroll``          |
+| a user's password  | TLS, or loopback, or ``allow_plain`` | an administrator       | ``/``               |
 
 In virtual host ``umx``, a node may write to exchanges ``umx`` and ``semq.answer``, and read its own three queues. In
 ``enroll``, it may write to ``semq.enroll`` and ``semq.ask``, and use a queue for the answers. The broker refuses

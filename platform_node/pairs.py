@@ -14,7 +14,7 @@ from semq.umx_t.address import Address, NodeType
 from semq.umx_t.agreement import ANY, Terms
 from semq.umx_t.records import Presence
 
-NAMED_MAX = 200
+NAMED_MAX = 200  # pairs that would stop
 COMPARED_MAX = 250_000  # pairs; to compare them takes a fraction of a second
 
 

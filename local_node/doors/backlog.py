@@ -23,13 +23,13 @@ class Backlog:
     """The count of one inbox."""
 
     def __init__(
-        self, count: Callable[[int], Awaitable[int]], delivered: Callable[[], int], now: Callable[[], float]
+        self, count: Callable[[int], Awaitable[int]], unacknowledged: Callable[[], int], now: Callable[[], float]
     ) -> None:
-        """``count(at_most)`` counts the rows; ``delivered`` returns how many of these rows the engine has
-        given to the inbox and the application has not acknowledged.
+        """``count(at_most)`` counts the rows in the store; ``unacknowledged`` returns how many of them the engine has
+        given to the inbox, so that they do not wait any more.
         """
         self._count = count
-        self._delivered = delivered
+        self._unacknowledged = unacknowledged
         self._now = now
         self._waiting = 0
         self._counted_at = float("-inf")
@@ -55,8 +55,8 @@ class Backlog:
 
     async def _refresh(self) -> None:
         try:
-            rows = await self._count(COUNT_MAX + self._delivered())
-            self._waiting, self._counted_at = max(rows - self._delivered(), 0), self._now()
+            rows = await self._count(COUNT_MAX + self._unacknowledged())
+            self._waiting, self._counted_at = max(rows - self._unacknowledged(), 0), self._now()
         except Unavailable as error:  # report the last known number
             log.warning("not_counted", error=str(error))
         except Exception:  # a count that has failed must not leave the callers without a report

@@ -62,9 +62,9 @@ class InboxQueue(ServiceQueue):
         self._backlog = Backlog(
             lambda at_most: count(user, at_most), self._count_unacknowledged, lambda: engine().core.now()
         )
-        self._feeding = False
+        self._is_feed_planned = False  #: ``_feed`` runs at the end of this turn
         self._is_checking = False  #: a notification after the commit of all posted work is pending
-        self._checks = 0
+        self._checks = 0  #: checks since the last basic.get
         self._assembly = assembly
         self._joining = 0  #: documents in pieces whose pieces are being found
         self._is_settling = False  #: settlements wait for their commit; after it more documents may be available
@@ -208,12 +208,12 @@ class InboxQueue(ServiceQueue):
         return None
 
     def _feed_soon(self) -> None:
-        if not self._feeding:
-            self._feeding = True
+        if not self._is_feed_planned:
+            self._is_feed_planned = True
             self._turn.before_flush(self._feed)
 
     def _feed(self) -> None:
-        self._feeding = False
+        self._is_feed_planned = False
         while self._undelivered and any(consumer.credit > 0 for consumer in self._consumers):
             delivery = self._next_undelivered()
             if delivery is None:
@@ -255,7 +255,7 @@ class Inboxes:
         return sorted(user for user, queue in self.queues.items() if user and queue.has_consumer)
 
     def named(self, name: str) -> InboxQueue | None:
-        """Return the inbox of that queue name; None for other names, and for a new inbox above USERS_MAX."""
+        """Return the inbox with this name of a queue; None for other names, and for a new inbox above USERS_MAX."""
         user = name.removeprefix(f"{INBOX}.")
         if name != INBOX and (user in (name, PIECES_USER) or USER.fullmatch(user) is None):
             return None

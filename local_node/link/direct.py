@@ -111,7 +111,7 @@ class DirectLinks:
         self._dial(self._partners)
 
     def change(self, partners: Mapping[str, DirectSection]) -> None:
-        """Replace the partners. The broker ends the sessions of removed partners."""
+        """Replace the partners, and dial new and changed ones. The broker ends the sessions of removed partners."""
         former, self._partners = self._partners, partners
         self._register(partners.keys() - former.keys())
         changed = [node_id for node_id in {*former, *partners} if former.get(node_id) != partners.get(node_id)]

@@ -27,6 +27,7 @@ from semq.umx_t.address import parse_address
 
 EXCHANGE = "semq.ask"
 PATIENCE_S = 6.0  # less than the time limit of a command
+# Events of lines that may exist about a submission that was never accepted.
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
 NOT_DIALLED = "it can be asked only over a link that this node dials; its operator can trace the document there"
 DIRECT_PATIENCE_S = 3.0

@@ -21,8 +21,8 @@ class PieceWindow:
         self.size = float(UNDER_WAY_MAX)  #: number of pieces that may be under way beside other documents
         self._has_others = has_others
         self.under_way = 0
-        self._alone_s = 0.0
-        self._measured = 0
+        self._alone_s = 0.0  #: time of a single piece to its receipt; 0: to be measured
+        self._measured = 0  #: receipts since the last decision to measure a single piece
         self._has_left = asyncio.Event()
 
     async def enter(self) -> bool:

@@ -183,7 +183,7 @@ class FanOut:
         return _complete(rows, answered)
 
     async def paged(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return a page of rows, store by store."""
+        """Return a page of rows, store by store: at most ``limit`` rows, and where the next page begins."""
         cursor = "after" if name == "failed.page" else "outbound"  # name of the argument
         stores, place = self._hub.stores(), place_of(int(given.get(cursor, 0)))
         limit = int(given.get("limit", 50))

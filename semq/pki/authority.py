@@ -88,12 +88,12 @@ class Authority:
         write_safely(folder / CERTIFICATE_FILE, self.pem)
 
 
-def create_authority(name: str, now: datetime, key: PrivateKey | None = None) -> Authority:
+def create_authority(name: str, now: datetime) -> Authority:
     """Create a self-signed authority for nodes only: it cannot sign further authorities.
 
-    ``name`` is part of its subject; without ``key`` a new key is made.
+    ``name`` is part of its subject.
     """
-    key = key or new_key()
+    key = new_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"SEMQ authority of {name}"[:64])])
     certificate = (
         x509.CertificateBuilder()

@@ -15,6 +15,7 @@ from semq.pki.names import node_of
 from semq.umx_t.address import Address
 
 DER_MAX = 16 * 1024  # bytes; certificates of nodes are much shorter
+RENEWED_AFTER = 2 / 3  # of the validity
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ class NodeCertificate:
             *map(str, names.get_values_for_type(x509.IPAddress)),
         ]
 
-    def renew_at(self, jitter: float, share: float = 2 / 3) -> datetime:
-        """Return the time to renew: after ``share`` of the validity, plus up to a tenth of the rest.
+    def renew_at(self, jitter: float) -> datetime:
+        """Return the time to renew: after two thirds of the validity, plus up to a tenth of the rest.
 
         ``jitter`` is a number in [0, 1) that spreads the renewals.
         """
         validity: timedelta = self.not_after - self.not_before
-        return self.not_before + validity * share + validity * (1 - share) * 0.1 * jitter
+        return self.not_before + validity * RENEWED_AFTER + validity * (1 - RENEWED_AFTER) * 0.1 * jitter
 
 
 def read_certificate(data: bytes) -> NodeCertificate:

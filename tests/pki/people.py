@@ -59,10 +59,10 @@ def add(keys: KeyRing, by: Authority, *, at: datetime = NOW, days: float = 90, k
     return certificate
 
 
-def self_signed(folder: Path, node: str = "1.10008") -> tuple[Path, Path]:
-    """Return certificate and key files of an unknown party with a self-signed certificate."""
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Return certificate and key files of an unknown party with a self-signed certificate for 1.10008."""
     key = new_key()
-    return _files(folder, "self", build(key, key, "self", uris=[f"semq:{node}"]), key)
+    return _files(folder, "self", build(key, key, "self", uris=["semq:1.10008"]), key)
 
 
 def build(

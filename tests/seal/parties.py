@@ -16,6 +16,7 @@ SECRET = bytes(range(32))
 
 @cache
 def key_of(kind: str, owner: str) -> PrivateKey:
+    """Return a key, always the same one for an owner."""
     if kind == "RSA":
         return rsa.generate_private_key(65537, 2048)
     return ec.generate_private_key({"P256": ec.SECP256R1(), "P384": ec.SECP384R1(), "P521": ec.SECP521R1()}[kind])

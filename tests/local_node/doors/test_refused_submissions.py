@@ -143,7 +143,7 @@ async def check_views_of_waiting(admin: ClientLink, number: int) -> None:
     assert check["verdict"] == "warning"
 
 
-async def test_a_requeued_submission_is_sent_and_found_by_its_old_names(inprocess: InProcess, refused: Any) -> None:
+async def test_a_requeued_submission_is_sent_and_found_by_its_old_names(refused: Any) -> None:
     a, admin, row = refused
     a.engine.partners.allowed["1.99999"] = True  # as if the hub had introduced the institution
     answer = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]], "why": "it exists now"}))["result"]

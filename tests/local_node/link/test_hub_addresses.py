@@ -28,15 +28,15 @@ async def proxies(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
         await proxy.stop()
 
 
-def configuration(inprocess: InProcess, first: int, *further: int) -> str:
-    """Return the configuration of a node with several addresses of the hub."""
+def configuration(first: int, *further: int) -> str:
+    """Return the configuration of a node; the arguments are the ports of the hub's addresses."""
     urls = ", ".join(f'"amqp://127.0.0.1:{port}"' for port in further)
     text = LOCAL.format(name="10008", hub=first)
     return text.replace("reconnect_s_min = 0.1", f"more_urls = [{urls}]\nreconnect_s_min = 0.1")
 
 
 async def started(inprocess: InProcess, first: int, *further: int) -> LocalNode:
-    return await inprocess.started(inprocess.settings("10008", configuration(inprocess, first, *further)))
+    return await inprocess.started(inprocess.settings("10008", configuration(first, *further)))
 
 
 async def test_an_address_that_does_not_answer_is_skipped(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
