@@ -50,8 +50,8 @@ def shown_lines(text: str, length_max: int = SHOWN_MAX) -> list[str]:
 
 
 def in_page(text: str) -> str:
-    """Replace each invisible character of an HTML page, or of a cell of a spreadsheet, by U+FFFD. Tabs and line ends
-    stay.
+    """Return a text for an HTML page or for a cell of a spreadsheet, with U+FFFD for each invisible character. Tabs and
+    line ends stay.
     """
     return _IN_PAGE.sub(REPLACEMENT, text)
 
@@ -64,7 +64,7 @@ def json_text(value: Any) -> str:
 
 
 def in_json(text: str) -> str:
-    """Escape the invisible characters of a JSON text on one line: in such a text, only strings can contain them."""
+    """Return a JSON text of one line with escapes for invisible characters: only its strings can contain them."""
     return _IN_LINE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 

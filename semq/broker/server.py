@@ -93,8 +93,8 @@ class AmqpServer:
         self.clock = clock
         self.turn = turn or Turn()
         self.counters = ServerCounters()
-        self.alarm: str | None = None
-        self._shortage: str | None = None
+        self.alarm: str | None = None  # the reason why publishers are blocked
+        self._shortage: str | None = None  # the reason given to ``block_publishers``
         self._is_short_of_memory = False
         self.sessions: dict[BrokerSession, None] = {}
         self.reply_targets = ReplyTargets(clock)

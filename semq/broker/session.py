@@ -70,8 +70,8 @@ class BrokerSession:
         self._confirming: dict[ConnectedChannel, None] = {}
         self.feeding: dict[ConnectedChannel, None] = {}  # channels with a large body being sent
         self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that must follow a reply
-        self._delays = 0
-        self._feeds_first = False
+        self._delays = 0  # number of replies that notices must follow
+        self._feeds_first = False  # whether large bodies were served before other deliveries the last time
         self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the one served last is at the end
 
     # From the link.

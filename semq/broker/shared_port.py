@@ -58,7 +58,7 @@ class SharedPort:
         self.listener = Listener(config, self._accept, clock, turn)
 
     def door(self, name: str, config: ListenerConfig, server: "AmqpServer") -> "ServerDoor":
-        """Return the object that a server uses as its listener."""
+        """Return the object that the server of this name uses as its listener; of ``config``, only the limits apply."""
         return ServerDoor(self, name, config, server)
 
     def _accept(self) -> tuple[AmqpMachine, Drainable]:

@@ -39,7 +39,9 @@ class Timers:
         self._on_earlier = on_earlier
 
     def at(self, deadline: float, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` at ``deadline`` (seconds of the monotonic clock)."""
+        """Call ``callback`` at ``deadline`` (seconds of the monotonic clock), unless the returned timer is cancelled
+        before.
+        """
         timer = Timer(deadline, callback, self)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         if self._heap[0][2] is timer:

@@ -140,14 +140,16 @@ class VirtualHost(Definitions):
         return outcome
 
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
-        """Publish a message of the node. Raises NotFound if the exchange does not exist."""
+        """Publish a message of the node as a client would. Raises NotFound if the exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
         outcome = self.send(message, self.route_message(self.find_exchange(exchange), message))
         self.route_dead_letters()
         return outcome
 
     def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PreparedPublish:
-        """Prepare a message of the node for publishing in the node's own transaction (see ``PreparedPublish``)."""
+        """Prepare a message of the node for publishing in the node's own transaction (see ``PreparedPublish``); a full
+        queue that refuses it is left out. Raises NotFound if the exchange does not exist.
+        """
         message = Message(exchange, routing_key, header, body)
         prepared = PreparedPublish([], [], self._admit_prepared)
         for queue in self.route_message(self.find_exchange(exchange), message):

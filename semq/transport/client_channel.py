@@ -85,10 +85,10 @@ class ClientChannel:
         self._consumers: dict[str, OnDelivered] = {}
         self._delivered: dict[str, list[Delivered]] = {}
         self._settled: list[tuple[Any, bool]] = []
-        self._unconfirmed: dict[int, Any] = {}
-        self._published = 0
-        self._confirmed_to = 0
-        self._consumers_made = 0
+        self._unconfirmed: dict[int, Any] = {}  # tokens, keyed by the number of the publish
+        self._published = 0  # number of the last publish
+        self._confirmed_to = 0  # the highest number that a frame with ``multiple`` has confirmed
+        self._consumers_made = 0  # for tags that differ
         self._ready: asyncio.Event | None = None
         self._streamed: ContentStarted | None = None  # the content whose body is arriving in chunks
 

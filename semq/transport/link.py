@@ -81,10 +81,10 @@ class SocketLink(asyncio.BufferedProtocol):
         self._timer_at = 0.0
         self._pause_timer: asyncio.TimerHandle | None = None  # end of the pause after a failed negotiation
         self._linger_timer: asyncio.TimerHandle | None = None
-        self._ending_event: ConnectionEvent | None = None
-        self._is_ending = False
+        self._ending_event: ConnectionEvent | None = None  # the last ConnectionFailed or ConnectionClosed
+        self._is_ending = False  # no more events are passed to the owner
         self._is_parting = False  # the peer has sent close: it will close the socket, and may repeat close before that
-        self._has_resumed = False
+        self._has_resumed = False  # reading has resumed since the last ``_catch_up``
         self._is_marked = False
         self._read_pauses: set[str] = set()
         self._read_size = READ_SIZE

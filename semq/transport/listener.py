@@ -112,7 +112,7 @@ class Listener:
         self.accepted = 0
         self.refused = 0
         self._make = make
-        self._per_address: Counter[str] = Counter()
+        self._per_address: Counter[str] = Counter()  # links and handshakes
         self._handshaking = 0  #: sockets whose TLS handshake is in progress
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None

@@ -27,7 +27,7 @@ from tests.waiting import until
 
 
 async def exchange_bytes(endpoints: ServedLinks, *pieces: bytes) -> bytes:
-    """Send bytes and read until the server closes."""
+    """Send bytes, and return what the server answers until it closes the socket."""
     reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
     for piece in pieces:
         writer.write(piece)

@@ -139,8 +139,7 @@ class Channel:
         self.arriving = ArrivingContent(method)
 
     def add_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
-        """Process a content header.
-
+        """Process a content header and return the events.
         Raises ``UnexpectedFrame``, ``FrameError`` or ``SyntaxFault`` for a wrong header; ``ContentTooLarge`` or
         ``ResourceError`` for a large body, before any byte of it is kept.
         """
@@ -162,7 +161,7 @@ class Channel:
         return [] if content.missing else self._finish(content, header, b"")
 
     def add_body(self, buffer: bytes, start: int, stop: int) -> list[ConnectionEvent]:
-        """Process a body frame with payload ``buffer[start:stop]``. Raises ``UnexpectedFrame``."""
+        """Process a body frame with payload ``buffer[start:stop]``; return the events. Raises ``UnexpectedFrame``."""
         content = self.arriving
         if content is None or content.header is None:
             raise UnexpectedFrame("a content body arrived where none was expected")

@@ -90,7 +90,7 @@ class Lifecycle(CommandSender):
         self._deadline = now + self.limits.handshake_s
 
     def tick(self, now: float) -> list[ConnectionEvent]:
-        """Send a heartbeat if it is due; end the connection to a peer that is silent or too slow."""
+        """Send a heartbeat if it is due; end the connection to a peer that is silent or too slow. Return the events."""
         self._now = now
         if self.is_closed:
             return self._take_events()
@@ -117,7 +117,7 @@ class Lifecycle(CommandSender):
         return events
 
     def receive_eof(self, now: float) -> list[ConnectionEvent]:
-        """Process the end of input: the peer has closed the socket."""
+        """Process the end of input, after the peer has closed the socket; return the events."""
         self._now = now
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)

@@ -78,7 +78,7 @@ class BrokerChannel:
         self.transaction: Transaction | None = None
         self.reply_consumer: ChannelConsumer | None = None
         self.held: deque[ConnectionEvent] | None = None
-        self._holds = 0
+        self._holds = 0  # calls of ``hold`` without their ``release``
         self.arrival: LargeBodyArrival | None = None
         self.feeder: LargeBodyFeeder | None = None
         self.waiting_contents: deque[WaitingContent] = deque()  # large bodies to be sent after that of ``feeder``

@@ -42,14 +42,14 @@ class Journal:
     def __init__(self, store: MessageStore, on_pending: Callable[[], None] = lambda: None) -> None:
         self._store = store
         self._ops: list[StoreOp] = []
-        self._drops: dict[int, list[int]] = {}
-        self._handed_out: dict[int, int] = {}
+        self._drops: dict[int, list[int]] = {}  # positions, keyed by queue
+        self._handed_out: dict[int, int] = {}  # highest position, keyed by queue
         self._publishes: list[_Publish] = []
         self._waiters: list[Waiter] = []
         self._unwritten = UnwrittenOps()
         self.pending_bytes = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store refuses
-        self._unwritten_in_progress = 0
+        self._unwritten_in_progress = 0  # lists of failed operations that are being written
         self._on_pending = on_pending
 
     @property

@@ -16,7 +16,7 @@ class QueueConsumer(Protocol):
     """The interface of a consumer for its queue."""
 
     priority: int
-    is_set_aside: bool
+    is_set_aside: bool  #: it had no room, and waits for ``resume``
     no_ack: bool
 
     def has_room(self) -> bool:

@@ -138,7 +138,7 @@ class Queue:
         return entry.is_stored
 
     def entry_for(self, message: Message) -> QueueEntry:
-        """Assign a position in the queue to a message, without adding it yet."""
+        """Return an entry for a message, with the next position in the queue; it is not added to the queue yet."""
         position = self.next_position
         self.next_position = position + 1
         retain(message.body)

@@ -58,7 +58,7 @@ class PriorityLane:
         return self.close_page()
 
     def close_page(self) -> QueuePage:
-        """Make a page, still in memory, of the newest messages."""
+        """Make the newest messages a page, which is still in memory, and return it."""
         page = QueuePage.of(self.newest)
         self.pages.append(page)
         self.newest, self.newest_bytes = [], 0

@@ -210,7 +210,9 @@ def bytes_to(role: str) -> list[bytes]:
 
 
 def replay(role: str, data: bytes) -> InvariantWatch:
-    """Feed ``data`` to a new connection of this role, in pieces of the same sizes as the recorded ones."""
+    """Feed ``data`` to a new connection of this role, in pieces of the same sizes as the recorded ones; return the
+    watch on this connection.
+    """
     connection: AnyConnection = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
     connection.start(0.0)
     watch = InvariantWatch(connection)

@@ -15,7 +15,7 @@ PATTERNS = st.lists(st.one_of(WORDS, st.sampled_from(["*", "#"])), min_size=1, m
 
 
 def matches_by_rule(pattern: list[str], words: list[str]) -> bool:
-    """Match by the rule of AMQP 0-9-1, 3.1.3.3, word by word."""
+    """Return whether a pattern matches by the rule of AMQP 0-9-1, 3.1.3.3, word by word."""
     if not pattern:
         return not words
     if pattern[0] == "#":
