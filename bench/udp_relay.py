@@ -42,13 +42,13 @@ class DatagramFaults:
 class UdpRelay:
     """A relay with one listening port."""
 
-    def __init__(self, target_port: int, faults: DatagramFaults | None = None, seed: int = 1) -> None:
+    def __init__(self, target_port: int, faults: DatagramFaults | None = None) -> None:
         self.faults = faults or DatagramFaults()
         self.passed, self.lost = 0, 0
         self.answers = 0  #: number of the target's answers to ``send_to_target``
         self.recorded: list[bytes] = []  #: the last 100 datagrams towards the target
         self._target = (LOOPBACK, target_port)
-        self._chance = Random(seed)
+        self._chance = Random(1)
         self._front: asyncio.DatagramTransport | None = None
         self._upstream: dict[Any, asyncio.DatagramTransport] = {}
         self._waiting: dict[Any, list[bytes]] = {}  # by client, until its upstream socket is open

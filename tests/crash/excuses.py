@@ -6,9 +6,9 @@ voucher.
 
 | what                          | where          | explained by                                                      |
 |-------------------------------|----------------|-------------------------------------------------------------------|
-| VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of the institution that the alarm is about           |
-| VIOLATION SEMQ-5216           | at the partner | such a revocation; at most one line for each issued certificate   |
-| VIOLATION "… more violations" | at the partner | such a revocation, and a minute with the maximum number of lines  |
+| VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of X, the institution that the alarm is about        |
+| VIOLATION SEMQ-5216           | at the partner | a revocation of X; at most one line for each certificate issued   |
+| VIOLATION "… more violations" | at the partner | a revocation of X, and a minute with the maximum number of lines  |
 | VOIDED                        | at the hub     | a revoked sender, whose message ended REJECTED with SEMQ-5214     |
 | REJECTED, accepted again      | at the sender  | SEMQ-5214: its revocation; SEMQ-5201: another key of its partner  |
 | row of class 2, SEMQ-5214     | at both ends   | a revocation of its sender                                        |

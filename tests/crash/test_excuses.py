@@ -18,12 +18,10 @@ def changes(**revoked: int) -> CertificateChanges:
     return campaign
 
 
-def alarm(
-    node: str, detail: str, lk0: str = "", target: str = ADDRESS[A], event: Event = Event.VIOLATION
-) -> ExcusedLine:
-    """Return an alarm in the ledger of a node, about the message ``lk0``, or else about the node ``target``."""
+def alarm(node: str, detail: str, lk0: str = "", event: Event = Event.VIOLATION) -> ExcusedLine:
+    """Return an alarm in the ledger of a node, about the message ``lk0``, or else about A."""
     side = Side.HUB if node == HUB else Side.RECEIVER
-    return ExcusedLine(node, side, event, lk0, target, detail)
+    return ExcusedLine(node, side, event, lk0, ADDRESS[A], detail)
 
 
 GONE = alarm(B, "SEMQ-5214 No valid certificate belongs to key 0 any more.", OF_A)

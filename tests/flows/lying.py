@@ -52,7 +52,7 @@ def open_row(world: SealedWorld) -> Any:
     return row
 
 
-def floors(world: SealedWorld, node: Local) -> Receipt:
+def floors(node: Local) -> Receipt:
     """Return the record of a ReAck2 with a far too high floor for the present incarnation of a node."""
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
@@ -86,7 +86,7 @@ STATEMENTS_OF_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
 }
 
 
-def hiding_certificates(world: SealedWorld, *nodes: Local) -> Tamper:
+def hiding_certificates(*nodes: Local) -> Tamper:
     """Return a ``tamper`` that removes the certificates from all Presence records to these nodes."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -104,5 +104,5 @@ def with_hidden_certificates() -> SealedWorld:
     for node in (world.a, world.b):
         for attribute in ("_partners", "_certified", "_seen"):
             getattr(sealing(node).keys, attribute).clear()
-    world.tamper = hiding_certificates(world, world.a, world.b)
+    world.tamper = hiding_certificates(world.a, world.b)
     return world

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from semq.engine.hub.carrier import Message, StoreName
 from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub_engine import HubEngine
-from semq.engine.settings import EngineSettings
 from semq.umx_t.address import Address
 from semq.umx_t.locator import Store
-from tests.flows.trio import HUB, SETTINGS, Local, Trio, TrioWire, engine_turn
+from tests.flows.trio import HUB, Local, Trio, TrioWire, engine_turn
 from tests.memory_store.store import MemoryStore
 
 # ("store", its name), ("front", the incarnation of its instance), or ("all", 0).
@@ -137,13 +136,13 @@ class Several(Trio):
     at the start, and of stores in use.
     """
 
-    def __init__(self, count: int = 2, settings: EngineSettings = SETTINGS) -> None:
+    def __init__(self, count: int) -> None:
         self.carrier = CarrierQueue()
         self.count = count
         self.instances: list[Instance] = []
         self.homes: dict[Address, StoreName] = {}
         self.places: dict[Local, Instance] = {}
-        super().__init__(settings, connected=False)
+        super().__init__(connected=False)
 
     def start_hub(self) -> None:
         for db_id in range(1, self.count + 1):

@@ -59,7 +59,7 @@ def test_fewer_documents_change_proportionally_fewer_rows(database: str) -> None
     assert remaining_rows(database, {"semq_ledger": RowChanges(40, 0, 0)}, documents=5, batch=2)["semq_ledger"] == 20
 
 
-def test_a_fault_is_reported_and_releases_the_other_scripts(database: str) -> None:
+def test_a_fault_is_reported_and_releases_the_other_scripts() -> None:
     results: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     barrier = threading.Barrier(2)
     unreachable = ScriptPlan("postgresql:///?port=1", 1, 100, 1, TableWork(CHANGES, 10), is_hub=True)

@@ -31,13 +31,13 @@ from tests.flows.trio import HUB, TrioWire
 
 def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
     """B has signed the ReAck2 for C; the hub delivers it to A, unchanged."""
-    world.a.receive(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b)))
+    world.a.receive(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b)))
     assert violations(world.a) == 1
     assert not is_ignoring_b(world)
 
 
 def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(world: SealedWorld) -> None:
-    packet = signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
+    packet = signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b))
     world.a.receive(replace(packet, target=A))
     assert violations(world.a) == 1
     assert not is_ignoring_b(world)
@@ -46,8 +46,8 @@ def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(worl
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_node_ignores_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
     """The hub delivers ReAck2 packets of A to A: signed for B or unsigned, addressed to B or to A."""
-    packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
-    of_a = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR_FLOOR, None)})
+    packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b))
+    of_a = replace(floors(world.a), floors={f"{world.b.engine.core.inc:x}": (FAR_FLOOR, None)})
     for statement in (packet, replace(packet, records=[of_a])):
         for target in (A, B):
             world.a.receive(replace(statement, target=target, signature=packet.signature if is_signed else ""))

@@ -33,9 +33,7 @@ from tests.flows.trio import TrioWire
 @pytest.mark.parametrize("kind", STATEMENTS_OF_B)
 def test_an_unsigned_statement_of_a_partner_with_a_hidden_certificate_ends_nothing(kind: str) -> None:
     world = with_hidden_certificates()
-    world.tamper = lambda wire, frame: (
-        None if wire is world.b.down else hiding_certificates(world, world.a)(wire, frame)
-    )
+    world.tamper = lambda wire, frame: None if wire is world.b.down else hiding_certificates(world.a)(wire, frame)
     world.a.send(b"in clear")
     world.settle()
     (row,) = world.a.store.tables.outbound.values()

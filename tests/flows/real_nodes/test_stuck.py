@@ -279,7 +279,7 @@ async def test_a_document_at_the_receiver_is_shown_with_what_it_waits_for(
     await scene.expect_cause(first, "REACK_MISSING")
 
 
-async def test_acts_of_operators_are_in_the_ledger(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_acts_of_operators_are_in_the_ledger(scene: StuckScene) -> None:
     await scene.hub.stop()
     await until(lambda: scene.node.uplink.link is None)
     lk0 = await scene.submit("10008")
