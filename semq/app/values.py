@@ -73,8 +73,8 @@ class DocumentEvent:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
-    corrects: str = ""  #: the wrong outcome in an earlier event, which was based on a statement of the hub alone
-    token: str = ""  #: token of the submission; a refused document has no ``lk0``
+    corrects: str = ""  #: the wrong outcome that an earlier event has named, on a statement of the hub alone
+    token: str = ""  #: token of the submission; it identifies a refused document, which has no ``lk0``
     group: GroupMember | None = None  #: only if it was submitted to a group or to all users of an institution
     id: str = ""  #: the same whenever the node delivers this event again
 

@@ -70,12 +70,12 @@ async def reconcile(
         if secure:
             await _collect(places, say)
         planted = await _plant(places, say, secure=secure) if inject else []
-        found = await _compare(places.get(HUB, places[RECEIVER]), say, planted, hub_died=hub_died)
+        result = await _compare(places.get(HUB, places[RECEIVER]), say, planted, hub_died=hub_died)
         if secure:
-            await _repair(places, say, found)
+            await _repair(places, say, result)
     except CalledProcessError as error:
         return Reconciliation("failed", detail=f"{error.cmd}: {error.stderr}")
-    return found
+    return result
 
 
 async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
@@ -105,11 +105,12 @@ async def _compare(place: NodePlace, say: Say, planted: list[dict[str, str]], *,
     return Reconciliation(result["outcome"], result["messages"], verdicts, result["report"], planted, *seen)
 
 
-async def _repair(places: Mapping[str, NodePlace], say: Say, found: Reconciliation) -> None:
-    """Apply the signed repair list at the institutions."""
+async def _repair(places: Mapping[str, NodePlace], say: Say, reconciliation: Reconciliation) -> None:
+    """Apply the signed repair list at the institutions; add the counts of repairs to the reconciliation."""
     for name in (SENDER, RECEIVER):
         reports = ("--reports", places[name].folder / REPORTS, *DATE, "--yes")
-        counts = found.repaired[name] = (await _run("apply", "--config", places[name].config, *reports))["counts"]
+        answer = await _run("apply", "--config", places[name].config, *reports)
+        counts = reconciliation.repaired[name] = answer["counts"]
         repairs = ", ".join(f"{number} {result}" for result, number in counts.items())
         say(f"{name} applies the repair list that the hub has signed: {repairs or 'nothing to do'}")
 

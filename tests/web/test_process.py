@@ -48,7 +48,7 @@ def console_addresses(output: Path) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes of a node that serve its console."""
+    """Return the ids of the processes of a node that serve its console."""
     pgrep = subprocess.run(["pgrep", "-P", str(pid), "-f", "semq.web"], capture_output=True, text=True, check=False)
     return [int(word) for word in pgrep.stdout.split()]
 

@@ -114,7 +114,7 @@ def _configuration(settings: Settings) -> Finding:
     contains_secrets = any(row.value == STARS and not row.origin.startswith(PREFIX) for row in settings.explain())
     if contains_secrets and path.stat().st_mode & 0o007:
         advice = f"chmod 640 {path}, or set the passwords by environment variables."
-        return Finding("configuration", WARNING, f"{detail}; every user of this machine can read its passwords", advice)
+        return Finding("configuration", WARNING, f"{detail}; all users have rights to this file with passwords", advice)
     return Finding("configuration", OK, detail)
 
 
