@@ -39,8 +39,8 @@ PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
     consumer.cancel()
 
 ``session`` is a ``SessionInfo``: ``user peer vhost client_properties connected_at state close(AmqpError)``.
-``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` registers two callbacks: the first is
-called when a connection has opened the virtual host, the second when that connection has ended.
+``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` registers two callbacks: the first is called when
+a connection has opened the virtual host, the second when that connection has ended.
 
 **Publishing by the node itself** (``vhost.VirtualHost``)::
 
@@ -51,9 +51,9 @@ called when a connection has opened the virtual host, the second when that conne
 
 **Storage** (``semq.store.broker.operations``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)``,
 ``read_messages(queue_id, positions, done)`` and ``async load() -> StoredState``; the operations are dataclasses there.
-``no_store`` has ``NoStore``, for queues in memory only. Bodies of at least
-``BrokerLimits.spill_from`` bytes are passed to the store in chunks and are never complete in memory; of a queue longer
-than ``BrokerLimits.window``, only the first and the newest messages are in memory (``pages``).
+``no_store`` has ``NoStore``, for queues in memory only. Bodies of at least ``BrokerLimits.spill_from`` bytes are passed
+to the store in chunks and are never complete in memory; of a queue longer than ``BrokerLimits.window``, only the first
+and the newest messages are in memory (``pages``).
 
 | modules                               | subject                                                     |
 |---------------------------------------|-------------------------------------------------------------|

@@ -42,7 +42,7 @@ class Login:
         if session.is_ending:
             return
         if user is None:
-            log.warning("login refused: %s from %s", self._mechanism, session.link.peer)
+            log.warning("refused a login by %s from %s", self._mechanism, session.link.peer)
             session.link.hold_back()
             session.machine.refuse_login(refusals.login_refused(self._mechanism).text)
             session.is_ending = True

@@ -101,10 +101,10 @@ class OfferedMessage(NamedTuple):
 class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
-    A message is passed to ``publish`` when all of it has arrived. It is refused (311) if it has more than ``body_max``
-    bytes or more than the server's limit; a body that is large enough to arrive in chunks (``ConnectionLimits``:
-    ``stream_from``) is refused at its content header, before it arrives. For a service with ``drains`` or ``streams``
-    only its own ``body_max`` counts. With ``drains``, larger messages are passed without their body, which is read and
+    A message is passed to ``publish`` when all of it has arrived. It is refused (311) if its body has more than
+    ``body_max`` bytes or more than the server's limit (``AmqpServer.message_max``), at the content header if the body
+    is large enough to arrive in chunks (``BrokerLimits.spill_from``). For a service with ``drains`` or ``streams`` only
+    its own ``body_max`` counts. With ``drains``, a larger message is passed without its body, which is read and
     dropped; ``header.body_size`` states its size.
     """
 

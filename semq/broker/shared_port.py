@@ -7,9 +7,8 @@
 
 A client sends the name of the virtual host only after its login. So the port accepts every login that it can read,
 keeps the credentials until connection.open, and lets the server of that name check them: a wrong password is refused at
-connection.open.
-Every server has its own users, limits, memory alarm and counts; ``SharedPort`` belongs to the process, ``ServerDoor``
-replaces the listener in each server.
+connection.open. Every server has its own users, limits, memory alarm and counts; ``SharedPort`` belongs to the process,
+``ServerDoor`` replaces the listener in each server.
 """
 
 import asyncio

@@ -140,6 +140,7 @@ class Channel:
 
     def add_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
         """Process a content header and return the events.
+
         Raises ``UnexpectedFrame``, ``FrameError`` or ``SyntaxFault`` for a wrong header; ``ContentTooLarge`` or
         ``ResourceError`` for a large body, before any byte of it is kept.
         """
