@@ -81,7 +81,7 @@ def print_line(line: str) -> None:
     try:
         print(line, flush=True)
     except OSError:
-        log.info("nobody_reads", text="standard output is closed; `semq web --link` prints a new one-time link")
+        log.info("output_closed", text="standard output is closed; `semq web --link` prints a new one-time link")
 
 
 def database_finder(settings: Settings) -> Callable[[], str | None]:
