@@ -11,10 +11,13 @@ from psycopg import sql
 
 from local_node.node import LocalNode
 from local_node.virtual.server import VirtualServer, read_server
+from local_node.virtual.shared import TEMPLATE
 from platform_node.node import HubNode
 from semq.clock import SystemClock
 from semq.config import load
 from semq.config.institutions import database_name
+from semq.store.embedded.cluster import DATABASE
+from semq.store.postgres import schema_version
 from semq.transport.client import ClientLink
 from semq.transport.dialer import DialConfig, dial
 from tests.service.inprocess import InProcess, ask
@@ -107,8 +110,16 @@ class RunningInstallation(RunningServer):
 
 @contextmanager
 def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
-    """Return the URL of a database for a server; at the end, drop the databases of its institutions."""
+    """Return the URL of a database for a server; at the end, drop the databases of its institutions.
+
+    The server's template, which it would make by Alembic, is a copy of the empty database.
+    """
     database = inprocess.new_database()
+    with psycopg.connect(database, autocommit=True) as connection:
+        template = f"{TEMPLATE}_{schema_version.head()}"
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [template]).fetchone():
+            copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+            connection.execute(copy.format(sql.Identifier(template), sql.Identifier(DATABASE)))
     try:
         yield database
     finally:

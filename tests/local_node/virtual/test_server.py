@@ -131,7 +131,7 @@ async def test_neither_a_stuck_database_nor_a_flood_of_one_institution_stops_oth
             return len(accepted) >= least
 
         floods = [programs.create_task(flood()) for _ in range(3)]
-        for number in range(1, 1 + deeper(4, 10)):
+        for number in range(1, 1 + deeper(2, 10)):
             await until(partial(has_accepted, deeper(50, 100) * number))
             await hosted.wait_arrived(c, await hosted.send(b, c))
             row = (await hosted.listed())[flooding]
