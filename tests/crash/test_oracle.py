@@ -79,7 +79,7 @@ def test_a_repeat_without_a_flag_is_found(stream: DocumentStream, book: Book) ->
     assert len(judged(stream, book).duplicated) == 1
 
 
-def test_other_bytes_are_found(stream: DocumentStream, book: Book) -> None:
+def test_a_document_with_other_bytes_is_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document, digest="f" * 64 if document.number == 5 else ""), flagged=False)
     book.write(entry(stream.accepted[5], digest="e" * 64), flagged=True)

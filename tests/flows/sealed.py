@@ -46,7 +46,7 @@ class SealedWorld(Trio):
         self.policy = policy or Policy()
         self.certified = certified  #: letters of the institutions that have a certificate
         self.drawn = 0  #: number of draws of random bytes
-        self.captured: list[bytes] = []  #: headers and bodies of all frames sent to or by the hub
+        self.captured: list[bytes] = []  #: headers and bodies of all sent frames
         #: Returns the frame that arrives instead of a sent one; None drops it.
         self.tamper: Callable[[TrioWire, Frame], Frame | None] = lambda wire, frame: frame
         super().__init__(secrecy=self._secrecy, has_hub=has_hub)

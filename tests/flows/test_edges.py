@@ -265,7 +265,7 @@ def test_no_message_is_forwarded_past_a_stored_one() -> None:
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
 
 
-def test_a_marker_that_replaces_a_copy_is_another_attempt() -> None:
+def test_a_marker_that_replaces_a_copy_counts_as_a_new_attempt() -> None:
     """Otherwise an old NOT, about the payload, would cause the marker to be sent repeatedly."""
     trio = Trio()
     trio.cut(trio.b)

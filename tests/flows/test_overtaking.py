@@ -56,7 +56,7 @@ def test_a_token_is_used_once_by_large_documents_too(trio: Trio) -> None:
     assert [each.repeated for each in trio.a.accepted] == [False, True]
 
 
-def test_a_crash_before_its_row_leaves_nothing_of_a_large_document(trio: Trio) -> None:
+def test_a_crash_before_the_commit_of_its_row_leaves_nothing_of_a_large_document(trio: Trio) -> None:
     trio.a.send(LARGE)
     trio.a.send(b"small")
     trio.a.store.run()  # the commit of the small document; the large one waits for its row

@@ -109,7 +109,7 @@ def test_offline_nodes_get_no_inquiries() -> None:
     assert trio.hub.next_due is None  # without an online target nothing is due
 
 
-def test_a_new_session_ends_the_one_before_it() -> None:
+def test_a_new_session_ends_the_earlier_session_of_its_node() -> None:
     """Section 10: the hub notices a half-open link when its node logs in again, and reports the messages forwarded over
     it to their senders (H15).
     """

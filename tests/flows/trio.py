@@ -32,7 +32,7 @@ class TrioWire:
 
     def __init__(self, trio: "Trio", peer: Address, deliver: Callable[[Frame], None]) -> None:
         self.peer = peer
-        self.room = 1000  #: number of documents that the sending engine may still send
+        self.room = 1000  #: number of documents that may be sent now; only tests change it
         self.is_up = True
         self.sent: list[Frame] = []  #: including frames that were dropped
         self._trio = trio

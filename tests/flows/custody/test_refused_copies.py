@@ -116,7 +116,7 @@ def test_a_refused_copy_restored_from_a_backup_is_never_reported_as_refused(save
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["the hub continues", "the hub restarts"])
-def test_an_offline_sender_is_notified_when_it_is_online(restart: bool) -> None:
+def test_an_offline_sender_is_notified_when_it_logs_in(restart: bool) -> None:
     trio = stored()
     trio.cut(trio.a)
     assert refuse(trio) == {"refused": 1}

@@ -86,7 +86,7 @@ def test_another_document_is_refused_for_the_quota_that_a_stored_copy_uses_up() 
     assert trio.hub.custody.is_clear("1.56001", class3=True)  # no message is expected any more
 
 
-def test_refused_messages_do_not_use_the_quota_of_others() -> None:
+def test_refused_messages_use_no_quota() -> None:
     trio, (frame,) = stored(replace(SETTINGS, quota_rows_per_partner=2))
     late = changed(with_another_name(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
     good = changed(frame.envelope, lk0=frame.envelope.lk0._replace(object_id=7), sid=7)

@@ -198,7 +198,7 @@ def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
     assert world.b.app.payloads == [b"first", SECRET]
 
 
-def test_each_incarnation_inquires_with_another_nonce(world: SealedWorld) -> None:
+def test_each_incarnation_inquires_with_a_nonce_of_its_own(world: SealedWorld) -> None:
     """A negative answer to an inquiry of an earlier incarnation therefore matches no present inquiry."""
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)

@@ -198,7 +198,7 @@ async def test_the_largest_packets_are_processed(scene: NonsenseScene, to: Addre
 
 
 @pytest.mark.parametrize(("offered", "is_accepted"), [([3, 4], False), ([0, 0], False), ([2, 9], True), (None, True)])
-async def test_other_versions_agree_or_are_refused(
+async def test_a_peer_without_a_common_version_is_refused_and_others_work(
     inprocess: InProcess, offered: Any, is_accepted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nodes with a common version work together; without one the hub refuses the login, and other links stay up.
