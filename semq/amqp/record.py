@@ -35,7 +35,7 @@ def _constructor(fields: tuple[str, ...], defaults: dict[str, Any]) -> Any:
 
 
 class Record(metaclass=RecordType):
-    """A value with named fields."""
+    """The base of value classes: a subclass declares its fields by annotations."""
 
     names: ClassVar[tuple[str, ...]]  # names of the fields, in order
 

@@ -27,7 +27,7 @@ class Login:
         self.client_properties: Mapping[str, Any] = {}
 
     def process_offer(self, event: e.LoginOffered) -> None:
-        """Process connection.start-ok."""
+        """Decide about connection.start-ok: read the credentials, and let the server check them."""
         self._mechanism = event.mechanism
         self.client_properties = event.client_properties
         try:
@@ -70,7 +70,7 @@ class Login:
         session.server.authenticate(session.link.peer, event.mechanism, credentials, finish)
 
     def process_open(self, event: e.OpenRequested) -> None:
-        """Process connection.open."""
+        """Decide about connection.open: the virtual host must exist, and the user must have permissions in it."""
         session, name = self._session, event.virtual_host
         vhost = session.server.vhosts.get(name)
         permissions = session.server.authenticator.permissions(session.user, name)

@@ -33,7 +33,7 @@ class LongTasks:
                 self._on_pending()
 
     def run(self) -> None:
-        """Run the next slice."""
+        """Run one slice of the task whose turn it is."""
         if self._waiting:
             task, self._is_running = self._waiting.popleft(), True
             try:

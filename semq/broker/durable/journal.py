@@ -58,7 +58,7 @@ class Journal:
         return bool(self._unwritten) or self._unwritten_in_progress > 0
 
     def add(self, op: StoreOp) -> None:
-        """Add an operation."""
+        """Add an operation to the list of this turn."""
         if not self._ops:
             self._on_pending()
         self._ops.append(op)

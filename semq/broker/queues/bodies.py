@@ -94,11 +94,11 @@ class Bodies:
         return next(self._ids)
 
     def add(self, body_id: int, index: int, data: bytes) -> None:
-        """Write a chunk."""
+        """Add the writing of a chunk to the journal."""
         self.journal.add(AddBodyChunk(body_id, index, data))
 
     def drop(self, body_id: int) -> None:
-        """Delete a body."""
+        """Add the deletion of a body to the journal."""
         self.journal.add(DropBody(body_id))
 
 

@@ -25,7 +25,7 @@ class _ReturnedEntry(NamedTuple):
 
 
 class PriorityLane:
-    """The messages of one priority."""
+    """The waiting messages of one priority."""
 
     __slots__ = ("front", "newest", "newest_bytes", "pages", "returned")
 
