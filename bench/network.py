@@ -46,7 +46,7 @@ class BenchNetwork:
         of the configuration of all nodes, and of the hub.
         """
         self._secure = secure
-        self._death: asyncio.Future[NodeDied] | None = None
+        self._death: asyncio.Future[NodeDied] | None = None  #: set while ``watched`` runs
         self._watches: dict[str, asyncio.Task[None]] = {}
         more_partners = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
         login = ApplicationLogin("bench", secrets.token_urlsafe(18))
