@@ -48,7 +48,7 @@ lk0_object_id = "lk0_object_id"
 
 [tb_0031.status]             # value of the column = status; the names themselves are always understood
 0 = "SS_INIT"                # sent
-1 = "SS_SENT"                # the receiver is asked, then it is sent if the receiver does not have it
+1 = "SS_SENT"                # the receiver is asked; sent if the receiver does not have the message
 2 = "SS_ACK_FWD"             # the same
 3 = "SS_ACK"                 # the same; finished without @Ack2
 4 = "SS_ACK2"                # finished
