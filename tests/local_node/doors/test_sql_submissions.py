@@ -329,15 +329,15 @@ async def test_documents_beyond_the_bytes_of_one_read_are_read_without_another_p
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
-    reads = submit_and_poll_once(a, monkeypatch, [b"x" * 2**20] * 40)
+    reads = submit_and_poll_once(a, monkeypatch, [b"x" * 2**20] * 20)
     await until(lambda: not reasons_of_rows(a))
-    await until(lambda: len(reads) == 4)  # 16, 16 and 8 documents, and one read that finds none
+    await until(lambda: len(reads) == 3)  # 16 and 4 documents, and one read that finds none
 
 
 async def test_rows_above_the_size_limit_delay_no_others(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
-    reads = submit_and_poll_once(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
-    await until(lambda: reasons_of_rows(a) == ["SEMQ-1203"] * 3)
+    reads = submit_and_poll_once(a, monkeypatch, [*[b"x" * 9 * 2**20] * 2, b"small"])
+    await until(lambda: reasons_of_rows(a) == ["SEMQ-1203"] * 2)
     await until(lambda: len(reads) == 2)  # the payloads of the large rows are not read and do not count

@@ -13,9 +13,10 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.pieces.test_transfer import (
+    COUNT,
     MANIFESTS,
+    MEDIUM,
     PIECES,
-    SIZE,
     body_of,
     confirming,
     counted,
@@ -50,7 +51,7 @@ async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(i
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, with_quota)
     await linked(a, b)
     admin = await inprocess.client(a)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM), AppKey="a/b/c/K1")
 
     async def failed_rows() -> Any:
         return (await ask(admin, "failed.list", {}))["result"]
@@ -72,21 +73,21 @@ async def test_neither_a_notice_nor_age_deletes_pieces_whose_manifest_is_there(i
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM))
     await until(lambda: counted(b, MANIFESTS))
     (piece,) = await b.store.execute(arrived, "1.10008", 0, 1)
     document = document_of(piece)
     target, attributes = Address(1, "56001", "_pieces"), Attributes(pieces=document)
     errors: list[Exception] = []
     a.engine.submit([Submission(target, attributes, b"", lambda accepted: None, errors.append)])
-    await until(lambda: errors or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == 23)
+    await until(lambda: errors or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == COUNT + 2)
     await sweep(b)
     await until(lambda: not b.engine.core.pieces.notices)
-    await until(lambda: counted(b, PIECE_ROWS) == 21)  # without the notice
+    await until(lambda: counted(b, PIECE_ROWS) == COUNT)  # without the notice
     assert errors == []
     age(b)
     await sweep(b)
-    assert counted(b, PIECE_ROWS) >= 21
+    assert counted(b, PIECE_ROWS) >= COUNT
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
     b.remains.sweep()

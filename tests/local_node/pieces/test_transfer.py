@@ -17,12 +17,15 @@ from semq.store.views.pieces import transfers
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.pieces import PIECE_BYTES
+from tests.depth import deeper
 from tests.local_node.test_node import lose_store
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
+COUNT = deeper(10, 21)  # the number of pieces of MEDIUM
+MEDIUM = (COUNT - 1) * PIECE_BYTES + 5
 BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piece
 PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"  # settings: documents above 1 MB are split
 MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = ''"
@@ -145,17 +148,17 @@ async def test_a_restarted_node_sends_the_remaining_pieces(inprocess: InProcess)
     text = LOCAL.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
     settings = inprocess.settings("10008", text)
     a = await inprocess.started(settings)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     await a.stop()
-    assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == 21
+    assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == COUNT
     restarted = await inprocess.started(settings)
     b = await local(inprocess, "56001", hub.port)
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
-    assert bytes(delivered.body) == body_of(SIZE)
+    assert bytes(delivered.body) == body_of(MEDIUM)
     # Pieces whose messages had not ended when the node stopped were not sent a second time.
-    assert counted(b, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d}") == 21 + 1
+    assert counted(b, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d}") == COUNT + 1
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(restarted) and is_clean(b))
 
@@ -165,7 +168,7 @@ async def test_no_piece_is_lost_with_the_connection_to_a_store(
     shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode], at_sender: bool
 ) -> None:
     a, b = pair
-    assert await published(await confirming(shared_inprocess, a), "56001", body_of(SIZE))
+    assert await published(await confirming(shared_inprocess, a), "56001", body_of(MEDIUM))
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030") > 2)
     loser = a if at_sender else b
     starts = loser.engine_starts
@@ -173,7 +176,7 @@ async def test_no_piece_is_lost_with_the_connection_to_a_store(
     await until(lambda: loser.engine_starts > starts)
     consumer = await KeepingConsumer.on(shared_inprocess, b)
     delivered = await consumer.next()
-    assert bytes(delivered.body) == body_of(SIZE)
+    assert bytes(delivered.body) == body_of(MEDIUM)
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
     assert consumer.received.empty()
@@ -184,7 +187,7 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(
     shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode]
 ) -> None:
     a, _ = pair
-    assert await published(await confirming(shared_inprocess, a), "10008", body_of(SIZE))  # to the institution itself
+    assert await published(await confirming(shared_inprocess, a), "10008", body_of(MEDIUM))  # to the institution itself
     first = await KeepingConsumer.on(shared_inprocess, a)
     delivered = await first.next()
     first.channel.close()  # not acknowledged
@@ -197,7 +200,7 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(
         second.ack(message.delivery_tag)
         return bytes(message.body)
 
-    assert await until(body_of_next) == bytes(delivered.body) == body_of(SIZE)
+    assert await until(body_of_next) == bytes(delivered.body) == body_of(MEDIUM)
     await until(lambda: is_clean(a))
 
 
@@ -207,7 +210,7 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     """Otherwise copies of its pieces would stay at the receiver after the delivery of the document."""
     a, b = pair
     execute, may_go_on = a.store.execute, asyncio.Event()
-    assert await published(await confirming(shared_inprocess, a), "56001", body_of(SIZE))
+    assert await published(await confirming(shared_inprocess, a), "56001", body_of(MEDIUM))
     await until(lambda: a.transfers.documents)
 
     async def read_and_pause(query: Any, *arguments: Any) -> Any:
@@ -243,8 +246,8 @@ async def test_pieces_have_priority_and_expiry_of_their_document_and_are_refused
     await linked(a)
     end = a.engine.core.now_ms() + 2000
     headers: dict[str, Any] = {"@ExpiresAt": end, "@AppKey": "a/b/c/K1"}
-    header = ContentHeader.build(SIZE, Properties(headers=headers, priority=7))
-    assert await publish_and_wait(await confirming(inprocess, a), "semq", "56001", header, body_of(SIZE))
+    header = ContentHeader.build(MEDIUM, Properties(headers=headers, priority=7))
+    assert await publish_and_wait(await confirming(inprocess, a), "semq", "56001", header, body_of(MEDIUM))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     condition = f"priority = 7 AND expires_at = to_timestamp({end}::numeric / 1000) AND app_type = 'b' AND app_key = ''"
     assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE {condition}") == 4
@@ -260,7 +263,7 @@ async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inpro
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM), AppKey="a/b/c/K1")
     link = await inprocess.client(a)
     shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
     assert shown["state"] == "IN_PIECES"
@@ -278,7 +281,7 @@ async def test_a_piece_that_is_refused_refuses_its_document(inprocess: InProcess
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, BELOW_PIECES)
     await linked(a, b)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM), AppKey="a/b/c/K1")
     link = await inprocess.client(a)
     assert "SEMQ-1231" in await until(lambda: reason_of(link, "K1"))
     assert not counted(b, MANIFESTS)

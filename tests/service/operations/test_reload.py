@@ -39,6 +39,12 @@ async def local(inprocess: InProcess, hub: int = 1) -> LocalNode:
     return await inprocess.started(inprocess.settings("10008", text))
 
 
+@pytest.fixture(scope="module")
+async def unchanged_node(shared_inprocess: InProcess) -> LocalNode:
+    """Return a node for tests that change its file, but not the node."""
+    return await local(shared_inprocess)
+
+
 def rewrite(node: Any, *changes: tuple[str, str]) -> None:
     """Replace texts in the node's file; each must be present."""
     file: Path = node.settings.file
@@ -137,19 +143,24 @@ async def test_changed_rights_apply_to_connected_users(inprocess: InProcess) -> 
         ('shop = {', 'shops = {'),
     ],
 )  # fmt: skip
-async def test_a_file_that_is_wrong_changes_nothing(inprocess: InProcess, old: str, new: str) -> None:
-    node = await local(inprocess)
-    ops, all_ = [await client(inprocess, node, user) for user in ("ops", "all")]
+async def test_a_file_that_is_wrong_changes_nothing(
+    shared_inprocess: InProcess, unchanged_node: LocalNode, old: str, new: str
+) -> None:
+    node = unchanged_node
+    ops, all_ = [await client(shared_inprocess, node, user) for user in ("ops", "all")]
     before, users = node.settings, node.users.users
+    assert node.settings.file is not None
+    text = node.settings.file.read_text()
     rewrite(node, ('all = "a"', 'new = "n"'), (old, new))
     answer = await ask(ops, "node.reload")
     assert not answer["ok"]
     assert answer["error"]["code"] in ("SEMQ-2010", "SEMQ-2011")
     assert (node.settings, node.users.users) == (before, users)
     assert all_.is_open
-    node.settings.file.unlink()  # type: ignore[union-attr]
+    node.settings.file.unlink()
     assert not (await ask(ops, "node.reload"))["ok"]
     assert node.settings is before
+    node.settings.file.write_text(text)
 
 
 async def test_changed_limits_apply_immediately_and_other_changes_are_named(inprocess: InProcess) -> None:
