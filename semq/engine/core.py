@@ -1,6 +1,6 @@
 """State shared by all parts of an engine: address, store, clock, outgoing mail and counters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from semq.clock import Clock
@@ -176,6 +176,15 @@ def keep_rows(rows: Sequence[RareChange]) -> Steps:
     """Store facts outside the messages' tables, for instance certificates and retired stores."""
     unit = yield NO_NEEDS
     unit.rare_changes.extend(rows)
+
+
+def earliest(dues: Iterable[float | None]) -> float | None:
+    """Return the first of several times; None if there is none."""
+    first = None
+    for due in dues:
+        if due is not None and (first is None or due < first):
+            first = due
+    return first
 
 
 def with_why(what: str, why: str) -> str:

@@ -7,7 +7,7 @@ as it does for a local node. ``hub.forwarding`` forwards messages, ``hub.custody
 from collections.abc import Callable, Iterable, Sequence
 
 from semq.clock import Clock
-from semq.engine.core import Core, keep_rows
+from semq.engine.core import Core, earliest, keep_rows
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.carried_link import CarriedLink
@@ -289,9 +289,14 @@ class HubEngine:
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds); None if nothing is planned."""
         fronts_due = self.instances.fronts.next_due if self.instances is not None else None
-        parts = (self.relay.notes, self.custody.sweep, self.core.violations, self.user_reports)
-        dues = (*(part.next_due for part in parts), fronts_due)
-        return min((due for due in dues if due is not None), default=None)
+        dues = (
+            self.relay.notes.next_due,
+            self.custody.sweep.next_due,
+            self.core.violations.next_due,
+            self.user_reports.next_due,
+            fronts_due,
+        )
+        return earliest(dues)
 
     def flush(self) -> None:
         """Post the collected ledger lines; send the collected records, and the room of sessions to other instances."""

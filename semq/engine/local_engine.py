@@ -9,7 +9,7 @@ applications' answers.
 from collections.abc import Callable, Iterable, Sequence
 
 from semq.clock import Clock
-from semq.engine.core import Core, keep_rows, note_lines
+from semq.engine.core import Core, earliest, keep_rows, note_lines
 from semq.engine.direct import DirectSessions
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import NotYours
@@ -337,7 +337,7 @@ class LocalEngine:
             self.acts.next_due,
             self.core.violations.next_due,
         )
-        return min((due for due in dues if due is not None), default=None)
+        return earliest(dues)
 
     def flush(self) -> None:
         """Send the collected records."""

@@ -6,7 +6,7 @@ memory enforces this: a row whose unit has been written, rolled back or decided 
 that may change. The store on Postgres has no such check, to save its cost.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -49,12 +49,20 @@ ENDED: dict[type, type] = {row_type: _closed(row_type) for row_type in FIXED}
 
 
 def rows_of(unit: Unit) -> list[Row]:
-    """Return all rows of a unit: loaded by key, found by queries, and new."""
+    """Return all rows that were loaded for a unit, by key or by queries."""
     tables = (unit.outbound, unit.relayed, unit.pending, unit.in_streams, unit.out_streams)
     rows: list[Row] = [row for table in tables if table for row in table.values()]
     for found in unit.found.values():
         rows += [row for row in found if type(row) in ENDED]
     return rows
+
+
+def new_rows_of(unit: Unit) -> Iterator[Row]:
+    """Yield the rows that work may have added to a unit; some of them were loaded."""
+    yield from unit.new_outbound.values()
+    yield from unit.new_pending.values()
+    yield from unit.in_streams.values()
+    yield from unit.out_streams.values()
 
 
 def end(rows: Iterable[Row]) -> None:

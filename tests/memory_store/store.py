@@ -27,7 +27,7 @@ from semq.store.work import Work, begin_attempts
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 from tests.memory_store import submissions
 from tests.memory_store.ended import Row as AnyRow
-from tests.memory_store.ended import end, rows_of
+from tests.memory_store.ended import end, new_rows_of, rows_of
 from tests.memory_store.guards import check
 from tests.memory_store.tables import (
     Tables,
@@ -178,7 +178,8 @@ class MemoryStore:
     def _end(self, unit: Unit | None) -> None:
         """Close the rows of an attempt at a unit: from now on only fields that never change can be read."""
         if unit is not None:
-            end((*self._loaded, *rows_of(unit)))
+            end(self._loaded)
+            end(new_rows_of(unit))
         self._loaded = []
 
     def deliver(self) -> None:

@@ -34,16 +34,13 @@ class SimLink:
         self.session = session
         self.owner = owner
         self.other = other
+        self.peer: Address = other.address
         self.life = owner.life
         self.up = False  #: whether the owner's engine considers the session open
         self.stalled = False  #: frames leave and never arrive
         self.data = FrameLane(session.world.time.now)
         self.control = FrameLane(session.world.time.now)
         self.was_full = False
-
-    @property
-    def peer(self) -> Address:
-        return self.other.address
 
     @property
     def room(self) -> int:

@@ -169,7 +169,7 @@ class World:
         result = SeedResult(self.plan.seed)
         try:
             self._begin()
-            self._run_until(self.plan.faulty_s, lambda: False)
+            self._run_until(self.plan.faulty_s)
             self._heal()
             at_rest = self._run_until(self.time.now + REST_S, self._is_at_rest)
             self._check_end(result, at_rest)
@@ -193,9 +193,10 @@ class World:
             self.time.at(when, self.host(name).application.submit, documents)
         self.faults.schedule()
 
-    def _run_until(self, end: float, stop: Callable[[], bool]) -> bool:
-        while not stop():
-            if not self.time.step(end):
+    def _run_until(self, end: float, stop: Callable[[], bool] | None = None) -> bool:
+        step = self.time.step
+        while stop is None or not stop():
+            if not step(end):
                 return False
         return True
 
@@ -256,7 +257,7 @@ class World:
         for host in self._hosts():
             if kept := host.volatile():
                 result.found["unclean"] = f"I3: {host.name} still keeps in memory {kept}"
-        self._run_until(self.time.now + PASSED_ON_S, lambda: False)
+        self._run_until(self.time.now + PASSED_ON_S)
         frames, site = self.oracle.frames, self.site
         self._run_until(self.time.now + SILENCE_S, lambda: self.site is not site)
         if self.oracle.frames != frames:

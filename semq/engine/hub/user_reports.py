@@ -47,6 +47,8 @@ class UserReports:
     @property
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds); None if no report waits."""
+        if not self._waiting:
+            return None
         waiting = (self._sessions[node] for node in self._waiting if node in self._sessions)
         return min(map(self._due, waiting), default=None)
 

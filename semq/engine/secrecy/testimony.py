@@ -8,6 +8,7 @@ of packet. Called by ``local_engine``; the hub makes the same check in ``hub.spe
 
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from semq.engine.errors import NotYours
@@ -108,11 +109,11 @@ def permitted(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecor
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node
     speaker = Speaker.HUB if source == peer != here and is_hub(peer) else Speaker.NODE
-    names = {About.OURS: f"{here}.", About.THEIRS: f"{source}."}
+    prefixes = _prefix(here), _prefix(source)
     placed_records: PlacedRecords = []
     faults: list[tuple[str, str]] = []
     for place, record in enumerate(packet.records):
-        fault = _fault(kind_of(record) if kind_of else None, speaker, names, record)
+        fault = _fault(kind_of(record) if kind_of else None, speaker, prefixes, record)
         if fault:
             faults.append((str(getattr(record, "ident", "")), fault))
         else:
@@ -120,12 +121,21 @@ def permitted(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecor
     return placed_records, faults
 
 
-def _fault(kind: RecordKind | None, speaker: Speaker, names: dict[About, str], record: Any) -> str:
+@lru_cache(maxsize=4096)
+def _prefix(node: Address) -> str:
+    """Return the text with which the LK0 of each message of a node begins."""
+    return f"{node}."
+
+
+def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str], record: Any) -> str:
+    """Return what is wrong with a record; ``prefixes``: those of this node's messages, and of the source's."""
     if kind is None:
         return "A local node receives no such record."
     if kind.speaker is not speaker:
         return f"Only {kind.speaker.value} may send {kind.name}."
-    if kind.about is not About.ANY and not record.ident.startswith(names[kind.about]):
+    if kind.about is About.ANY:
+        return ""
+    if not record.ident.startswith(prefixes[kind.about is About.THEIRS]):
         return f"{kind.name[0].upper()}{kind.name[1:]} names a message that is not {kind.about.value}."
     return ""
 
