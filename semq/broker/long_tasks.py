@@ -1,4 +1,4 @@
-"""Long tasks of the model in slices, so that other clients are served in between.
+"""Long tasks of queues and channels in slices, so that other clients are served in between.
 
 Returning fifty thousand deliveries, or deleting a queue of a million messages, in one step would delay all other
 clients. A task is an iterator, and each step is one slice. The first slice runs immediately, so short tasks keep their

@@ -1,7 +1,7 @@
-"""Deadlines of the model: message and queue expiry, and other scheduled work.
+"""Deadlines of queues: expiry of messages and of queues, and reads to be repeated.
 
-The model does not wait by itself. It registers callbacks for times on the monotonic clock; the driver takes the
-earliest time, waits for it, and calls ``run``. Used by ``queue`` and ``pages``; driven by ``server``.
+``queue`` and ``pages`` register callbacks for times on the monotonic clock and do not wait themselves. ``server`` takes
+the earliest time, waits for it, and calls ``run``.
 """
 
 import heapq
@@ -28,7 +28,7 @@ class Timer:
 
 
 class Timers:
-    """Deadlines in order. ``on_earlier`` is called when a new deadline is the earliest, so that a driver can set its
+    """Deadlines in order. ``on_earlier`` is called when a new deadline is the earliest, so that the server can set its
     own timer again.
     """
 

@@ -1,4 +1,4 @@
-"""The model without a server: a clock set by the test, a store that answers on request, consumers that record."""
+"""A virtual host without a server: a clock set by the test, a store that answers on request, consumers that record."""
 
 from collections.abc import Callable
 from typing import Any

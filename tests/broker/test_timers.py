@@ -37,7 +37,7 @@ def test_a_timer_that_sets_a_timer_for_the_past_does_not_loop() -> None:
     assert calls == [1]
 
 
-def test_the_driver_is_notified_of_an_earlier_deadline_only() -> None:
+def test_the_server_is_notified_of_an_earlier_deadline_only() -> None:
     received: list[float | None] = []
     timers = Timers(lambda: received.append(timers.earliest()))
     for deadline in (5.0, 7.0, 2.0):

@@ -77,7 +77,7 @@ def test_notes_about_messages_of_a_deleted_queue_are_omitted() -> None:
     assert journal._take_ops() == [DeleteQueue(1)]
 
 
-def test_the_driver_is_notified_of_the_first_operation_of_a_turn() -> None:
+def test_the_server_is_notified_of_the_first_operation_of_a_turn() -> None:
     calls: list[int] = []
     done: list[Callable[[], None]] = []
     store = MemoryBrokerStore(done.append)
