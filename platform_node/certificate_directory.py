@@ -59,8 +59,8 @@ class KnownCertificates:
     def _is_valid(self, node: Address, pem: str, *, is_active: bool) -> bool:
         """Return whether to pass a certificate on; False if it has expired or was revoked.
 
-        Also False if its authority is no longer trusted, except for the active certificate, which raises
-        WrongAuthority. Raises the other errors of ``check``.
+        Also False if its authority is no longer trusted; for the active certificate, WrongAuthority is raised then.
+        Other errors of ``check`` are raised for every certificate.
         """
         try:
             self._note_end(node, pem)

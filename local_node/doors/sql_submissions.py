@@ -3,7 +3,7 @@
 A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). A row is
 accepted when it has moved to tb_0031. A refused row stays where it is and is reported like any other failure: an event
 ``failed``, a ledger line under a locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row
-that cannot be accepted yet (a rate, a quota, a key) stays with its reason and is not reported in this way. Until the
+that cannot be accepted yet (a rate, a quota, a key) stays with its reason and is not reported as a failure. Until the
 next poll, the other rows to the same target are passed over, so that they do not delay rows to other targets;
 tb_0031_wait names the first row that waits.
 """

@@ -1,7 +1,7 @@
 """Exchange ``semq.ask`` at a node with direct links: a partner that dials this node asks about messages between both.
 
 Question and answer have the form that they have at a hub (PROTOCOL.md section 20), with the same story, rights and
-signature. Only the node that dials can ask in this way. Module ``answers`` answers.
+signature. The node that was dialled cannot ask over this link. Module ``answers`` makes the answers.
 """
 
 from typing import Any

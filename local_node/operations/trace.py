@@ -1,7 +1,7 @@
 """Operation ``msg.trace`` of a local node; with ``parties`` it returns the records of sender, hub and receiver.
 
 The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. If
-there is no hub, or the hub does not answer, a node that dials the other end asks the other end directly
+there is no hub, or the hub does not answer, the other end is asked directly if this node dials it
 (``partner_questions``). Each line names the node that has it. A node with a certificate signs its answer for this
 question (``proved``). If a required signature is missing, the answer is left out and reported. Parties that do not
 answer are listed in ``unanswered``.

@@ -28,7 +28,7 @@ def write_document(number: int, document: CarriedDocument) -> bytes:
 
 
 def read_document(content: bytes | memoryview) -> tuple[int, CarriedDocument] | None:
-    """Return number and document of such a content; None if it cannot be read."""
+    """Return number and document from what ``write_document`` returned at the other end; None if it cannot be read."""
     try:
         number, routing_key, raw, body = _decode(content)
         header = ContentHeader.parse(raw)
