@@ -27,8 +27,8 @@ class Confirms:
         self._settled_to = 0
         self._confirmed_to = 0  #: all numbers up to this one have been sent
         self._ahead: set[int] = set()
-        self._early_acks: list[int] = []
-        self._failed: list[int] = []
+        self._early_acks: list[int] = []  #: acknowledged since the last frames, before all lower numbers had an outcome
+        self._failed: list[int] = []  #: refused since the last frames
         self._sent: set[int] = set()  #: numbers above ``_confirmed_to`` that were sent in a frame of their own
 
     def next_number(self) -> int:

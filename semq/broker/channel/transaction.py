@@ -82,7 +82,7 @@ class Transaction:
     def roll_back(self) -> TaggedDeliveries:
         """Discard everything; return the settled deliveries, which are outstanding again.
 
-        A sweep of the node removes the pieces of a large document that are stored already.
+        Pieces of a large document that a service has stored already are removed by a sweep of the node.
         """
         for held in self.take_published():
             release(held.event.body)

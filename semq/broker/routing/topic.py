@@ -109,6 +109,6 @@ class TopicIndex(Generic[T]):
                 if node.star is not None:
                     todo.append((node.star, at + 1))
             if node.hash is not None:
-                places = [(id(node.hash), after) for after in range(at, count + 1)]
-                todo.extend((node.hash, after) for place, after in places if (place, after) not in seen)
-                seen.update(places)
+                positions = [(id(node.hash), after) for after in range(at, count + 1)]
+                todo.extend((node.hash, position[1]) for position in positions if position not in seen)
+                seen.update(positions)
