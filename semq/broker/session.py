@@ -225,7 +225,7 @@ class BrokerSession:
         try:
             self.machine.accept_open()
         except LocalMisuse:
-            return  # the client did not wait for the reply; the event of its end follows the request
+            return  # the client has closed the connection without waiting; that event follows this request
         self.request_write()
         self.is_open = True
         log.info("%s from %s opened %s", self.user, self.link.peer, vhost.name)
@@ -251,7 +251,7 @@ class BrokerSession:
             return
         log.info("closing channel %d of %s from %s: %s", channel.number, self.user, self.link.peer, error)
         if channel.feeder is not None:
-            # Close after the body that is being sent is complete; the close would otherwise be queued after it.
+            # The close would be queued after the body that is being sent, so end the channel when the body is complete.
             channel.feeder.end_with(lambda: self.fail_channel(channel, error))
         elif channel.is_open:
             channel.write_confirms()

@@ -289,7 +289,7 @@ class Queue:
         self._remove_expired(now)
         head = ready.head()
         if head is None or (head.expires_at is not None and head.expires_at <= now):
-            return None  # the messages at the head are being read or dropped; the queue continues afterwards
+            return None  # the messages at the head are being read or dropped; deliveries continue afterwards
         entry = ready.pop()
         self._remove_expired(now)  # expired messages after the entry
         return entry
@@ -366,7 +366,7 @@ class Queue:
         while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
             entry = self.ready.pop_least()
             if entry is None:
-                return  # the messages at the head are being read; the queue continues afterwards
+                return  # the messages at the head are being read; the limit is applied again afterwards
             self._dead_letter(entry, DeathReason.MAXLEN)
             if self.has_expiring:
                 self._arm_for_head()  # the new head may have expired
