@@ -63,7 +63,7 @@ def _has_space() -> bool:
         available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
     except (OSError, IndexError):
         return False
-    # Programs must run from there: some tests write programs and run them.
+    # Some tests write programs and run them, so the file system must permit that.
     is_usable = os.access(MEMORY, os.W_OK) and not file_system.f_flag & os.ST_NOEXEC
     return is_usable and min(file_system.f_bavail * file_system.f_frsize, int(available) * 1024) > FREE_BYTES_MIN
 

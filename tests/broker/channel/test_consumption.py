@@ -241,7 +241,8 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        assert client.until(ChannelClosed).error is not None  # later notices are no longer held back for this deletion
+        # A refused deletion does not hold back notices of cancelled consumers any longer.
+        assert client.until(ChannelClosed).error is not None
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
         assert (first, second) == (m.QueueDeleteOk(0), m.BasicCancel("t", no_wait=True))

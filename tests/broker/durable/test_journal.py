@@ -188,7 +188,7 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     model.journal.confirm(publisher, 1, 4)
     model.journal.when_saved(received.append)
     model.flush()
-    # All publishes of the list are refused, because it is not known which of them the bad operation belongs to.
+    # All publishes of the list are refused, because it is not known to which of them the bad operation belongs.
     assert [isinstance(error, BadInput) for error in received] == [True]
     assert isinstance(publisher.confirms[0][2], BadInput)
     assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])
