@@ -249,65 +249,113 @@ class DeletedRow(NamedTuple):
     before: SendStatus
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Unit:
     """The loaded rows and the changes of one transaction, shared by all its work, which decides in order."""
 
     # --- loaded; work sees the changes of earlier work in the same unit
-    outbound: dict[int, Outbound] = field(default_factory=dict)
-    relayed: dict[str, Outbound] = field(default_factory=dict)
-    tokens: dict[str, ClientToken] = field(default_factory=dict)
-    out_streams: dict[OutStreamKey, OutStream] = field(default_factory=dict)
-    last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
-    in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
-    recorded: dict[Slot, Recorded] = field(default_factory=dict)
-    seen: dict[str, Recorded] = field(default_factory=dict)  #: by ident, of class 1 and 2
-    pending: dict[int, Pending] = field(default_factory=dict)
-    bodies: dict[int, Stored] = field(default_factory=dict)
+    outbound: dict[int, Outbound]
+    relayed: dict[str, Outbound]
+    tokens: dict[str, ClientToken]
+    out_streams: dict[OutStreamKey, OutStream]
+    last_pos: dict[OrderKey, Pos]
+    in_streams: dict[InStreamKey, InStream]
+    recorded: dict[Slot, Recorded]
+    seen: dict[str, Recorded]  #: by ident, of class 1 and 2
+    pending: dict[int, Pending]
+    bodies: dict[int, Stored]
     #: Bodies of tb_0030: those of rows found by ``Waiting``.
-    pending_bodies: dict[int, Stored] = field(default_factory=dict)
+    pending_bodies: dict[int, Stored]
     #: Results of queries: lists of Outbound, Pending, OutStream, Submitted, KeptKey or pairs. Stores put the bodies of
     #: rows found by ``Unsent`` into ``bodies``, and the bodies of rows found by ``Waiting`` into ``pending_bodies``.
     #: The work reads rows of tb_0031 and tb_0030 through ``outbound_found`` and ``pending_found``.
-    found: dict[Query, list[Any]] = field(default_factory=dict)
+    found: dict[Query, list[Any]]
 
     # --- staged
-    new_outbound: dict[int, Outbound] = field(default_factory=dict)
-    changed_outbound: dict[int, SendStatus] = field(default_factory=dict)  #: object_id to the status when loaded
-    deleted_outbound: dict[int, DeletedRow] = field(default_factory=dict)
+    new_outbound: dict[int, Outbound]
+    changed_outbound: dict[int, SendStatus]  #: object_id to the status when loaded
+    deleted_outbound: dict[int, DeletedRow]
     #: new bodies of rows of tb_0031; they replace existing ones
-    new_bodies: dict[int, Stored] = field(default_factory=dict)
-    dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
-    new_tokens: dict[str, ClientToken] = field(default_factory=dict)
+    new_bodies: dict[int, Stored]
+    dropped_bodies: set[int]  #: payloads deleted after custody (S4)
+    new_tokens: dict[str, ClientToken]
     #: tokens of documents that were cancelled before they became messages; a token already stored keeps its document
-    cancelled_tokens: dict[str, ClientToken] = field(default_factory=dict)
-    changed_out_streams: set[OutStreamKey] = field(default_factory=set)
-    changed_last_pos: set[OrderKey] = field(default_factory=set)
-    changed_in_streams: set[InStreamKey] = field(default_factory=set)
-    raised_floors: set[InStreamKey] = field(default_factory=set)  #: entries below the new floors are deleted
-    new_recorded: dict[Slot, Recorded] = field(default_factory=dict)
-    replaced_recorded: set[Slot] = field(default_factory=set)  #: stored entries to be deleted before ``new_recorded``
-    new_seen: dict[LK0, Recorded] = field(default_factory=dict)
-    new_pending: dict[int, Pending] = field(default_factory=dict)
-    new_pending_bodies: dict[int, Stored] = field(default_factory=dict)
-    platform_acked: set[int] = field(default_factory=set)
-    sender_acked: set[int] = field(default_factory=set)
-    given: set[int] = field(default_factory=set)
-    handled: dict[int, AppStatus] = field(default_factory=dict)
-    deleted_pending: set[int] = field(default_factory=set)
-    new_submissions: dict[int, Submitted] = field(default_factory=dict)  #: scheduled by this node
-    due_submissions: set[int] = field(default_factory=set)  #: numbers of scheduled submissions to be accepted now
-    taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: by number, the message that it became
-    refused_submissions: dict[int, SubmissionRefusal] = field(default_factory=dict)
-    requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be tried again
-    removed_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be deleted
-    waiting_submissions: dict[int, Reason] = field(default_factory=dict)  #: by number, the reason why it waits
+    cancelled_tokens: dict[str, ClientToken]
+    changed_out_streams: set[OutStreamKey]
+    changed_last_pos: set[OrderKey]
+    changed_in_streams: set[InStreamKey]
+    raised_floors: set[InStreamKey]  #: entries below the new floors are deleted
+    new_recorded: dict[Slot, Recorded]
+    replaced_recorded: set[Slot]  #: stored entries to be deleted before ``new_recorded``
+    new_seen: dict[LK0, Recorded]
+    new_pending: dict[int, Pending]
+    new_pending_bodies: dict[int, Stored]
+    platform_acked: set[int]
+    sender_acked: set[int]
+    given: set[int]
+    handled: dict[int, AppStatus]
+    deleted_pending: set[int]
+    new_submissions: dict[int, Submitted]  #: scheduled by this node
+    due_submissions: set[int]  #: numbers of scheduled submissions to be accepted now
+    taken_submissions: dict[int, LK0]  #: by number, the message that it became
+    refused_submissions: dict[int, SubmissionRefusal]
+    requeued_submissions: set[int]  #: numbers of refused submissions to be tried again
+    removed_submissions: set[int]  #: numbers of refused submissions to be deleted
+    waiting_submissions: dict[int, Reason]  #: by number, the reason why it waits
     #: by target, all rows of tb_0031_wait from now on; None: the table stays as it is
-    submissions_wait: dict[str, TargetWait] | None = None
-    taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
-    ledger: list[LedgerLine] = field(default_factory=list)
-    broker: list[StoreOp] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
-    rare_changes: list[RareChange] = field(default_factory=list)
+    submissions_wait: dict[str, TargetWait] | None
+    taken_done: set[int]  #: brefs of ``DoneRows`` that have been handled
+    ledger: list[LedgerLine]
+    broker: list[StoreOp]  #: rows of the broker's own tables (events into durable queues)
+    rare_changes: list[RareChange]
+
+    def __init__(self) -> None:
+        # Written out, because every transaction has a unit: default factories take five times as long.
+        self.outbound = {}
+        self.relayed = {}
+        self.tokens = {}
+        self.out_streams = {}
+        self.last_pos = {}
+        self.in_streams = {}
+        self.recorded = {}
+        self.seen = {}
+        self.pending = {}
+        self.bodies = {}
+        self.pending_bodies = {}
+        self.found = {}
+        self.new_outbound = {}
+        self.changed_outbound = {}
+        self.deleted_outbound = {}
+        self.new_bodies = {}
+        self.dropped_bodies = set()
+        self.new_tokens = {}
+        self.cancelled_tokens = {}
+        self.changed_out_streams = set()
+        self.changed_last_pos = set()
+        self.changed_in_streams = set()
+        self.raised_floors = set()
+        self.new_recorded = {}
+        self.replaced_recorded = set()
+        self.new_seen = {}
+        self.new_pending = {}
+        self.new_pending_bodies = {}
+        self.platform_acked = set()
+        self.sender_acked = set()
+        self.given = set()
+        self.handled = {}
+        self.deleted_pending = set()
+        self.new_submissions = {}
+        self.due_submissions = set()
+        self.taken_submissions = {}
+        self.refused_submissions = {}
+        self.requeued_submissions = set()
+        self.removed_submissions = set()
+        self.waiting_submissions = {}
+        self.submissions_wait = None
+        self.taken_done = set()
+        self.ledger = []
+        self.broker = []
+        self.rare_changes = []
 
     # --- results of queries, including the changes of earlier work in the same unit
     def outbound_found(self, query: Query) -> Iterator[Outbound]:
