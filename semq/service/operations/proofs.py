@@ -24,7 +24,7 @@ from semq.service.errors import BadArguments
 from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import Arguments, ByName
 from semq.service.operations.operation import look
-from semq.store.postgres import chain
+from semq.store.postgres import chain, ledger_partitions
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names
 from semq.umx_t.address import parse_address
@@ -84,7 +84,7 @@ class LedgerCheck:
         def check(connection: Connection) -> dict[str, Any]:
             raw = connection.connection.driver_connection
             assert raw is not None
-            first = arguments.first or chain.oldest(raw) or date(2000, 1, 1)
+            first = arguments.first or ledger_partitions.oldest(raw) or date(2000, 1, 1)
             raw.rollback()
             last = arguments.last or date(9999, 12, 30)
             result = chain.verify(raw, first, last, head, _read_head(arguments.head))

@@ -19,7 +19,6 @@ from psycopg.adapt import Buffer
 
 from semq.seal.chain import LINES_MAX, START, ChainLink, add, begin
 from semq.seal.errors import LedgerChanged
-from semq.store.postgres import ledger_partitions
 from semq.store.postgres.conversion.binary import COPY_END, COPY_HEAD, Param, int4, int8
 from semq.store.postgres.statements import names
 from semq.store.tables import semq_ledger
@@ -129,12 +128,6 @@ class Verified:
     head: ChainLink | None
     first_day: str = ""  #: first day of the links, in UTC; empty if there are none
     last_day: str = ""
-
-
-def oldest(connection: psycopg.Connection[Any]) -> date | None:
-    """Return the first day whose lines are still kept: that of the oldest partition; None without partitions."""
-    row = connection.execute(ledger_partitions.PARTITIONS.encode()).fetchone()
-    return None if row is None else ledger_partitions.day_of(row[0])
 
 
 def verify(

@@ -5,6 +5,8 @@ by ``views`` and ``chain``. A line for a day without a partition is stored in ``
 never fails; when the day's partition is created, its lines are moved there.
 """
 
+import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -17,7 +19,9 @@ OTHER = "semq_ledger_other"
 
 PARTITIONS = """
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = 'semq_ledger'::regclass AND c.relname ~ '^semq_ledger_[0-9]{8}$' ORDER BY 1"""
+    WHERE i.inhparent = 'semq_ledger'::regclass ORDER BY 1"""
+# Names are compared here and not in the query, whose planning would take longer than all the rest of it.
+_NAME = re.compile("semq_ledger_[0-9]{8}")
 
 
 def partition_of(day: date) -> str:
@@ -32,7 +36,17 @@ def day_of(partition: str) -> date:
 
 async def partitions(connection: psycopg.AsyncConnection[Any]) -> list[str]:
     """Return the existing partitions, oldest first."""
-    return [row[0] for row in await (await connection.execute(PARTITIONS)).fetchall()]
+    return _of_days(await (await connection.execute(PARTITIONS)).fetchall())
+
+
+def oldest(connection: psycopg.Connection[Any]) -> date | None:
+    """Return the first day whose lines are still kept: that of the oldest partition; None without partitions."""
+    names = _of_days(connection.execute(PARTITIONS.encode()).fetchall())
+    return day_of(names[0]) if names else None
+
+
+def _of_days(rows: Iterable[tuple[str]]) -> list[str]:
+    return [name for (name,) in rows if _NAME.fullmatch(name)]
 
 
 async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days: int = AHEAD_DAYS) -> list[str]:

@@ -12,9 +12,9 @@ from semq.seal.chain import LINES_MAX, ChainLink
 from semq.seal.errors import LedgerChanged
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres.chain import Verified, oldest, verify
+from semq.store.postgres.chain import Verified, verify
 from semq.store.postgres.conversion import binary
-from semq.store.postgres.ledger_partitions import drop_before
+from semq.store.postgres.ledger_partitions import drop_before, oldest
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Unit
