@@ -24,7 +24,7 @@ from bench.load import SIZE_MIN
 
 Result = dict[str, Any]  # figures by name, for JSON
 Measure = Callable[[Path], Coroutine[Any, Any, Result]]
-INTERRUPTED = 130
+INTERRUPTED = 130  # exit status after Ctrl-C or SIGTERM
 
 
 def parser_of(name: str, doc: str | None) -> argparse.ArgumentParser:

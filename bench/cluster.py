@@ -28,7 +28,7 @@ from bench.network import BenchNetwork
 from bench.rabbitmq.server import PROGRAM, RabbitServer, is_installed, server
 from semq.installation.configuration import CARRIER
 
-WARM_UP = 500
+WARM_UP = 500  # documents before the first round
 INSTANCES = 2
 ONE, TWO, TWO_RABBITMQ = "one", "two", "two_rabbitmq"
 SUMMARY = """

@@ -19,7 +19,7 @@ from typing import Any
 
 PAGE = os.urandom(8192)
 PAGES = 512  # overwritten repeatedly, like the segments of Postgres' log
-INTERVAL_S = 0.02
+INTERVAL_S = 0.02  # pause between two writes
 
 
 @asynccontextmanager

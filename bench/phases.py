@@ -35,8 +35,8 @@ class Bench:
 
     network: BenchNetwork
     size: int  #: bytes of a document
-    next_number: int = 0
-    encrypt: bool = False
+    next_number: int = 0  #: of a document
+    encrypt: bool = False  #: documents are sealed
     large: range = range(0)  #: numbers of the documents with ``large_size`` bytes
     large_size: int = 0
     #: numbers of documents that did not arrive as they should, in all phases

@@ -24,7 +24,7 @@ from typing import Any
 from bench import cli, phases
 from bench.network import BenchNetwork
 
-WARM_UP = 500
+WARM_UP = 500  # documents before the first round
 PLAIN, SECURE, SEALED = KINDS = ("plain", "secure", "sealed")
 RATIOS = {  # kinds of rounds whose rates are divided
     "encryption_on_to_off": (SEALED, SECURE),

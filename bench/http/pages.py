@@ -40,8 +40,8 @@ from semq.web.node.database import Database
 NODE, TARGET = "a", "56001"
 ROUNDS = 3  # rounds of the node alone and with an open console, in turns
 VIEWER_PAUSE_S = 1.0  # pause of the simulated viewer after each page
-PUBLISHERS = 32
-WARM_UP = 300
+PUBLISHERS = 32  # tasks that submit over one connection at the same time
+WARM_UP = 300  # submissions before the measurement
 SUMMARY = """
 {documents} documents of {size} bytes by HTTP over {connections} connections, {waiting} waiting, {lines} ledger lines
   submit   {submit_per_s:>8}/s, {p50_ms} ms p50, {p99_ms} ms p99, {cpu_us} µs of processor time each

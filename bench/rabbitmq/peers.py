@@ -40,7 +40,7 @@ from bench.network import BenchNetwork
 from bench.rabbitmq import chain
 from bench.rabbitmq.server import PROGRAM, RabbitServer, is_installed, server
 
-WARM_UP = 500
+WARM_UP = 500  # documents before the first round
 SUMMARY = """
 {messages} documents of {size} bytes a round, {rounds} rounds in turns; {cores} cores, load {load_1m}
   SEMQ's nodes     {online_per_s}/s until all nodes are clean, {online_cpu_us} µs of processor time a document

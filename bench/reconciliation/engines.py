@@ -1,7 +1,7 @@
 """One engine of the comparison, as a process: ``python -m bench.reconciliation.engines ENGINE FOLDER DATE MIB``.
 
-Started by ``nightly_job``, which watches its memory. The process prints one JSON object: seconds, number of messages by
-verdict, and further figures of the engine.
+Started by ``nightly_job``, which watches its memory; MIB is the engine's limit of memory. The process prints one JSON
+object: seconds, number of messages by verdict, and further figures of the engine.
 """
 
 import json

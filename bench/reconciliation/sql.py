@@ -29,7 +29,7 @@ from spark_reconcile.judgement.situation import (
     SideStanding,
 )
 
-YOUNG_MS = 900_000
+YOUNG_MS = 900_000  # a message with a step in the last 15 minutes of the window counts as young
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from semq.app import Client
 from semq.errors import SemqError
 from tests.crash.process import CrashProcess
 
-PATIENCE_S = 120.0
+PATIENCE_S = 120.0  # for one request, with all its repetitions
 RETRY_S = 0.3
 REVOKED_S_MAX = 10.0  # a live link ends within seconds; the limit allows for a busy machine
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from tests.flows.trio import Local, TrioWire
 
 A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
 Tamper = Callable[[TrioWire, Frame], Frame | None]
-FAR_FLOOR = 10_000
+FAR_FLOOR = 10_000  # above the positions of all documents of a test
 
 
 def honest(wire: TrioWire, frame: Frame) -> Frame:

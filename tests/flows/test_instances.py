@@ -88,7 +88,7 @@ def test_a_document_on_its_way_arrives_although_its_receiver_moves_to_another_in
     several.cut(several.b)
     several.log_in(several.b, 1)
     several.settle()
-    several.later(1)  # the end of the session was reported to A (H15), which has sent again
+    several.later(1)  # A was informed of the end of the session (H15), and has sent the document again
     assert several.b.app.payloads == [b"x"]
     several.later(3)
     assert several.is_clean()

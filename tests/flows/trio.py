@@ -146,8 +146,8 @@ class Local:
         self.reported = TrioReports()
         self.up: TrioWire | None = None  #: from the node to the hub; the link of the node's engine
         self.down: TrioWire | None = None  #: from the hub to the node; the link of the hub's engine
-        self.accepted: list[Accepted] = []
-        self.refused: list[Exception] = []
+        self.accepted: list[Accepted] = []  #: of submissions
+        self.refused: list[Exception] = []  #: of submissions, and of acts that tests request
         self.sealing = trio.secrecy(self.address)
         self.start()
 

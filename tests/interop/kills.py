@@ -35,7 +35,7 @@ QUEUES: dict[str, dict[str, object]] = {
     "left": {},
     "right": {},
 }
-PERSISTENT = 2
+PERSISTENT = 2  # value of the property delivery_mode
 # Messages whose number is a multiple of the first are rejected; of the second, requeued once; of the third, left
 # unacknowledged until the kill.
 REJECTED_EVERY, RETURNED_EVERY, KEPT_EVERY = 5, 7, 41
@@ -116,7 +116,7 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
 def kill_repeatedly(folder: Path, kills: int, seed: int, gap_max: int = 500) -> ClientBook:
     """Start and kill the node ``kills`` times; then compare its queues with the records of the clients.
 
-    Before each kill, clients confirm up to ``gap_max`` messages.
+    Each kill follows the confirm of a message whose number is 20 to ``gap_max`` above that of the kill before.
     """
     random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):
