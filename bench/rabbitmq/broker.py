@@ -65,7 +65,7 @@ class BrokerLoad:
         return ContentHeader.build(len(self.body), Properties(delivery_mode=2 if durable else 1))
 
     async def publish(self, channel: ClientChannel, exchange: str, key: str, *, durable: bool, confirms: bool) -> None:
-        """Publish all messages, as fast as they are confirmed or the socket accepts them."""
+        """Publish all messages, as fast as they are confirmed (``confirms``), or else as the socket accepts them."""
         header, remaining = self.header(durable=durable), self.messages
         settled = asyncio.Event()
         channel.on_settled = lambda _: settled.set()

@@ -81,7 +81,7 @@ def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
 
 
 async def run(folder: Path, rabbitmq: RabbitServer | None, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run all rounds; return the figures."""
+    """Run all rounds; return the figures. ``rabbitmq``: the server of the chain, None without a chain."""
     load = cli.load_average()
     say("starting a hub and two institutions ...")
     async with BenchNetwork(folder) as network:

@@ -50,7 +50,7 @@ class RabbitNode:
         self.process: subprocess.Popen[bytes] | None = None
 
     def write(self, lines: Sequence[str] = (), plugins: Sequence[str] = ()) -> None:
-        """Write the configuration, before the first start. ``lines``: further settings."""
+        """Write the configuration and the list of plugins, before the first start. ``lines``: further settings."""
         self.folder.mkdir()
         listens = f"listeners.tcp.local = 127.0.0.1:{self.port}"
         (self.folder / "rabbitmq.conf").write_text("\n".join([listens, *lines, ""]))

@@ -72,7 +72,7 @@ class CampaignReport:
 async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, **shape: bool) -> CampaignReport:
     """Run one campaign in a folder of its own, which is kept after a failure.
 
-    ``shape``: arguments of ``CrashWorld``.
+    ``say`` gets the lines of progress. ``group``: cycles between two checks. ``shape``: arguments of ``CrashWorld``.
     """
     folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
     campaign = Campaign(folder, cycles, seed, group, say, **shape)

@@ -134,7 +134,7 @@ class CycleFault:
 
 
 def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield (node, STEP:PHASE) endlessly, in turns: each failpoint once in a turn."""
+    """Yield (node, STEP:PHASE) endlessly, in turns: each failpoint once in a turn. ``cluster``: for two hubs."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
@@ -155,10 +155,10 @@ def plan(
     rabbitmq: bool = False,
     direct: bool = False,
 ) -> list[CycleFault]:
-    """Return the faults of one cycle, in the order of their times.
+    """Return the faults of one cycle of a campaign of this shape (``CrashWorld``), in the order of their times.
 
     The first cycle of a campaign with a direct link has only a change of ways, so that every such campaign uses both
-    ways: another fault in the same cycle might keep one of them closed.
+    ways: another fault in the same cycle might keep one of them closed. ``points``: what ``failpoints_by_turn`` yields.
     """
     if direct and number == 1:
         return [CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S)]

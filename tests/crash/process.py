@@ -112,7 +112,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
             self.signal(signal.SIGKILL)
 
     async def down(self, *, orderly: bool = False) -> None:
-        """Send SIGKILL or SIGTERM, and wait for the end; the process does not restart before ``up``."""
+        """Send SIGKILL, or SIGTERM if ``orderly``, and wait for the end; the process does not restart before ``up``."""
         self._may_start.clear()
         if orderly and self.pid is not None:
             self._is_expected, self._pause_s = True, 0.0

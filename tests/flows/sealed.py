@@ -74,7 +74,8 @@ class SealedWorld(Trio):
     ) -> OwnKeys:
         """Return the keys with these names, each with a certificate of the node.
 
-        The first key is active; the others can still open documents.
+        The first key is active; the others can still open documents. ``authority`` signs the certificates, by default
+        the trio's; they are valid for ``days``, or have expired if that is negative.
         """
         now = self.clock.wall()
         issued = [(authority or self.authority).issue(key_named(name).public_key(), node, now, days) for name in names]

@@ -53,7 +53,7 @@ class GroupNodes(NamedTuple):
 
     @classmethod
     async def start(cls, inprocess: InProcess, *, secure: bool = False) -> "GroupNodes":
-        """Start the nodes, and wait until the first knows the definitions."""
+        """Start the nodes, with certificates if ``secure``; wait until the first knows the definitions."""
         hub = await (inprocess.secure_hub() if secure else inprocess.hub())
         names = ("10008", "56001", "88001")
         if secure:
