@@ -8,17 +8,20 @@ import pytest_asyncio
 
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
+from tests import browsers
 from tests.conftest import new_database_of
-from tests.console.scene import CHROMIUM, Scene, running_scene
+from tests.console.scene import Scene, running_scene
 from tests.service.inprocess import InProcess, in_process
 
 BROWSER_TESTS = ["test_pages_in_browser.py", "test_pictures.py"]
-collect_ignore = [] if CHROMIUM else BROWSER_TESTS
+collect_ignore = [] if browsers.PROGRAM else BROWSER_TESTS
 
 
 def pytest_report_header() -> list[str]:
     """Report the tests that are left out without a browser."""
-    return [] if CHROMIUM else [f"console: {', '.join(BROWSER_TESTS)} are left out, because there is no chromium"]
+    return (
+        [] if browsers.PROGRAM else [f"console: {', '.join(BROWSER_TESTS)} are left out, because there is no chromium"]
+    )
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -6,7 +6,6 @@ tests; without a browser, the tests of pages are left out (``conftest``).
 """
 
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.console.runs import OUTCOME_OF_EXIT_STATUS
+from tests import browsers
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 XSS = '<script>window.hit=1</script><img src=x onerror="window.hit=1">"\'&\u202e'
 XSS_IN_KEY = XSS.rstrip("\u202e")  # an AppKey cannot contain the last character
 KEY = f"trade/order//S-{XSS_IN_KEY}"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DAY, RUN = "2026-11-20", "20261121T021503Z-7f3a9c21-4d0e"
 DESKTOP: "ViewportSize" = {"width": 1280, "height": 900}
 PHONE: "ViewportSize" = {"width": 390, "height": 844}
@@ -96,11 +95,13 @@ async def running_scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
             "node": await stack.enter_async_context(serving(node, streams=64)),
         }
         browser = None
-        if CHROMIUM:
+        if browsers.PROGRAM:
             from playwright.async_api import async_playwright
 
             playwright = await stack.enter_async_context(async_playwright())
-            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+            browser = await playwright.chromium.launch(
+                executable_path=browsers.PROGRAM, args=["--no-sandbox", "--disable-gpu"]
+            )
             stack.push_async_callback(browser.close)
         scene = Scene(hub, node, clients, sites, browser)
         await _submit_documents(scene)

@@ -1,7 +1,7 @@
 """The layout of a page in a headless browser: content beyond the edge of the screen, content that scrolls sideways, and
 cut pictures.
 
-The page is put into a frame with the width of the screen, with all its folds open. No network is used, because the page
+The page is put into frames with the widths of screens, with all its folds open. No network is used, because the page
 refers to no other file.
 """
 
@@ -9,18 +9,19 @@ import html
 import json
 import os
 import re
-import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from tests import browsers
+
 _FLAGS = (
     "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--virtual-time-budget=20000",
 )  # fmt: skip
 _MEASURE = """
-const frame = document.querySelector("iframe"), page = frame.contentDocument;
+const measured = page => {
 for (const fold of page.querySelectorAll("details")) fold.open = true;
 const isVisible = element => element.getClientRects().length;
 const visible = [...page.querySelectorAll("body *")].filter(element => isVisible(element) && !element.closest("svg"));
@@ -31,7 +32,7 @@ const isCut = ([picture, text]) => {
   const inner = text.getBoundingClientRect(), outer = picture.getBoundingClientRect();
   return inner.right > outer.right + 1 || inner.left < outer.left - 1 || inner.bottom > outer.bottom + 1;
 };
-document.querySelector("pre").textContent = JSON.stringify({
+return {
   width: page.documentElement.scrollWidth,
   beyond: visible.filter(element => element.getBoundingClientRect().right > page.documentElement.clientWidth + 1)
     .map(described),
@@ -43,23 +44,30 @@ document.querySelector("pre").textContent = JSON.stringify({
   bar_heights: [...page.querySelectorAll("figure ul i")].filter(isVisible)
     .map(bar => bar.getBoundingClientRect().height),
   letters: Math.min(99, ...texts.map(([picture, text]) => text.getBoundingClientRect().height)),
-});
+};
+};
+const frames = [...document.querySelectorAll("iframe")];
+document.querySelector("pre").textContent =
+  JSON.stringify(Object.fromEntries(frames.map(frame => [frame.width, measured(frame.contentDocument)])));
 """
 
 
-def laid_out(page: str, width: int, folder: Path) -> dict[str, Any]:
-    """Return the measurements of a page on a screen with this width in pixels."""
-    assert PROGRAM, "there is no browser on this machine"
-    frame = f'<iframe width="{width}" height="2000" style="border:0" srcdoc="{html.escape(page)}"></iframe>'
-    document = f"<!DOCTYPE html><meta charset=utf-8>{frame}<pre></pre><script>onload = () => {{ {_MEASURE} }}</script>"
+def laid_out(page: str, widths: Iterable[int], folder: Path) -> dict[int, dict[str, Any]]:
+    """Return the measurements of a page on screens with these widths in pixels, by width."""
+    assert browsers.PROGRAM, "there is no browser on this machine"
+    source = html.escape(page)
+    frames = "".join(
+        f'<iframe width="{width}" height="2000" style="border:0" srcdoc="{source}"></iframe>' for width in widths
+    )
+    document = f"<!DOCTYPE html><meta charset=utf-8>{frames}<pre></pre><script>onload = () => {{ {_MEASURE} }}</script>"
     (folder / "frame.html").write_text(document, encoding="utf-8")
     root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run(
-        [PROGRAM, *_FLAGS, *root, profile, "--window-size=1400,2000", "--dump-dom", (folder / "frame.html").as_uri()],
+        [browsers.PROGRAM, *_FLAGS, *root, profile, "--window-size=1400,2000", "--dump-dom",
+         (folder / "frame.html").as_uri()],
         capture_output=True, text=True, timeout=300, check=True, encoding="utf-8",
     )  # fmt: skip
     output = re.search(r"<pre>(.*?)</pre>", done.stdout, re.DOTALL)
     assert output, done.stdout[-500:]
-    measured: dict[str, Any] = json.loads(html.unescape(output[1]))
-    return measured
+    return {int(width): measured for width, measured in json.loads(html.unescape(output[1])).items()}

@@ -6,15 +6,15 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark_reconcile.report.browser import PROGRAM
+from tests import browsers
 from tests.spark_reconcile.report.published import PublishedReports, publish
 
-collect_ignore = [] if PROGRAM else ["test_layout.py"]
+collect_ignore = [] if browsers.PROGRAM else ["test_layout.py"]
 
 
 def pytest_report_header() -> list[str]:
     """Say that tests are left out."""
-    return [] if PROGRAM else ["report: test_layout.py is left out, there is no chromium"]
+    return [] if browsers.PROGRAM else ["report: test_layout.py is left out, there is no chromium"]
 
 
 @pytest.fixture(scope="session")

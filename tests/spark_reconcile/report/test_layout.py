@@ -2,17 +2,25 @@
 complete pictures, and readable letters.
 """
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.spark_reconcile.report.browser import laid_out
 from tests.spark_reconcile.report.published import PublishedReports
 
+WIDTHS = (1280, 700, 390)
 
-@pytest.mark.parametrize("width", [1280, 700, 390])
-def test_pages_fit_the_width_of_a_screen(report: PublishedReports, width: int, tmp_path: Path) -> None:
-    found = laid_out(report.text, width, tmp_path)
+
+@pytest.fixture(scope="module")
+def layouts(report: PublishedReports, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Any]]:
+    """The measurements of the page by width, of one start of the browser."""
+    return laid_out(report.text, WIDTHS, tmp_path_factory.mktemp("layout"))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_the_width_of_a_screen(layouts: dict[int, dict[str, Any]], width: int) -> None:
+    found = layouts[width]
     assert found["width"] <= width
     assert found["beyond"] == []
     assert found["scrolled"] == []
