@@ -99,16 +99,16 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
 
     The scope ``near`` is replaced by date, earlier or later.
     """
-    covered = _with_coverage(spark, facts, names, context)
-    scoped = covered.withColumn("begun_at", _begun()).withColumn("scope", _scope_by_clocks(context.window))
-    timed = scoped.withColumns(
+    # Spark analyses the whole plan at each call, so columns that need none of each other are added by one call.
+    timed = _with_coverage(spark, facts, names, context).withColumns(
         {
+            "begun_at": _begun(),
             "step_at": _step(),
             "end_at": F.expr(f"least(sender_mark, receiver_mark, {context.hub_watermark})"),
         }
     )
-    described = timed.withColumns(_situation_columns(context))
-    return described.withColumn("picture", _picture()).withColumn("row", _row()).drop("picture", "remarks")
+    described = timed.withColumns({"scope": _scope_by_clocks(context.window), **_situation_columns(context)})
+    return described.withColumn("picture", _picture()).withColumn("row", _row())
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
@@ -134,12 +134,15 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
         F.broadcast(receivers), "receiver_node", "left"
     )
     return (
-        facts.withColumn("ledger", F.expr("substring_index(lk0, '.', 4)"))
-        .withColumn("sender_node", F.expr("substring_index(lk0, '.', 2)"))
-        .withColumn("target", F.coalesce("target_high", "node_high"))
+        facts.withColumns(
+            {
+                "ledger": F.expr("substring_index(lk0, '.', 4)"),
+                "sender_node": F.expr("substring_index(lk0, '.', 2)"),
+                "target": F.coalesce("target_high", "node_high"),
+            }
+        )
         .join(F.broadcast(senders), "ledger", "left")
         .join(F.broadcast(targets), "target", "left")
-        .drop("ledger")
     )
 
 
@@ -308,19 +311,21 @@ def _flags(context: JudgementContext) -> dict[str, str]:
 
 def cells(verdicts: DataFrame) -> DataFrame:
     """Count the messages by scope, pair, finding, latency and age: the source of all counts in the report."""
-    return (
-        verdicts.withColumns(
-            {"latency": _bucket(F.col("latency_ms"), LATENCIES), "age": _bucket(F.col("age_ms"), AGES)}
-        )
-        .groupBy("scope", "sender", "receiver", "verdict", "finding", "latency", "age")
-        .agg(
-            F.count("*").alias("messages"),
-            F.min("born_at").alias("oldest_at"),
-            F.sum("size").alias("bytes"),
-            F.expr("sum(greatest(att - 1, 0))").alias("resends"),
-            F.expr("count_if(turned)").alias("turned"),
-            F.expr("count_if(is_piece)").alias("pieces"),
-        )
+    return verdicts.groupBy(
+        "scope",
+        "sender",
+        "receiver",
+        "verdict",
+        "finding",
+        _bucket(F.col("latency_ms"), LATENCIES).alias("latency"),
+        _bucket(F.col("age_ms"), AGES).alias("age"),
+    ).agg(
+        F.count("*").alias("messages"),
+        F.min("born_at").alias("oldest_at"),
+        F.sum("size").alias("bytes"),
+        F.expr("sum(greatest(att - 1, 0))").alias("resends"),
+        F.expr("count_if(turned)").alias("turned"),
+        F.expr("count_if(is_piece)").alias("pieces"),
     )
 
 

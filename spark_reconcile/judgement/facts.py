@@ -157,12 +157,14 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
         .parquet(*uris)
         .withColumns(
             {
-                name: F.expr(f"if(octet_length({name}) > {TEXT_MAX}, left({name}, {TEXT_KEPT}), {name})")
-                for name in TEXTS
+                **{
+                    name: F.expr(f"if(octet_length({name}) > {TEXT_MAX}, left({name}, {TEXT_KEPT}), {name})")
+                    for name in TEXTS
+                },
+                "outside": F.expr(f"at IS NULL OR at < {window.start} OR at >= {window.end}"),
+                "at": F.expr(f"greatest(least(coalesce(at, {window.start}), {window.end - 1}), {window.start})"),
             }
         )
-        .withColumn("outside", F.expr(f"at IS NULL OR at < {window.start} OR at >= {window.end}"))
-        .withColumn("at", F.expr(f"greatest(least(coalesce(at, {window.start}), {window.end - 1}), {window.start})"))
         for window, uris in groups.items()
     ]
     if not parts:

@@ -51,6 +51,7 @@ def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
     # instance for a renewed certificate.
     delivered = "count_if(NOT is_piece AND verdict = 'MATCHED') > 0"
     worst = f"min(struct(CASE verdict {_RANK} END AS rank, lk0 AS message))"
+    verdict = f"array({', '.join(map(repr, _WORST_FIRST))})[worst.rank]"
     documents = (
         verdicts.where("document <> ''")
         .groupBy("document")
@@ -64,10 +65,13 @@ def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
             F.expr("count_if(verdict <> 'MATCHED')").alias("unmatched"),
             F.expr(f"if({delivered}, {worst} FILTER (WHERE verdict <> 'REFUSED'), {worst})").alias("worst"),
         )
-        .withColumn("verdict", F.expr(f"array({', '.join(map(repr, _WORST_FIRST))})[worst.rank]"))
-        # A document of which only delivered pieces are known is incomplete: its manifest follows them.
-        .withColumn("verdict", F.expr("if(manifests = 0 AND verdict = 'MATCHED', 'IN_FLIGHT', verdict)"))
-        .withColumn("message", F.expr("if(unmatched > 0, worst.message, '')"))
+        .withColumns(
+            {
+                # A document of which only delivered pieces are known is incomplete: its manifest follows them.
+                "verdict": F.expr(f"if(manifests = 0 AND {verdict} = 'MATCHED', 'IN_FLIGHT', {verdict})"),
+                "message": F.expr("if(unmatched > 0, worst.message, '')"),
+            }
+        )
         .orderBy(F.expr(f"CASE verdict {_RANK} END"), "document")
         .drop("worst")
     )

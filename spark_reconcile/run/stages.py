@@ -50,7 +50,7 @@ def survey(lines: DataFrame, window: Window, place: Place) -> None:
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
     # Only the node of a target counts. The user is removed from the few thousand counted rows instead of all lines.
-    _stage(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
+    _write(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
 
 
 def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
@@ -100,7 +100,7 @@ def cells(verdicts: DataFrame, place: Place) -> DataFrame:
     return _stage(assessment.cells(verdicts), place, is_published=False)
 
 
-def pairs(cells: DataFrame, place: Place) -> DataFrame:
+def pairs(cells: DataFrame, place: Place) -> None:
     """Write the messages by pair and verdict. The rows of a pair are together, and the worst pair is the first.
 
     A pair is worse if it has more exceptions (of all dates); if equal, more open messages; if equal, more messages.
@@ -111,7 +111,7 @@ def pairs(cells: DataFrame, place: Place) -> DataFrame:
     sums = {name: F.sum(F.expr(f"if({condition}, messages, 0)")).over(pair) for name, condition in _WORST}
     worst: list[Column | str] = [F.desc(name) for name in sums]
     order = [*worst, "sender", "receiver", F.desc("scope"), F.expr(f"CASE verdict {_RANK} END")]
-    return _stage(by_pair.withColumns(sums).orderBy(*order).drop(*sums), place)
+    _write(by_pair.withColumns(sums).orderBy(*order).drop(*sums), place)
 
 
 # Lines ACCEPTED are left out: their reason is the name of a document in pieces.
@@ -121,7 +121,7 @@ _REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
 def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
     """Write the lines of the exceptions. ``exceptions``: their number."""
     names = _broadcast_if_few(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
-    story_lines = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_STORY_COLUMNS)
+    story_lines = lines.select(F.expr(lines_to_facts.KEY).alias("lk0"), *_STORY_COLUMNS)
     selected = story_lines.join(names, "lk0", "leftsemi")
     texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "reason", *_APP_KEY)}
     return _stage(selected.withColumns(texts), place, is_published=False)
@@ -152,6 +152,12 @@ def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
 
 def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> DataFrame:
     """Write a table of the run, or a temporary one; return the written table."""
+    _write(frame, place, is_published=is_published)
+    return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
+
+
+def _write(frame: DataFrame, place: Place, *, is_published: bool = True) -> None:
+    """Write a table of the run, or a temporary one."""
     if is_published:
         frame.write.parquet(place.uri, compression="zstd")
         place.make_reproducible()
@@ -159,7 +165,6 @@ def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> Data
         # A better compression would cost more time than it saves. Dictionaries save nothing, because nearly all values
         # of a column of facts are different.
         frame.write.option("parquet.enable.dictionary", "false").parquet(place.uri, compression="snappy")
-    return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
 
 
 def read(spark: SparkSession, place: Place) -> DataFrame:

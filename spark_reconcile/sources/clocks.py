@@ -62,10 +62,13 @@ def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
         F.sum("messages").alias("messages"),
         F.sum("way").alias("way"),
     )
+    node_of = {row["hash"]: row["node"] for row in names.collect()}
     by_node: dict[str, list[ClockHour]] = {}
-    for row in hours.join(F.broadcast(names), "hash").collect():
+    for row in hours.collect():
+        if row["hash"] not in node_of:
+            continue
         hour = ClockHour(int(row["h"]), round(row["ms"]), int(row["messages"]), round(row["way"] / row["messages"]))
-        by_node.setdefault(row["node"], []).append(hour)
+        by_node.setdefault(node_of[row["hash"]], []).append(hour)
     return {node: latest(hours_of) for node, hours_of in sorted(by_node.items())}
 
 
