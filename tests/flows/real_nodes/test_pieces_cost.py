@@ -44,9 +44,8 @@ async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inp
         await until(lambda: is_clean(a) and is_clean(b))
     finally:
         sys.setprofile(None)
-    # Functions that are called less often are called by timers.
-    by_documents = {name: count for name, count in calls.items() if count >= DOCUMENTS // 2}
-    assert by_documents == {name: times * DOCUMENTS for name, times in EXPECTED.items()}
+    # Timers call functions, too, but not as often as there are documents.
+    assert {name: count // DOCUMENTS for name, count in calls.items() if count >= DOCUMENTS} == EXPECTED
 
 
 async def test_a_node_without_pieces_does_not_read_its_queues_for_them(

@@ -53,9 +53,12 @@ class StuckScene:
 
     async def cause(self, lk0: str) -> str:
         """Return the cause for which the message is stuck; empty if it is not."""
-        answer = await ask(self.admin, "stuck.explain", {"id": lk0})
-        stuck = answer["result"]["stuck"]
+        stuck = await self.explained(lk0)
         return str(stuck["cause"]) if stuck else ""
+
+    async def explained(self, lk0: str) -> Any:
+        """Return what explains that the message is stuck; None if it is not."""
+        return (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]
 
     async def expect_cause(self, lk0: str, cause: str) -> None:
         """Wait until the message has this cause in its explanation, in the list and on the command line."""
@@ -67,9 +70,11 @@ class StuckScene:
         listed = (await ask(self.admin, "stuck.list", {"cause": cause}))["result"]
         assert lk0 in [row["lk0"] for row in listed] or not await has_cause()
         assert all(row["stuck"]["next_step"] for row in listed)
+        before = await self.explained(lk0)
         result = await self.semq("stuck", "explain", lk0)
-        if await has_cause():  # on a slow machine the cause may change while the command starts
-            next_step = (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]["next_step"]
+        # On a slow machine the explanation may change while the command runs.
+        if before and before["cause"] == cause and before == await self.explained(lk0):
+            next_step = before["next_step"]
             assert f"{cause}: {StuckCause[cause].meaning}" in result
             assert next_step in result
             await self._check_commands(next_step)
