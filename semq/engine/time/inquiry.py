@@ -61,9 +61,9 @@ class Sweep:
     @property
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds); None if no slice waits or there is no link."""
+        due = None if self._busy else self.schedule.next_due(self._patient_from)
         # Without a link nothing is due: a driver that waits for ``next_due`` would otherwise spin.
-        due = None if self._busy or not self._ready() else self.schedule.next_due(self._patient_from)
-        return None if due is None else max(due, self._not_before)
+        return None if due is None or not self._ready() else max(due, self._not_before)
 
     @work
     def _ask_about(self, slice_: Slice) -> Steps:

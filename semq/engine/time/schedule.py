@@ -9,6 +9,7 @@ Time is monotonic (rule N21).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from semq.umx_t import retry
 
@@ -154,4 +155,6 @@ class Schedule:
         not due before ``patient_from``."""
         if not self._slices:
             return None
-        return min([max(s.due, patient_from) if s.patient else s.due for s in self._slices])
+        first = min([s.due for s in self._slices if not s.patient], default=inf)
+        first_patient = min([s.due for s in self._slices if s.patient], default=inf)
+        return min(first, max(first_patient, patient_from))

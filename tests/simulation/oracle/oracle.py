@@ -142,9 +142,11 @@ class Oracle:
     def commits(self, host: "Host", unit: Unit) -> None:
         """Check a unit that a store is about to write."""
         self._acted(host, unit)
-        self._stored(host, unit)
+        if unit.new_outbound:
+            self._stored(host, unit)
         self.schedule.commits(host, unit)
-        self._check_handed(unit)
+        if len(unit.new_outbound) > 1:
+            self._check_handed(unit)
         for object_id in unit.changed_outbound:
             row = unit.outbound[object_id]
             if row.direction is Direction.OWN:
@@ -170,8 +172,7 @@ class Oracle:
             else:
                 self._message(row.lk0).custody.add(host.tables.store_uuid)
                 self.held[id(host), host.life].add(row.lk0)
-        if unit.new_outbound:
-            self.groups.commits(unit)
+        self.groups.commits(unit)
 
     def _accepted(self, host: "Host", row: Outbound, unit: Unit) -> None:
         lk0 = row.lk0
@@ -204,8 +205,6 @@ class Oracle:
 
     def _check_handed(self, unit: Unit) -> None:
         """ORDER: documents accepted in one unit keep the order of their submissions, including repeated ones."""
-        if len(unit.new_outbound) < 2:
-            return
         rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.handed_over]
         rows = [row for row in rows if row.token not in self.schedule.tokens]
         for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
@@ -215,8 +214,6 @@ class Oracle:
 
     def _noted(self, host: "Host", unit: Unit) -> None:
         """R3 and R4: a receiver closes an acknowledgement only after the other side has used it."""
-        if not (unit.platform_acked or unit.sender_acked):
-            return
         for bref in unit.platform_acked & host.tables.pending.keys():
             row = host.tables.pending[bref]
             for site in self.world.sites:
