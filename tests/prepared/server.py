@@ -92,6 +92,9 @@ def run(request: Request, descriptors: list[int]) -> None:
     for number, descriptor in enumerate((null, output, errors)):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    # The objects of the server are for its own output: those for a file would try to seek in a pipe.
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # type: ignore[misc]
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.variables)
