@@ -29,6 +29,7 @@ from spark_reconcile.samples.invention import Truth, generate
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place
+from tests.depth import deeper
 from tests.spark_reconcile.office import (
     DAY,
     FORWARD_COURSE,
@@ -42,7 +43,7 @@ from tests.spark_reconcile.office import (
 )
 
 NEXT = DAY + timedelta(days=1)
-MESSAGES = 1000
+MESSAGES = deeper(500, 1000)
 
 
 def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingClock, **arguments: Any) -> RunResult:
