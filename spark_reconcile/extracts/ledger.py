@@ -6,6 +6,7 @@ institution. Called by ``extract``.
 """
 
 import io
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -125,9 +126,17 @@ def _parse(stream: pa.PythonFile, node: str, store: str) -> Iterator[pa.RecordBa
         raise
     for batch in reader:
         columns = {name: batch.column(name) for name in names}
-        columns["node"] = pa.repeat(pa.scalar(node), batch.num_rows)
-        columns["store"] = pa.repeat(pa.scalar(store), batch.num_rows)
+        columns["node"] = _repeated(node, batch.num_rows)
+        columns["store"] = _repeated(store, batch.num_rows)
         yield pa.RecordBatch.from_arrays([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+
+
+def _repeated(text: str, rows: int) -> pa.StringArray:
+    """Return a column with the same text in all rows."""
+    # Not by `pa.scalar` or `pa.array`: they import pandas, which takes longer than a small extract.
+    data = text.encode()
+    offsets = pa.py_buffer(struct.pack("=2i", 0, len(data)))
+    return pa.repeat(pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data))[0], rows)
 
 
 class _CopyStream(io.RawIOBase):

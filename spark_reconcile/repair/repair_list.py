@@ -8,15 +8,16 @@ writes the lists. ``acts`` reads the list of one node with ``read_repair`` and c
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from spark_reconcile.errors import BadRepairList, NoSuchRun
 from spark_reconcile.extracts.manifest import Sign, Signature, Verify, canonical
 from spark_reconcile.storage import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 INDEX = "index.json"
 DEEDS = ("inquire", "resend", "reack", "close")
@@ -49,8 +50,10 @@ class RepairIndex(NamedTuple):
     nodes: dict[str, dict[str, Any]]  #: by node: ``file``, ``rows``, ``sha256`` of its list
 
 
-def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: RepairIndex) -> dict[str, int]:
+def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: RepairIndex) -> dict[str, int]:
     """Write the lists of all nodes below ``place`` and add them to ``index``; return the number of messages by deed."""
+    from pyspark.sql import functions as F  # noqa: N812  # extracts and repairs read lists without Spark
+
     node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
     repairable = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
     columns = [*RepairLine.__struct_fields__, "node"]

@@ -5,6 +5,8 @@ node.
 import asyncio
 import hashlib
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -180,3 +182,23 @@ def test_the_reason_of_a_line_is_its_code_or_its_document_in_pieces(
         now = int(datetime.now(UTC).timestamp() * 1000)
         [batch] = read_ledger(connection, Window(now - 3_600_000, now + 3_600_000), "1.a", "1.1")
     assert batch.to_pylist()[0]["reason"] == reason
+
+
+def test_a_ledger_is_read_without_an_import_of_spark_or_pandas(database: str) -> None:
+    """An import takes longer than a small extract."""
+    program = """
+import sys, psycopg
+from spark_reconcile.days import Window
+from spark_reconcile.extracts import extraction
+from spark_reconcile.extracts.ledger import read_ledger
+with psycopg.connect(sys.argv[1], autocommit=True) as connection:
+    connection.execute(
+        "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type, app_subtype,"
+        " app_key, digest, size, detail) VALUES (1, to_timestamp(5), 1, 1, '1.a.1.1.3f.1', '1.b', 0, '', 'd', 't', '',"
+        " 'k', '', 1, '')"
+    )
+    [batch] = read_ledger(connection, Window(0, 10_000), "1.a", "1.1")
+    print(batch["node"].to_pylist(), batch["store"].to_pylist(), {"pandas", "pyspark"} & {*sys.modules})
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", program, database], capture_output=True, text=True, check=False)
+    assert done.stdout == "['1.a'] ['1.1'] set()\n", done.stderr
