@@ -428,12 +428,14 @@ class LocalNode(Node[LocalEngine]):
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),
             has_hub=engine.partners.has_hub,
             link_up=engine.uplink.is_up,
-            direct=direct,
-            online={node for node, online in engine.partners.online.items() if online} | {str(self.address)} | direct,
-            nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
-            away=engine.sender.away_since,
-            asked=engine.sender.asked,
-            blocked={order.blocked for order in engine.handover.orders.values() if order.blocked},
+            direct_nodes=direct,
+            online_nodes={node for node, online in engine.partners.online.items() if online}
+            | {str(self.address)}
+            | direct,
+            known_nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
+            away_rows=engine.sender.away_since,
+            inquiry_counts=engine.sender.asked,
+            blocked_rows={order.blocked for order in engine.handover.orders.values() if order.blocked},
         )
 
     def engine_violations(self) -> list[dict[str, str | int]]:

@@ -402,8 +402,8 @@ class HubNode(Node[HubEngine]):
         return Surroundings(
             now_ms=self.engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),
-            online=frozenset(self.engine.sessions),
-            nodes=frozenset(map(str, self.directory.nodes())),
+            online_nodes=frozenset(self.engine.sessions),
+            known_nodes=frozenset(map(str, self.directory.nodes())),
         )
 
     def _process(self, node: str) -> dict[str, Any]:

@@ -40,10 +40,16 @@ class StuckCause(Enum):
         "the node sends them again: `semq msg trace {id}` counts them; check the target's node and its store",
     )
     CANNOT_OPEN = (
-        "the receiver cannot open it",
-        "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
+        "the receiver could not open it, or did not accept how it was sealed or signed",
+        (
+            "`semq msg show {id}` shows the reason; compare `semq cert show` of both nodes, "
+            "submit it again (`semq msg body {id}`), then `semq failed remove {id}`"
+        ),
     )
-    LINK_DOWN = "this node has no link to the hub", "check address, password and network: `semq node status`"
+    LINK_DOWN = (
+        "this node has no link to the hub",
+        "`semq node status` shows the error: check address, network, and certificate (without TLS: password)",
+    )
     DIRECT_LINK_DOWN = (
         "this node has no hub, and its direct link to the target is down",
         "nothing is lost: `semq node status` shows the error of the link; call the partner if this is unusual",
@@ -55,16 +61,22 @@ class StuckCause(Enum):
     TARGET_UNKNOWN = (
         "the hub does not know its target (any more)",
         "ask the hub's operator to restore the target, or end the document as UNKNOWN: `semq msg cancel {id}`",
-        "restore it (`semq definitions import`), or `semq held refuse --target {node} --dry-run`",
+        "restore the institution (`semq definitions import`), or `semq held refuse --target {node} --dry-run`",
     )
     TARGET_OFFLINE = (
         "its target is not online",
         "nothing is lost: call the partner if this is unusual; `semq msg cancel {id}` if it is no longer needed",
-        "nothing is lost: call it; if it has left the network, `semq held refuse --target {node} --dry-run`",
+        (
+            "nothing is lost: call the institution; "
+            "if it has left the network, `semq held refuse --target {node} --dry-run`"
+        ),
     )
     NOT_SENT = (
         "it waits for its turn",
-        "list the rows before it: `semq msg list --side outbound --partner {node} --state SS_SENT`",
+        (
+            "rows in SS_INIT with a higher priority go first; list the sent rows that are not acknowledged: "
+            "`semq msg list --side outbound --partner {node} --state SS_SENT`"
+        ),
     )
     NO_TRANSPORT_ACK = (
         "neither Ack-Fwd nor Ack-Save has arrived",
@@ -109,7 +121,10 @@ class StuckCause(Enum):
     )
     RETURNED = (
         "an operator has refused it, and its sender has not confirmed that yet",
-        "its sender learns it when online (`semq node list`); if no longer served: `semq held refuse {id} --why TEXT`",
+        (
+            "its sender learns this when it is online (`semq node list`); "
+            "if the hub no longer serves the sender: `semq held refuse {id} --why TEXT`"
+        ),
     )
     GIVEN_UP = (
         "an operator of the hub has refused it, and its target has not reported yet whether it had arrived",
@@ -135,22 +150,22 @@ class StuckCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Facts of the node beside the row."""
+    """What the node knows besides the row."""
 
     now_ms: int
     overdue_ms: int
     has_hub: bool = True
     link_up: bool = True
-    direct: Container[str] = ()  #: nodes with a direct session
-    online: Container[str] = ()  #: destination nodes that are present, as far as is known
-    nodes: Container[str] | None = None  #: all nodes of the hub, or all configured partners; None: not known
-    away: Collection[int] = ()  #: rows whose custodian has not answered
-    asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
-    blocked: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
+    direct_nodes: Container[str] = ()  #: nodes with a direct session
+    online_nodes: Container[str] = ()  #: destination nodes that are present, as far as is known
+    known_nodes: Container[str] | None = None  #: all nodes of the hub, or all configured partners; None: not known
+    away_rows: Collection[int] = ()  #: rows of tb_0031 whose custodian has not answered
+    inquiry_counts: Mapping[int, int] | None = None  #: by row of tb_0031: inquiries sent since the last answer
+    blocked_rows: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
 
     def reaches(self, node: str) -> bool:
         """Whether there is a link to the hub, or a direct link to ``node``."""
-        return self.link_up or node in self.direct
+        return self.link_up or node in self.direct_nodes
 
 
 IN_PIECES = "IN_PIECES"  # state of a document whose pieces are on their way
@@ -160,7 +175,7 @@ HELD_FOR = {BodyUnreadable.code: StuckCause.UNREADABLE, RefusedByOperator.code: 
 Facts = Mapping[str, Any]  # a row as ``semq.store.views.messages`` shows it
 
 
-def why(row: Facts, around: Surroundings) -> StuckCause | None:
+def stuck_cause(row: Facts, around: Surroundings) -> StuckCause | None:
     """Return the cause if a row of tb_0031 or tb_0030 is stuck; otherwise None."""
     return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
 
@@ -196,7 +211,7 @@ def _why_outbound(row: Facts, around: Surroundings) -> StuckCause | None:
     if not is_overdue(row, around):
         return None
     if row["direction"] == Direction.RELAYED.name:
-        if around.nodes is not None and target_node(row) not in around.nodes:
+        if around.known_nodes is not None and target_node(row) not in around.known_nodes:
             return StuckCause.TARGET_UNKNOWN
         return StuckCause.NO_ACK2 if _is_online(row, around) else StuckCause.TARGET_OFFLINE
     return _why_own(row, around)
@@ -214,25 +229,25 @@ def _code(row: Facts) -> str:
 
 
 def _why_own(row: Facts, around: Surroundings) -> StuckCause:
-    if not around.has_hub and around.nodes is not None and target_node(row) not in around.nodes:
+    if not around.has_hub and around.known_nodes is not None and target_node(row) not in around.known_nodes:
         return StuckCause.TARGET_NOT_CONFIGURED
     if not around.reaches(target_node(row)):
         return StuckCause.LINK_DOWN if around.has_hub else StuckCause.DIRECT_LINK_DOWN
-    if around.nodes is not None and target_node(row) not in around.nodes:
+    if around.known_nodes is not None and target_node(row) not in around.known_nodes:
         return StuckCause.TARGET_UNKNOWN
-    if row["id"] in around.away:
+    if row["id"] in around.away_rows:
         return StuckCause.CUSTODIAN_AWAY
-    if (around.asked or {}).get(row["id"], 0) >= SILENT_AFTER:
+    if (around.inquiry_counts or {}).get(row["id"], 0) >= SILENT_AFTER:
         return StuckCause.INQUIRY_SILENT
     if row["ss_status"] == SendStatus.SS_INIT.name:
         return StuckCause.NOT_SENT
-    if row["ss_status"] == SendStatus.SS_SENT.name and target_node(row) not in around.direct:
+    if row["ss_status"] == SendStatus.SS_SENT.name and target_node(row) not in around.direct_nodes:
         return StuckCause.NO_TRANSPORT_ACK
     return StuckCause.NO_ACK2 if _is_online(row, around) else StuckCause.TARGET_OFFLINE
 
 
 def _is_online(row: Facts, around: Surroundings) -> bool:
-    return target_node(row) in around.online
+    return target_node(row) in around.online_nodes
 
 
 def target_node(row: Facts) -> str:
@@ -246,7 +261,7 @@ def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
     if not is_overdue(row, around):
         return None
     if row["app_status"] == AppStatus.NEW.name:
-        return StuckCause.BLOCKED_BY_ORDER if row["id"] in around.blocked else StuckCause.NOT_CONSUMED
+        return StuckCause.BLOCKED_BY_ORDER if row["id"] in around.blocked_rows else StuckCause.NOT_CONSUMED
     return StuckCause.REACK_MISSING if _awaits_sender(row) else StuckCause.COPY_NOT_NOTED
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from semq.clock import Clock
-from semq.engine.people.stuck import SILENT_AFTER, Surroundings, why
+from semq.engine.people.stuck import SILENT_AFTER, Surroundings, stuck_cause
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import census, submissions
 from semq.store.views.failed import is_failed
@@ -42,7 +42,7 @@ class Census:
     late_in_pieces: int = 0  #: documents in pieces that are overdue
 
 
-EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting": 0, "in_pieces": 0})
+EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 0})
 
 
 class SharedCensus:
@@ -82,7 +82,7 @@ class SharedCensus:
         if submitted["in_pieces"]:
             late_in_pieces = await store.execute(submissions.late_in_pieces, overdue_before)
         for group in groups:
-            cause = None if group["piece"] else why(group, surroundings)
+            cause = None if group["piece"] else stuck_cause(group, surroundings)
             group["cause"] = cause.name if cause is not None else None
         took_s = clock.monotonic() - began
         self._kept_until = clock.monotonic() + min(max(took_s * KEPT_FACTOR, KEPT_S_MIN), KEPT_S_MAX)
@@ -95,6 +95,6 @@ def _marked_rows(surroundings: Surroundings) -> tuple[dict[str, list[int]], dict
     MARKED_MAX of each kind.
     """
     count_max = census.MARKED_MAX
-    silent = [number for number, inquiries in (surroundings.asked or {}).items() if inquiries >= SILENT_AFTER]
-    sent = {"away": list(surroundings.away)[:count_max], "silent": silent[:count_max]}
-    return sent, {"blocked": list(surroundings.blocked)[:count_max]}
+    silent = [number for number, inquiries in (surroundings.inquiry_counts or {}).items() if inquiries >= SILENT_AFTER]
+    sent = {"away": list(surroundings.away_rows)[:count_max], "silent": silent[:count_max]}
+    return sent, {"blocked": list(surroundings.blocked_rows)[:count_max]}

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
-from semq.engine.people.stuck import Surroundings, is_overdue, why
+from semq.engine.people.stuck import Surroundings, is_overdue, stuck_cause
 from semq.service.large_documents import LargeBodies, with_sizes
 from semq.service.message_names import find_group, find_one, newest_first, past_record
 from semq.service.operations.arguments import (
@@ -51,7 +51,7 @@ TRACED_MAX = 20  # members of a group whose lines a trace contains
 
 
 class ReadSide(StrEnum):
-    """The queues to read; ``submitted``: only submissions by SQL that wait or are refused."""
+    """The queues to read; ``submitted``: only submissions that the node has not accepted."""
 
     all = "all"
     outbound = "outbound"
@@ -147,7 +147,7 @@ class MessageReading:
             return await find_group(self._node.store, name) or await past_record(self._node.store, name)
         row, surroundings = (await with_sizes(self._node.store, rows[:1]))[0], self._node.surroundings()
         facts = {"overdue": is_overdue(row, surroundings), **await self._sender_outcome(row)}
-        cause = why(row, surroundings)
+        cause = stuck_cause(row, surroundings)
         if cause is not None:
             facts["stuck"] = described_cause(cause, row)
         return row | facts
@@ -166,9 +166,9 @@ class MessageReading:
 
     async def trace(self, name: str) -> dict[str, Any]:
         """Return this node's ledger lines about one message; if several messages have the key, about the newest one.
-        ``others`` names the other messages. A refused SQL submission that was tried again also has the lines under its
-        earlier names (``before``). A document to a group has the lines about its first members, and the number of all
-        its members (``members``).
+        ``others`` names the other messages. A submission that was refused and tried again, or that was scheduled, also
+        has the lines under its earlier names (``before``). A document to a group has the lines about its first members,
+        and the number of all its members (``members``).
         """
         store = self._node.store
         rows = await store.execute(names.find_messages, name)
@@ -218,7 +218,7 @@ class MessageReading:
         unlock = self._node.store.locking.unlock
         if "submission" not in row:
             payload = unlock("tb_0030_body" if row["side"] == "inbound" else "tb_0031_body", row["id"], payload)
-        elif row["id"] == row["submission"]:  # accepted by the node; the body of an SQL submission is never encrypted
+        elif row["id"] == row["submission"]:  # scheduled by the node; the body of an SQL submission is never encrypted
             payload = unlock("tb_0031_submit", row["id"], payload)
         begin = arguments.offset or 0
         end = len(payload) if arguments.length is None else begin + arguments.length
@@ -246,7 +246,7 @@ class MessageReading:
 
         def with_cause(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             for row in rows:
-                cause = why(row, surroundings)
+                cause = stuck_cause(row, surroundings)
                 if cause is not None and wanted in (None, cause.name):
                     yield row | {"stuck": described_cause(cause, row)}
 
@@ -286,7 +286,7 @@ READING = (
 
 
 def _waits(row: Mapping[str, Any]) -> bool:
-    """Return whether a row is an SQL submission that is neither accepted nor refused."""
+    """Return whether a row is a submission that is neither accepted nor refused."""
     return "submission" in row and row["outcome"] is None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from semq.access_rights import AccessRole
-from semq.engine.people.stuck import IN_PIECES, StuckCause, Surroundings, is_overdue, target_node, why
+from semq.engine.people.stuck import IN_PIECES, StuckCause, Surroundings, is_overdue, stuck_cause, target_node
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
 from semq.service.operations.arguments import ByName
@@ -24,7 +24,7 @@ WAITS: dict[str, str] = {
     "ack2": "the receiver has to confirm it",
     "application": "an application has to take and acknowledge it",
     "reack": "the other side has to note our acknowledgement",
-    "sql": "the node looks at it soon",
+    "sql": "the node accepts or refuses it soon",
     "time": "it is sent at its time",
     "pieces": "its pieces have to be delivered first",
 }
@@ -54,7 +54,7 @@ class Outlook:
         sides = []
         for row in rows:
             event, has_inquiries = waits_for(row, surroundings)
-            cause = why(row, surroundings)
+            cause = stuck_cause(row, surroundings)
             schedule = node.schedule_of(row["side"]) if has_inquiries else None
             due = schedule.due_of(row["id"]) if schedule is not None else None
             sides.append(
@@ -89,7 +89,7 @@ def waits_for(row: Mapping[str, Any], surroundings: Surroundings) -> tuple[str, 
         return "nothing", False
     if row["ss_status"] == SendStatus.SS_INIT.name:
         return _event_of_unsent(row, surroundings), False
-    goes_by_hub = surroundings.has_hub and target_node(row) not in surroundings.direct
+    goes_by_hub = surroundings.has_hub and target_node(row) not in surroundings.direct_nodes
     return ("ack" if row["ss_status"] == SendStatus.SS_SENT.name and goes_by_hub else "ack2"), True
 
 

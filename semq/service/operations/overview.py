@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta
 
 from semq.access_rights import AccessRole
-from semq.engine.people.stuck import StuckCause, is_overdue, why
+from semq.engine.people.stuck import StuckCause, is_overdue, stuck_cause
 from semq.service.errors import BadArguments
 from semq.service.large_documents import with_sizes
 from semq.service.operations.arguments import (
@@ -179,7 +179,11 @@ class Views:
             raise BadArguments("There is no cause of this name; stuck.causes lists them.", cause=arguments.cause[:80])
         if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS, StuckCause.PIECES_LEFT):
             listed = await self._submitted(cause)
-            rows = [row | {"stuck": described_cause(cause, row)} for row in listed if why(row, surroundings) is cause]
+            rows = [
+                row | {"stuck": described_cause(cause, row)}
+                for row in listed
+                if stuck_cause(row, surroundings) is cause
+            ]
             return {"rows": rows, "next": None, "looked_at": len(listed)}
         narrowed = NARROWED.get(cause, {"until_ms": surroundings.now_ms - surroundings.overdue_ms})
         given = arguments.given()
@@ -200,7 +204,7 @@ class Views:
         looked_at, next_page = 0, None
         for _ in range(PAGES_MAX):
             page = await self._node.store.execute(search_page, replace(wanted, limit=limit - len(rows)))
-            with_cause = [row for row in page["rows"] if why(row, surroundings) is cause]
+            with_cause = [row for row in page["rows"] if stuck_cause(row, surroundings) is cause]
             rows += [row | {"stuck": described_cause(cause, row)} for row in with_cause]
             looked_at, next_page = looked_at + page["looked_at"], page["next"]
             if next_page is None or len(rows) >= limit or looked_at >= ROWS_READ_MAX:
@@ -209,9 +213,9 @@ class Views:
         return {"rows": rows, "next": next_page, "looked_at": looked_at}
 
     async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
-        """Return a page of the failed messages: refused submissions, sent, received, each with the newest first.
+        """Return a page of failed messages: refused submissions (first page only), sent, received; each newest first.
 
-        ``after``: number of failed messages that earlier pages have passed.
+        ``after``: number of sent and received failed messages that earlier pages have passed.
         """
         census = await self._census.census()
         after, limit = arguments.after, arguments.limit

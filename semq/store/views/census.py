@@ -1,8 +1,8 @@
 """Census of the queues: rows grouped by the columns that decide whether and why a message is stuck. Read-only.
 
 One statement per queue counts every row, in the database; Python sees groups only. A group has the form of a row in
-``messages``, as far as ``semq.engine.people.stuck.why`` reads it. Used by ``semq.service.operations.census``, which
-limits how often a census is taken.
+``messages``, as far as ``stuck_cause`` of ``semq.engine.people.stuck`` reads it. Used by
+``semq.service.operations.census``, which limits how often a census is taken.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from semq.engine.people.stuck import SILENT_AFTER, StuckCause, Surroundings, is_overdue, why
+from semq.engine.people.stuck import SILENT_AFTER, StuckCause, Surroundings, is_overdue, stuck_cause
 
 Row = dict[str, Any]
 ROW: Row = {
@@ -18,10 +18,10 @@ RECEIVED: Row = {
     "side": "inbound", "id": 9, "name": "1-9-4KN6M", "save_fwd": 3, "lk1": None, "p_ack_status": "AS_INIT",
     "s_ack_status": "AS_INIT", "app_status": "NEW", "received_at": 0, "source": "1.10008",
 }  # fmt: skip
-LATE = Surroundings(now_ms=1_000_000, overdue_ms=900_000, online={"1.56001"})
+LATE = Surroundings(now_ms=1_000_000, overdue_ms=900_000, online_nodes={"1.56001"})
 EARLY = replace(LATE, now_ms=1000)
-AWAY = replace(LATE, online=())
-ALONE = replace(LATE, has_hub=False, link_up=False, nodes={"1.56001"})  # a node without a hub
+AWAY = replace(LATE, online_nodes=())
+ALONE = replace(LATE, has_hub=False, link_up=False, known_nodes={"1.56001"})  # a node without a hub
 SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_status": "SS_ACK"}
 
 
@@ -37,20 +37,20 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (ROW, LATE, StuckCause.NOT_SENT),
         (ROW, replace(LATE, link_up=False), StuckCause.LINK_DOWN),
         (ROW | SENT, LATE, StuckCause.NO_TRANSPORT_ACK),
-        (ROW | SENT, replace(LATE, direct={"1.56001"}), StuckCause.NO_ACK2),
+        (ROW | SENT, replace(LATE, direct_nodes={"1.56001"}), StuckCause.NO_ACK2),
         (ROW, ALONE, StuckCause.DIRECT_LINK_DOWN),
-        (ROW | SENT, replace(ALONE, direct={"1.56001"}), StuckCause.NO_ACK2),
-        (ROW, replace(ALONE, nodes={"1.88001"}), StuckCause.TARGET_NOT_CONFIGURED),
+        (ROW | SENT, replace(ALONE, direct_nodes={"1.56001"}), StuckCause.NO_ACK2),
+        (ROW, replace(ALONE, known_nodes={"1.88001"}), StuckCause.TARGET_NOT_CONFIGURED),
         (ROW, replace(EARLY, has_hub=False, link_up=False), None),
-        (ROW | SENT, replace(LATE, asked={7: SILENT_AFTER}), StuckCause.INQUIRY_SILENT),
+        (ROW | SENT, replace(LATE, inquiry_counts={7: SILENT_AFTER}), StuckCause.INQUIRY_SILENT),
         (ROW | FWD, LATE, StuckCause.NO_ACK2),
-        (ROW | ACK, replace(AWAY, away={7}, asked={7: SILENT_AFTER}), StuckCause.CUSTODIAN_AWAY),
-        (ROW | ACK, replace(EARLY, away={7}), None),
-        (ROW | SENT, replace(LATE, nodes={"1.88001"}), StuckCause.TARGET_UNKNOWN),
-        (ROW | FWD, replace(LATE, nodes={"1.56001"}), StuckCause.NO_ACK2),
+        (ROW | ACK, replace(AWAY, away_rows={7}, inquiry_counts={7: SILENT_AFTER}), StuckCause.CUSTODIAN_AWAY),
+        (ROW | ACK, replace(EARLY, away_rows={7}), None),
+        (ROW | SENT, replace(LATE, known_nodes={"1.88001"}), StuckCause.TARGET_UNKNOWN),
+        (ROW | FWD, replace(LATE, known_nodes={"1.56001"}), StuckCause.NO_ACK2),
         (ROW | ACK, AWAY, StuckCause.TARGET_OFFLINE),
         (RELAYED, AWAY, StuckCause.TARGET_OFFLINE),
-        (RELAYED, replace(AWAY, nodes={"1.10008"}), StuckCause.TARGET_UNKNOWN),
+        (RELAYED, replace(AWAY, known_nodes={"1.10008"}), StuckCause.TARGET_UNKNOWN),
         (RELAYED | {"held": True, "reason": ["SEMQ-1214", ""]}, EARLY, StuckCause.RETURNED),
         (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1214", ""]}, EARLY, StuckCause.REFUSED),
         (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1201", ""]}, LATE, None),
@@ -61,7 +61,7 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
     ],
 )
 def test_the_cause_of_a_sender_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
-    assert why(row, around) is cause
+    assert stuck_cause(row, around) is cause
 
 
 DONE = RECEIVED | {"app_status": "DONE"}
@@ -72,7 +72,7 @@ DONE = RECEIVED | {"app_status": "DONE"}
     [
         (RECEIVED, EARLY, None),
         (RECEIVED, LATE, StuckCause.NOT_CONSUMED),
-        (RECEIVED, replace(LATE, blocked={9}), StuckCause.BLOCKED_BY_ORDER),
+        (RECEIVED, replace(LATE, blocked_rows={9}), StuckCause.BLOCKED_BY_ORDER),
         (RECEIVED | {"app_status": "PARKED"}, EARLY, StuckCause.PARKED),
         (DONE, LATE, StuckCause.REACK_MISSING),
         (DONE | {"s_ack_status": "AS_ACK"}, LATE, None),
@@ -81,7 +81,7 @@ DONE = RECEIVED | {"app_status": "DONE"}
     ],
 )
 def test_the_cause_of_a_receiver_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
-    assert why(row, around) is cause
+    assert stuck_cause(row, around) is cause
 
 
 def test_every_cause_has_a_next_step() -> None:

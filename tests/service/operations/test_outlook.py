@@ -79,6 +79,6 @@ def test_every_row_waits_for_an_event_with_a_description(row: dict[str, Any], ex
 def test_a_row_of_a_node_without_a_hub_waits_for_the_direct_link_then_for_its_receiver(
     status: str, direct: tuple[str, ...], expected: str
 ) -> None:
-    event, _ = waits_for(OUTBOUND | {"ss_status": status}, replace(ALONE, direct=direct))
+    event, _ = waits_for(OUTBOUND | {"ss_status": status}, replace(ALONE, direct_nodes=direct))
     assert event == expected
     assert event in WAITS
