@@ -1,6 +1,6 @@
 """Floor 1: rows and transactions in Postgres. Opens no AMQP connections, and does not interpret messages.
 
-| room                                  | subject                                                         |
+| module or package                     | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
 | unit, work, rows, spans               | the interface: one transaction, work on it, its rows as values  |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
@@ -11,6 +11,6 @@
 | views                                 | read-only queries for people and tools                          |
 | identities, files                     | the nodes that the hub admits; crash-safe writing of files      |
 | control                               | the control database of a hub with several instances            |
-| reader                                | queries beside the writer                                       |
+| reader                                | queries on connections other than the writer's                  |
 | accounts, audit                       | users, tokens and audit log of the web process                  |
 """

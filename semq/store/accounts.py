@@ -45,9 +45,9 @@ class AccountSession:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token of a program, identified by its hash."""
+    """A bearer token of a program, found by its hash."""
 
-    id: str
+    id: str  #: by which operators name it
     hash: bytes
     name: str
     scopes: tuple[str, ...]

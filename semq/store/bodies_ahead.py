@@ -41,7 +41,11 @@ class BodiesAhead:
     """The bodies of one opened store; they are written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
-        """``post(work, later)`` queues work whose bodies are stored, as ``WorkStore.post`` does."""
+        """``post(work, later)`` queues work whose bodies are stored, as ``WorkStore.post`` does.
+
+        ``first_id``: the first record id of this opening of the store. Bodies get the negative numbers below -first_id,
+        so that two openings never use the same key.
+        """
         self._connect = connect
         self._post = post
         self._next_key = -first_id
@@ -59,8 +63,8 @@ class BodiesAhead:
     def accept(self, work: Work, *, later: bool) -> bool:
         """Store the bodies of a piece of work and then pass the work to ``post``; this happens in the background.
 
-        Return False, and do nothing, if the work has no such bodies, or if too many bytes wait: the caller then queues
-        the work without this.
+        Return False, and do nothing, if ``Work.ahead`` is empty or if too many bytes wait: the caller then queues the
+        work itself.
         """
         size = sum(len(payload) for _, payload in work.ahead)
         if not size or self._waiting_bytes + size > WAITING_MAX:

@@ -165,7 +165,7 @@ def stores(connection: Connection) -> list[NodeStore]:
 
 
 def note_store(connection: Connection, store: NodeStore) -> None:
-    """Record the store that a node uses now; the caller has refused a different one."""
+    """Record the store that a node uses now. The caller has refused any store other than the recorded one."""
     values = {name: getattr(store, name) for name in NodeStore.__slots__}
     with connection.begin():
         connection.execute(

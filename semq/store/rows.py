@@ -90,7 +90,7 @@ class Outbound:
     order_key: str = ""
     app_key: AppKey = NO_KEY
     token: str | None = None
-    custodian: LK1 | None = None
+    custodian: LK1 | None = None  #: the copy of the hub, as far as is known
     void: bool = False
     lost: bool = False
     has_payload: bool = True
@@ -101,7 +101,7 @@ class Outbound:
     digest: bytes = b""
     size: int = 0
     accepted_at: int = 0
-    expires_at: int = 0
+    expires_at: int = 0  #: 0: never
     priority: int = 0
     group: GroupPlace | None = None  #: only if it was submitted to a group
     document: str = ""  #: if it is a manifest: name of the document in pieces
@@ -144,7 +144,7 @@ class Pending:
     save_fwd: SaveFwd
     ack2: bool
     status: Arrival
-    lk1: LK1 | None = None
+    lk1: LK1 | None = None  #: the hub's copy from which it came, if any
     p_ack_status: AckStatus = AckStatus.AS_INIT
     s_ack_status: AckStatus = AckStatus.AS_INIT
     app_status: AppStatus = AppStatus.NEW
@@ -212,7 +212,10 @@ class Recorded(Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """A row of tb_0031_submit: a submission that an application wrote in its own transaction."""
+    """A row of tb_0031_submit: a submission that an application wrote by SQL, or one that the node has scheduled.
+
+    A document in pieces is scheduled until its pieces are delivered.
+    """
 
     row_id: int
     target: str

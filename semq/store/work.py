@@ -8,7 +8,7 @@ actions after the commit.
         yield COMMITTED                             # the store writes and commits
         store.released(released)                    # only now: frames, confirms, events
 
-A store may have to decide a unit again, because of a conflict, or because another piece of work refused. It then starts
+A store may have to decide a unit again, because of a conflict, or because another piece of work failed. It then starts
 a new generator, so that nothing of the earlier attempt can remain. Actions after the commit use values that the work
 kept while deciding, because later work of the unit may have changed the rows.
 """
@@ -57,7 +57,7 @@ class Work:
     def decide(self, unit: Unit) -> None:
         """Decide and stage the changes, with the transaction open.
 
-        A SemqError refuses this work alone: none of its changes are written.
+        If this raises an error, only this work fails: none of its changes are written.
         """
         self._is_fresh = False
         try:
@@ -71,7 +71,7 @@ class Work:
             raise AssertionError("work yields twice: its needs, and COMMITTED")
 
     def abandon(self, error: Exception) -> None:
-        """End the work without its actions: it refused, or the result of the commit is unknown."""
+        """End the work without its actions: its decision failed, or it was not, or perhaps not, committed."""
         self._steps.close()
         if self.on_failure is not None:
             self.on_failure(error)
@@ -117,7 +117,7 @@ class WorkStore(Protocol):
     """The store to which an engine posts its work: ``PostgresStore``, or the store of the simulator."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work. Work decides in this order, except that work with bodies ``ahead`` may be overtaken.
+        """Queue a piece of work. Work decides in the order of the calls, but work with ``ahead`` may be overtaken.
 
         ``later``: no caller waits for the commit, so the work may wait for a short time and share another commit.
         """

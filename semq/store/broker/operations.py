@@ -48,7 +48,8 @@ class DeclareQueue:
 class DeleteQueue:
     """Delete a durable queue. An ``Unbind`` for each of its bindings precedes it.
 
-    ``DropMessages`` for its messages follow in slices. If the broker ends before that, ``load`` deletes the others.
+    ``DropMessages`` for its messages follow in slices. If the broker ends before the last slice, ``load`` deletes the
+    remaining messages.
     """
 
     queue_id: int

@@ -21,7 +21,7 @@ VALID_S = 15  # an instance without a sign of life for this time counts as ended
 COMMITTED_S = 60  # a transaction that sets homes is committed within this time
 PAGE = 10_000  # homes in one round trip
 KEPT_S = 86_400  # ended instances are shown for a day
-StoreName = tuple[int, int]
+StoreName = tuple[int, int]  # semq_id, semq_db_id
 
 
 class HubIdentity(NamedTuple):
@@ -185,7 +185,10 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
 
 
 def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
-    """Record that an instance runs, and the state of its store; delete the rows of instances that ended long ago."""
+    """Record that an instance runs, and the state of its store; delete the rows of instances that ended long ago.
+
+    ``facts``: life, semq_id, semq_db_id, host and endpoint of the instance (columns of ``hub_instance``).
+    """
     until = func.now() + text(f"interval '{VALID_S} seconds'")
     table = hub_instance
     with connection.begin():

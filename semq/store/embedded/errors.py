@@ -1,6 +1,6 @@
 """Errors of a Postgres server that SEMQ starts itself, and of the settings of any Postgres server.
 
-Raised by the other modules of this room and by ``postgres.durability``; they end the start of a node.
+Raised by the other modules of this package and by ``postgres.durability``; they end the start of a node.
 """
 
 from semq.errors import Misconfigured, Unavailable

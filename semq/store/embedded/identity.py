@@ -45,7 +45,8 @@ class SystemUser:
 
 # Ways for root to run a program as another user, best first. In a user namespace the files remain root's, so ownership
 # does not change. Where namespaces are forbidden (most containers), uid nobody keeps one capability of root: to enter
-# folders such as /root. Without no_setuid_fixup, access(2) ignores it, with which Postgres checks its own program.
+# folders such as /root. Postgres checks its own program by access(2), which ignores this capability unless
+# no_setuid_fixup is set.
 AS_ROOT = (
     SystemUser("namespace", ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--"), 0),
     SystemUser(

@@ -5,7 +5,8 @@ A node calls ``start`` before it opens its store and ``stop`` after it has close
 directory:
 
     postgres/data         the database cluster, made at first start
-    postgres/password     of its only role, readable by the owner only
+    postgres/lock         locked by the process that uses the folder
+    postgres/password     the password of the server's only role, readable by the owner only
     postgres/port         the last TCP port, so that tools find it again
     postgres/run          the unix socket, if its path is short enough
     postgres/server.log   the output of the server
@@ -119,7 +120,7 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server. It uses TCP if ``tcp`` is true or the socket's path too long."""
+        """Return the URL of a database of this server: by the socket, or by TCP if ``tcp`` or its path is too long."""
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")

@@ -125,7 +125,7 @@ class SharedConnections:
         return len(self._taken)
 
     async def enter(self, store: RestingStore) -> None:
-        """Wait until the store may have a connection; the store that was idle longest rests first."""
+        """Wait until the store may have a connection. If none is free, the store that has been idle longest rests."""
         while store not in self._taken and len(self._taken) >= self.most:
             self._freed.clear()
             idle = [(since, holder) for holder in self._taken if (since := holder.idle_since) is not None]

@@ -1,6 +1,6 @@
 """Errors of the store on Postgres. Codes 3000–3099.
 
-Raised by most modules of this room and by ``semq.store.reader``. The errors of a piece of work are passed to
+Raised by most modules of this package and by ``semq.store.reader``. The errors of a piece of work are passed to
 ``Work.abandon``. ``NotWaiting`` describes an error that the functions of SQL.md raise (``migrations``).
 """
 
@@ -25,7 +25,7 @@ class LeaseHeld(Unavailable):
     """Another process owns this store."""
 
     code = "SEMQ-3003"
-    remedy = "Wait until its lease has expired (15 s after it was killed), or stop it."
+    remedy = "Stop that process, or wait until its lease has expired (15 s after it was killed)."
 
 
 class StaleRow(SemqError):

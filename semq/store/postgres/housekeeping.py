@@ -116,10 +116,11 @@ class Keep:
 
 
 async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
-    """Delete expired rows, and make the partitions of the coming days; return numbers of deleted rows and partitions.
+    """Delete expired rows, and make the partitions of the coming days; return the numbers of deleted rows by kind.
 
-    ``today`` is the date in UTC. A store, and other calls of ``tidy``, may run at the same time. Raises psycopg.Error,
-    also if a lock was not available in time; the next call then tries again.
+    ``ledger_days`` in the result is the number of dropped partitions. ``today`` is the date in UTC. A store, and other
+    calls of ``tidy``, may run at the same time. Raises psycopg.Error, also if a lock was not available in time; the
+    next call then tries again.
     """
     values = {
         "batch": BATCH,

@@ -168,7 +168,8 @@ def _bodies(keys: list[int]) -> tuple[StatementCall, ResultReader]:
     return ("bodies", [int8s(keys)]), put
 
 
-# Field of ``Needs`` | its statement. "outbound" precedes "relayed", so that a row that both find is one object.
+# Field of ``Needs`` | function that makes its statement and reader. "outbound" precedes "relayed", so that a row that
+# both find is one object.
 _PLANS: dict[str, Callable[[list[Any]], tuple[StatementCall, ResultReader]]] = {
     "outbound": _outbound,
     "relayed": _relayed,

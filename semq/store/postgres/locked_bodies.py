@@ -32,7 +32,7 @@ PROOF, PROOF_CONTEXT = b"semq vault", b"semq_meta"
 
 
 class Locking:
-    """Encryption and decryption between the writer and the bodies."""
+    """Encryption and decryption of the bodies of a store; without a vault, nothing is changed."""
 
     def __init__(self, vault: Vault | None) -> None:
         self.vault = vault

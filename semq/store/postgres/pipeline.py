@@ -75,7 +75,11 @@ class _Exchange:
 
 
 class PipelineWire:
-    """One connection in pipeline mode. ``lost`` is called once, with StoreUnavailable, when the connection breaks."""
+    """One connection in pipeline mode.
+
+    ``lost`` is called once, with StoreUnavailable, when the connection breaks; ``notified`` is called with the channel
+    of each NOTIFY.
+    """
 
     def __init__(
         self,
@@ -145,7 +149,7 @@ class PipelineWire:
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
     def drop(self, fault: SemqError) -> None:
-        """Close the connection; batches in progress fail with ``fault``."""
+        """Close the connection; batches in progress fail with ``fault``. ``lost`` is not called."""
         if not self.closed:
             self._release(fault)
             self._pg.finish()

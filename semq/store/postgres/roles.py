@@ -120,8 +120,8 @@ def keep_password(data_dir: Path, role: str, password: str) -> None:
 def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
     """Return the URL with which an application logs in as a role, for SQLAlchemy and for libpq.
 
-    The URL has no password if it is not known here. For a node's embedded server the URL has the TCP port, because only
-    the node's user may use the socket. Raises RoleRefused.
+    The URL has no password if ``keep_password`` has stored none in ``data_dir``. For a node's embedded server the URL
+    has the TCP port, because only the node's user may use the socket. Raises RoleRefused.
     """
     check_name(role)
     facts = conninfo.conninfo_to_dict(url)
@@ -190,7 +190,7 @@ def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
 
 
 def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> str | None:
-    """Return the schema of the tables if this role may create objects in it, otherwise None. public: every role.
+    """Return the schema of the tables if ``role`` may create objects in it, otherwise None. ``public``: every role.
 
     The calls of applications run with the rights of the owner of the tables. A role that may create functions or
     operators in the schema where these calls look them up could have its own code run with these rights.

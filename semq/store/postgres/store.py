@@ -112,7 +112,10 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- WorkStore
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work, like ``WorkStore.post``; if the store is not open, it fails with StoreUnavailable."""
+        """Queue a piece of work, like ``WorkStore.post``. A resting store is opened again for it.
+
+        If the store is not open and does not rest, the work fails with StoreUnavailable.
+        """
         if self._deferred is not None and work.is_wait and not self._deferred:
             asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
         elif self._deferred is not None:
@@ -274,7 +277,7 @@ class PostgresStore:
     @property
     def idle_since(self) -> float | None:
         """The time of the loop since which the open store has had no work; None while it works or rests."""
-        is_idle = self._writer is not None and self._deferred is None and not self._writer.is_busy
+        is_idle = self._writer is not None and self._deferred is None and self._writer.is_idle
         return self._idle_at if is_idle else None
 
     @property

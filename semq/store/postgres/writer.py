@@ -87,7 +87,7 @@ class WriterCounters:
     write_s: float = 0.0
     report_s: float = 0.0
     largest: int = field(default=0)
-    went_back: int = 0  #: openings that found the store without commits that had been made
+    went_back: int = 0  #: openings of the store that found earlier commits missing
 
 
 class Writer:
@@ -135,7 +135,7 @@ class Writer:
         return len(self._queue)
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept. After a loss the work fails, in the next turn of the loop."""
+        """Queue work in order (``later``: see the module). After a loss or a stop it fails, in the loop's next turn."""
         if self._fault is not None or self._stopping:
             error = self._fault or StoreUnavailable("The store is being closed.")
             asyncio.get_running_loop().call_soon(_notify_failed, work, error)
@@ -162,14 +162,14 @@ class Writer:
         await self._task
 
     @property
-    def is_busy(self) -> bool:
-        """Whether the writer has work or a transaction, or is stopped or lost."""
-        return bool(self._queue or self._under_way or self._in_transaction or self._fault is not None or self._stopping)
+    def is_idle(self) -> bool:
+        """Whether the writer waits for work: it has no work and no transaction, and is neither stopped nor lost."""
+        return not (self._queue or self._under_way or self._in_transaction or self._fault or self._stopping)
 
     async def rest(self, lease_s: float) -> bool:
-        """Finish the queued work, end, and prolong the lease to ``lease_s`` seconds; return whether this succeeded.
+        """Finish the queued work, end, and renew the lease for ``lease_s`` seconds; return whether this succeeded.
 
-        The connection stays open.
+        The lease is valid for at least VALID_S. The connection stays open.
         """
         await self.stop()
         if self._fault is not None:
@@ -255,7 +255,7 @@ class Writer:
             self.lose(error)
 
     async def _load_and_decide(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Return the decided unit and its works. Works that refuse fail; works that do not fit return to the queue."""
+        """Return the decided unit and its works. Failed works are left out; works without space return to the queue."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
@@ -307,7 +307,7 @@ class Writer:
             except Exception as error:
                 log.exception("A decision ended with an unexpected error.")
                 return number, DecisionFailed(fault=repr(error))
-            if size.is_full(unit):
+            if size.add_new(unit):
                 return number + 1, None
         return len(works), None
 
@@ -391,7 +391,7 @@ class Writer:
     # -------------------------------------------------------------------------------------------------- failures
 
     def _refused(self, works: Sequence[Work], refusal: StatementRefused) -> None:
-        """Handle a unit that Postgres refused: a single piece fails, several pieces get a unit each."""
+        """Fail a single piece, or give several pieces a unit each. If no piece is to blame, call ``lose``."""
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
@@ -441,8 +441,8 @@ class _Size:
     def __init__(self) -> None:
         self._bodies = self._pending = self._bytes = self._broker = 0
 
-    def is_full(self, unit: Unit) -> bool:
-        """Return whether the unit is to be written before other work decides."""
+    def add_new(self, unit: Unit) -> bool:
+        """Count what the last piece has staged; return whether the unit is full, so that it is written first."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),

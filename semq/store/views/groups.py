@@ -23,7 +23,7 @@ from semq.umx_t.status import Outcome
 
 CONTINUES = "continues as "  # text written by ``engine.sender.resealing``
 CONTINUED_MAX = 20  # how often one message may have been sealed again
-FOUND_MAX = 100  # limit of the messages that are searched: they have the same record id, at different senders
+FOUND_MAX = 100  # how many messages with the same record id, accepted by different senders, are examined
 _ENDS = [Event[outcome.name] for outcome in Outcome]
 
 
@@ -89,7 +89,10 @@ def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
 
 
 def _first_member(connection: Connection, name: str) -> GroupPlace | None:
-    """Return the place of the first member of the group submission with this name; None if there is no such line."""
+    """Return the GroupPlace of member 1 of the group submission with this name, from its first ledger line.
+
+    None: there is no such line. ``name`` is a short name or an LK0.
+    """
     short = read_short_name(name)
     try:
         number = short.object_id if short is not None else parse_lk0(name).object_id

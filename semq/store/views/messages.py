@@ -58,7 +58,7 @@ OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
 class Filter:
     """The selection of messages to list; a condition that is None matches every message."""
 
-    side: str = "all"  #: outbound, inbound or all; submitted: only submissions by SQL
+    side: str = "all"  #: outbound, inbound or all; submitted: only submissions that the node has not accepted
     state: str | None = None  #: name of a status or an outcome
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
@@ -70,7 +70,7 @@ class Filter:
 
 
 def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    """Return selected rows of tb_0031 and tb_0030, and submissions that are refused or waiting; the newest first."""
+    """Return selected rows of tb_0031 and tb_0030, and submissions that are not accepted; the newest first."""
     rows: list[dict[str, Any]] = []
     if wanted.side in ("all", "outbound"):
         query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)

@@ -22,7 +22,7 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.short_name import ShortName, read_short_name
 from semq.umx_t.status import Direction
 
-ORIGINS_MAX = 10_000  # limit of the messages that are searched: they have the same record id, at different senders
+ORIGINS_MAX = 10_000  # how many messages with the same record id, accepted by different senders, are examined
 OLDEST_MAX = 10_000  # oldest rows of a queue that are searched for a key, because their ledger lines may be deleted
 NUMBER_DIGITS_MAX = 18
 
