@@ -303,7 +303,7 @@ class Uplink:
         link, self.link = self.link, None
         if link is not None:
             self._process_messages()
-            self.intake.turn()
+            self.intake.pass_on_turn()
             self.intake.forget()
             self.datagram_intake.forget()
             self._presence.clear()
@@ -344,7 +344,7 @@ class Uplink:
             frame for frame in frames if not self._handle_datagrams_packet(frame) and not self._queue_presence(frame)
         ]
         if len(self._presence) > PRESENCE_PARTS_MAX:
-            self.intake.hold(source)
+            self.intake.pause(source)
         if self.link is not None and for_engine:
             self._engine().receive(self.link, for_engine)
         if self.intake.waiting_bytes <= PACKETS_BYTES_MAX // 2 and self._client is not None:
@@ -398,7 +398,7 @@ class Uplink:
         if self._presence:
             self._turn.in_next(self._process_presence)
         else:
-            self.intake.release_all()
+            self.intake.resume_all()
         self._engine().receive(self.link, [part])
 
     def _read_frame(self, delivered: Delivered) -> Frame | None:

@@ -50,7 +50,7 @@ def _is_inbox(name: str) -> bool:
 
 
 def virtual_hosts(amqp: AmqpSection) -> tuple[str, ...]:
-    """Return the configured virtual hosts besides the node's own."""
+    """Return the configured virtual hosts except ``/``, which every node has."""
     return tuple(name for name in amqp.virtual_hosts if name != APPLICATIONS)
 
 

@@ -158,7 +158,10 @@ def describe(error: SemqError) -> dict[str, Any]:
 
 
 async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Exception], None]], None]) -> Outcome:
-    """Post work and return its outcome after the commit. Raises the errors of the work and of the store."""
+    """Post work and return its outcome after the commit. Raises the errors of the work and of the store.
+
+    ``post`` posts the work, which calls one of its two arguments: with the outcome after the commit, or with the error.
+    """
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     def on_commit(outcome: Outcome) -> None:

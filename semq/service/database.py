@@ -19,7 +19,7 @@ class NodeDatabase:
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """Return the URL of a database with a suitable schema.
+        """Start the embedded server if no database is configured, check or upgrade the schema, and return the URL.
 
         Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.schema_version``).
         """

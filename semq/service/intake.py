@@ -1,11 +1,12 @@
 """The intake: a queue for each speaker, where received frames wait until they are passed to the engine.
 
 A speaker is a session (at the listening end of links), a partner (at a local node with a hub), or another instance (on
-the carrier of a hub). The intake keeps one speaker from delaying the others. In each turn of the event loop it passes
-on a bounded number of frames and bytes, speaker by speaker, and none while too many earlier frames are not committed.
-The callers keep a speaker from filling the memory: the listening end stops reading from a session by leaving its
-publishes unsettled; a local node drops the frames of a partner beyond a number of bytes, because the session with the
-hub carries the frames of all partners.
+the carrier of a hub). The datagrams of a local node have an intake of their own, with a single speaker. The intake
+keeps one speaker from delaying the others. In each turn of the event loop it passes on a bounded number of frames and
+bytes, speaker by speaker, and none while too many earlier frames are not committed. The callers keep a speaker from
+filling the memory. The listening end leaves the publishes of waiting frames unsettled, and the broker stops reading
+from a session with too many of them. A local node drops the frames of a partner beyond a number of bytes, because the
+session with the hub carries the frames of all partners; beyond a total it stops reading from the hub.
 """
 
 from collections import deque
@@ -26,20 +27,20 @@ FRAME_OVERHEAD_BYTES = 200  # counted for a frame besides its header and body
 
 
 class Intake(Generic[Speaker, Frame]):
-    """The queues of one node's links."""
+    """The queues of the speakers of one kind of link."""
 
     def __init__(
         self,
         process: Callable[[Speaker, list[Frame]], None],
         post: Callable[[Work, bool], None],
-        turn: Turn,
+        loop_turn: Turn,
     ) -> None:
         """``process`` passes frames of one speaker, in order, to the engine. ``post`` posts work to the store; True:
         the work may wait for a later commit.
         """
         self._process = process
         self._post = post
-        self._loop_turn = turn
+        self._loop_turn = loop_turn
         self._waiting: dict[Speaker, deque[tuple[Frame, int]]] = {}  #: the first speaker is the next to pass on frames
         self._bytes: dict[Speaker, int] = {}
         self._paused: set[Speaker] = set()
@@ -53,7 +54,7 @@ class Intake(Generic[Speaker, Frame]):
         return self._bytes.get(speaker, 0)
 
     def put(self, speaker: Speaker, frame: Frame, size: int) -> None:
-        """Append a frame to the queue of its speaker."""
+        """Append a frame of ``size`` bytes to the queue of its speaker."""
         size += FRAME_OVERHEAD_BYTES
         self._waiting.setdefault(speaker, deque()).append((frame, size))
         self._bytes[speaker] = self._bytes.get(speaker, 0) + size
@@ -61,8 +62,7 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def finish(self, speaker: Speaker) -> list[Frame]:
-        """Pass the first frames of a departed speaker to the engine, at most as many as in one turn, and return its
-        other frames."""
+        """Pass frames of a departed speaker to the engine, at most those of one turn; return the remaining frames."""
         if speaker in self._waiting:
             self._pass_on(speaker, FRAMES_PER_TURN, BYTES_PER_TURN)
         frames = self._waiting.pop(speaker, deque())
@@ -78,11 +78,11 @@ class Intake(Generic[Speaker, Frame]):
         self.waiting_bytes = 0
         return frames
 
-    def hold(self, speaker: Speaker) -> None:
-        """Pass on no more frames of a speaker until ``release_all``."""
+    def pause(self, speaker: Speaker) -> None:
+        """Pass on no more frames of a speaker until ``resume_all``."""
         self._paused.add(speaker)
 
-    def release_all(self) -> None:
+    def resume_all(self) -> None:
         """Pass on the frames of all speakers again."""
         self._paused.clear()
         self._schedule()
@@ -91,13 +91,13 @@ class Intake(Generic[Speaker, Frame]):
         may_turn = any(speaker not in self._paused for speaker in self._waiting)
         if not self._is_scheduled and may_turn and not self._is_full:
             self._is_scheduled = True
-            self._loop_turn.before_flush(self.turn)
+            self._loop_turn.before_flush(self.pass_on_turn)
 
     @property
     def _is_full(self) -> bool:
         return self.frames_under_way >= FRAMES_UNDER_WAY_MAX or self.bytes_under_way >= BYTES_UNDER_WAY_MAX
 
-    def turn(self) -> None:
+    def pass_on_turn(self) -> None:
         """Pass the frames of one turn of the event loop to the engine; the rest waits for the next turn."""
         self._is_scheduled = True
         frames_left, bytes_left = FRAMES_PER_TURN, BYTES_PER_TURN

@@ -41,7 +41,7 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
 
 
 async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]:
-    """Like ``find_one``, but raise NotAccepted for an SQL submission that is not accepted yet."""
+    """Like ``find_one``, but raise NotAccepted for a submission that is not accepted (``views.submissions``)."""
     rows = await find_one(store, name)
     if rows[0].get("submission"):
         raise NotAccepted(name=rows[0]["name"], waits_for=" ".join(rows[0].get("reason") or ()))
@@ -129,7 +129,7 @@ def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
 
 
 def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
-    """Return the messages that a search by name has found, each once, the newest first; ``lk0s`` has the same order.
+    """Return the messages that a search by name has found, each once. ``lk0s`` and the result are newest first.
 
     A message whose short name is ``name`` comes before messages whose key is ``name``. A key may belong to several
     messages; a number or a short name must denote exactly one. Raises NotThere, BadArguments.

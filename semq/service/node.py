@@ -108,7 +108,7 @@ class Node(Generic[E]):
 
     # --- for subclasses
     async def prepare(self) -> None:
-        """Load the node's identity. Called after the database was opened, before the store and the engine exist.
+        """Load the node's identity. Called when the database is open, before the store is opened.
 
         Called again if the process has waited while another process owned the store.
         """
@@ -274,7 +274,7 @@ class Node(Generic[E]):
         )  # fmt: skip
 
     def notified(self, channel: str) -> None:
-        """Handle a NOTIFY of an application's SQL transaction."""
+        """Handle a NOTIFY of Postgres (``semq.store.postgres.store.CHANNELS``)."""
 
     def _store_lost(self, error: SemqError) -> None:
         if self._stopping:

@@ -86,13 +86,13 @@ async def test_frames_are_processed_only_up_to_the_limit_of_uncommitted_frames()
 
 async def test_the_frames_of_a_held_speaker_wait_and_delay_no_other_speaker() -> None:
     desk = IntakeDesk()
-    desk.intake.hold("held")
+    desk.intake.pause("held")
     desk.intake.put("held", 0, 10)
     assert not desk.intake._is_scheduled  # no turn is scheduled while only held frames wait
     desk.intake.put("other", 1, 10)
     assert await desk.turn() == [("other", [1])]
     assert await desk.turn() == []
-    desk.intake.release_all()
+    desk.intake.resume_all()
     assert await desk.turn() == [("held", [0])]
 
 
@@ -137,7 +137,7 @@ async def test_failing_frames_free_their_memory() -> None:
     desk.intake._process = fail
     desk.intake.put("one", 0, 10)
     with pytest.raises(RuntimeError):
-        desk.intake.turn()
+        desk.intake.pass_on_turn()
     for work in desk.posted:
         work.abandon(RuntimeError())
     assert desk.intake.frames_under_way == 0

@@ -140,7 +140,7 @@ class NodeIdentity:
 
     @property
     def state(self) -> str:
-        """Return ok, renew (renewal is due), ending (also at most ``tls.warn_days`` remain), or expired."""
+        """Return ok, renew (renewal is due), ending (due, and at most ``tls.warn_days`` remain), or expired."""
         lifetime = self.certificate.not_after - self._clock.wall()
         if lifetime <= timedelta(0):
             return "expired"

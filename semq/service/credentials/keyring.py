@@ -136,7 +136,7 @@ class NodeKeys:
         self._certified.add(node)
 
     def introduction(self) -> tuple[str, ...]:
-        """Return this node's certificates, the active one first."""
+        """Return this node's certificates as in ``OwnKeys.introduced``, refreshed; the active one first."""
         self.own_keys = self._refresh(self.own_keys)
         return () if self.own_keys is None else self.own_keys.introduced
 
@@ -207,7 +207,7 @@ class NodeKeys:
                 seen.add(fingerprint)
 
     def news(self) -> list[CertificateNews]:
-        """Return new certificates of partners, each once."""
+        """Return, and log, the certificates of partners that are new since the last call."""
         news, self._news = self._news, []
         for certificate in news:
             if certificate.is_first or certificate.is_vouched:

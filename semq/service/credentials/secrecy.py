@@ -58,7 +58,10 @@ def vault_of(settings: Settings) -> Vault | None:
 
 
 def own_keys_of(identity: NodeIdentity, clock: Clock) -> OwnKeys:
-    """Return the keys of all slots and the currently valid certificates, the active one first."""
+    """Return the identity and its certificates that have not expired, also those of retired keys; the active one first.
+
+    At most CERTIFICATES_MAX.
+    """
     slots, now = identity.ring.slots(), clock.wall()
     certificates = []
     # Documents signed with retired keys may still wait at the hub.

@@ -122,6 +122,6 @@ async def test_the_end_of_a_session_releases_held_speakers(inprocess: InProcess)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    node.uplink.intake.hold(str(HUB))
+    node.uplink.intake.pause(str(HUB))
     node.uplink._end_link()
     assert not node.uplink.intake._paused
