@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
-from tests import browsers
 from tests.conftest import new_database_of
+from tests.console import browsers
 from tests.console.scene import Scene, running_scene
 from tests.service.inprocess import InProcess, in_process
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.console.runs import OUTCOME_OF_EXIT_STATUS
-from tests import browsers
+from tests.console import browsers
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import Site, serving

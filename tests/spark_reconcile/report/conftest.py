@@ -6,7 +6,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from tests import browsers
+from tests.console import browsers
 from tests.spark_reconcile.report.published import PublishedReports, publish
 
 collect_ignore = [] if browsers.PROGRAM else ["test_layout.py"]
