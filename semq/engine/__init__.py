@@ -5,7 +5,7 @@ Both engines are composed of the same parts. They have no clock, sockets or task
 clock, links and received frames to the engines. They post work to the store and send frames after each commit. So the
 simulator runs the same code. In reading order:
 
-| room                                         | subject                                                             |
+| module or package                            | subject                                                             |
 |----------------------------------------------|---------------------------------------------------------------------|
 | local_engine                                 | the engine of an institution's node                                 |
 | hub_engine                                   | the engine of the hub                                               |

@@ -153,8 +153,8 @@ class Core:
         self.prepare_event(unit, event, prepared)
 
     def prepare_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
-        """Prepare an application event in the transaction of the change that it reports; ``events.publish`` follows the
-        commit.
+        """Add an application event to the transaction of the change that it reports, and to ``prepared``, which the
+        caller passes to ``events.publish`` after the commit. Do nothing if no queue is bound.
         """
         rows = self.events.prepare(event)
         if rows is not None:

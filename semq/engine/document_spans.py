@@ -3,8 +3,8 @@
 Spans follow from the lines of the ledger: the store passes the lines of each commit to ``committed``, so a span never
 shows an uncommitted event, and has the times of the ledger. The engine calls ``begin`` where it has the envelope of a
 document, whose headers name the trace. Documents in progress are kept in memory, at most ``OPEN_MAX``; a node that
-restarts has spans only of documents that it sends or delivers again. At its sender, a document without a receipt ends
-when it is sent.
+restarts has spans only of documents that it sends or delivers again. At its sender, a document of class 1 or 2 without
+@Ack2=1 ends when it is sent.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|
@@ -73,7 +73,9 @@ class DocumentSpans:
         self.forgotten = 0  #: documents in progress that were removed because of OPEN_MAX
 
     def begin(self, side: Side, envelope: Envelope, since: int) -> None:
-        """Follow a document if it is sampled; ``since``: milliseconds since 1970 UTC."""
+        """Follow a document if it is sampled; void markers and pieces never are. ``since``: its time of submission or
+        arrival, in milliseconds since 1970 UTC.
+        """
         headers = envelope.attributes.user_headers
         if not self._ratio and PARENT not in headers:
             return  # the usual case: do not spend the time that the LK0 as text costs

@@ -261,7 +261,7 @@ class InPieces(BadInput):
     """The document is in pieces, so its body is not in one answer."""
 
     code = "SEMQ-1235"
-    remedy = "`semq msg body NAME` writes the body to standard output, some at a time (operation `msg.body`, `offset`)."
+    remedy = "`semq msg body NAME` writes the body to standard output, in parts (operation `msg.body`, `offset`)."
 
 
 class PiecesMissing(BadInput):

@@ -33,10 +33,10 @@ class Partners:
     Until the hub's list is complete, this node accepts a target that is not named yet."""
 
     has_hub: bool = True
-    complete: bool = False
+    complete: bool = False  #: the last complete list was within the bounds: a target that is not named is unknown
     allowed: dict[str, bool] = field(default_factory=dict)
     online: dict[str, bool] = field(default_factory=dict)
-    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: terms of the agreements in force
+    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: no entry: no agreement restricts the node
     groups: dict[str, KnownGroup] = field(default_factory=dict)
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
     meter: Meter = field(default_factory=lambda: Meter(1.0))
@@ -52,7 +52,7 @@ class Partners:
         return cls(has_hub=False, complete=True, allowed=dict.fromkeys(nodes, True))
 
     def replace(self, nodes: Iterable[str]) -> None:
-        """Use the changed partners of a node without a hub from now on."""
+        """Replace the configured partners of a node without a hub."""
         self.allowed.clear()
         self.allowed.update(dict.fromkeys(nodes, True))
 
@@ -150,11 +150,11 @@ class Partners:
             raise errors.TargetNotAllowed(target=dest)
 
     def check_agreement(self, dest: str, app_key: AppKey, size: int, waiting: int) -> Terms | None:
-        """Return the terms for a document, as the hub has sent them; None if no agreements are in force. The hub makes
-        the same check again.
+        """Return the terms for a document of ``size`` bytes, as the hub has sent them; None: no agreement restricts the
+        target. The hub checks the document again when it arrives there.
 
-        Raises TypeNotAllowed or DocumentTooLarge; raises QuotaReached if the number of waiting documents has reached
-        the limit of the terms.
+        Raises TypeNotAllowed or DocumentTooLarge; raises QuotaReached if ``waiting``, the number of documents for the
+        target without an outcome, has reached the limit of the terms.
         """
         agreed = self.terms.get(dest)
         if agreed is None:

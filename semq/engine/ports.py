@@ -110,8 +110,8 @@ class AppEvent(msgspec.Struct, frozen=True):
     lk0: LK0 | None  #: None: the document was not accepted
     target: Address | None  #: None: the given target is not an address
     app_key: AppKey
-    at: int
-    att: int = 0
+    at: int  #: milliseconds since 1970 UTC
+    att: int = 0  #: number of the attempt; 0: not sent yet
     outcome: str = ""
     reason: Reason | None = None
     token: str = ""
@@ -196,13 +196,14 @@ class Secrecy(Protocol):
         """
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved. A signed document is not opened for this check. Raises the
-        same errors as ``check_marker``.
+        """Return whether the sender of a document is proved. A signed document is not opened for this check. Raises
+        SignerGone, and the errors of ``check_marker``.
         """
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
-        """Return the payload in clear. Raises SemqError with the reason if it cannot be read: the document is then
-        recorded as REJ, provided that its sender is proved."""
+        """Return the payload in clear. Raises ProtocolViolation, Unavailable or SignerGone if the proof in the copy is
+        wrong or cannot be checked: the copy is not recorded. Raises another SemqError if the document cannot be read:
+        it is recorded as REJ, provided that its sender is proved."""
 
     # --- outgoing documents, and packets in both directions
 
@@ -274,7 +275,7 @@ class Directory(Protocol):
         """Whether agreements, or without them the configuration, allow ``source`` to send documents to ``target``."""
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """Return the terms of a pair; None where no agreements are in force."""
+        """Return the terms of a pair; None: no agreement restricts the pair."""
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
         """Return why a message is refused (section 18); None: it is not refused. ``waiting`` counts the stored copies
@@ -364,7 +365,7 @@ class InClear:
 
 @dataclass(slots=True)
 class Counters:
-    """Counts of actions since the start, for metrics; names are the words of the ledger."""
+    """Counts of events since the start, for metrics."""
 
     counts: dict[str, int] = field(default_factory=dict)
 

@@ -35,4 +35,4 @@ class EngineSettings:
     give_up_after: int = 4  #: answers without an outcome that end a message of class 1 or 2 (rule N22)
     hub_attempts_max: int = 50  #: sends that a present target has not recorded before the hub parks a row
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until a person has dealt with them
-    keep_parked: bool = True  #: the same for received documents that the application or this node cannot process
+    keep_parked: bool = True  #: likewise received documents that the application or this node cannot process

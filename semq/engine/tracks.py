@@ -119,8 +119,8 @@ class Tracks:
         return source in self._ready
 
     def pick_of(self, source: str, limit: int) -> list[Pick]:
-        """Return the tracks of highest priority of a source for which ``has`` is true; the second gets the part of
-        ``limit`` that the first leaves."""
+        """Return the (at most two) tracks of highest priority of a source for which ``has`` is true. Each read may find
+        ``limit`` rows; the caller uses at most ``limit`` rows of both, those of the first track first."""
         levels = self._ready[source]
         picks = []
         for priority in sorted(levels, reverse=True)[:TRACKS_AT_ONCE]:

@@ -39,7 +39,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether a lost document is never sent again; it may then travel as a datagram."""
+        """Whether the document may travel as a datagram: @Reliable=0, class 1, no receipt."""
         return not self.reliable and self.save_fwd is SaveFwd.DROP and not self.ack2
 
 

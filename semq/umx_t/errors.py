@@ -38,13 +38,13 @@ class BadCombination(BadInput):
 
 
 class BadLocator(ProtocolViolation):
-    """A locator (LK0 or LK1) cannot be read."""
+    """A locator (LK0, LK1) or a position in a stream cannot be read."""
 
     code = "SEMQ-1110"
 
 
 class BadRecord(ProtocolViolation):
-    """An 810 or 809 record cannot be read."""
+    """The records of a packet (receipts, inquiries, presence, datagram channels) cannot be read."""
 
     code = "SEMQ-1111"
 

@@ -103,7 +103,7 @@ def _unknown(name: str) -> BadAttribute:
 
 
 def check_combination(attributes: Attributes) -> Attributes:
-    """Refuse attributes that contradict each other (PROTOCOL.md sections 1 and 15). Raises BadCombination."""
+    """Return the attributes. Raises BadCombination if they contradict each other (PROTOCOL.md sections 1 and 15)."""
     if not attributes.reliable and (attributes.save_fwd is not SaveFwd.DROP or attributes.ack2):
         raise BadCombination(reliable=0, save_fwd=int(attributes.save_fwd), ack2=int(attributes.ack2))
     if attributes.order_key and attributes.save_fwd is not SaveFwd.MUST:

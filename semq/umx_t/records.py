@@ -37,7 +37,7 @@ FULL_PACKET_BYTES = 256 * 1024  # estimated size at which a sender starts anothe
 # Permitted values of fields. A value that passes fits into a column of the store (63 bits, no NUL in a text); otherwise
 # one record of a hostile peer could fail the transaction that it shares with the work of others.
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Place = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
+Sid = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
 StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]
 Ident = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._-]{0,160}\Z")]  #: an LK0 or a position, or empty
 Digest = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
@@ -79,7 +79,9 @@ class InquiryRole(Word):
 
 
 class Answer(Word):
-    """The graded answer to an inquiry."""
+    """Answers to inquiries: RECV to NOT from the receiver's ledger (``status.Arrival``), the others from the hub.
+    Also the ``status`` in Ack and Ack2.
+    """
 
     RECV = "RECV"
     REJ = "REJ"
@@ -100,7 +102,7 @@ ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.it
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save or a refusal by the hub."""
 
-    #: the store of the row that the record is about: LK1 for Ack and ReAck, LK0 otherwise
+    #: the three numbers of a locator, which name the row that the record is about: LK1 in Ack and ReAck, otherwise LK0
     src_semq_id: StoreNumber = 1
     src_semq_db_id: StoreNumber = 1
     src_ref_id: Number = 0
@@ -115,7 +117,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text, for REJ and refusals
     digest: Digest = ""  #: SHA-256 of the payload, hexadecimal
     at: Number = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
-    sid: Place = -1  #: Ack2: the position that the receiver refers to
+    sid: Sid = -1  #: Ack2: the position that the receiver refers to
     floors: dict[Inc, tuple[Number, Number | None]] | None = None  #: ReAck2: incarnation to (floor, closed or null)
     att: Number = 0
     lk1: Copy | None = None
@@ -131,7 +133,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flag: int = 2  #: 1 from a hub, 2 from the sender or the receiver
     role: InquiryRole | None = None
     ident: Ident = ""
-    sid: Place = -1
+    sid: Sid = -1
     floor: Number = 0
     nonce: Number = 0
     lk1: Copy | None = None
@@ -161,7 +163,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     online: bool = False
     allowed: bool = True  #: whether this node may send to it
     complete: bool = False  #: the last record of a full list: nodes that were not named are unknown
-    terms: tuple[Terms, ...] | None = None  #: restrictions on what this node may send to it; None for no restrictions
+    terms: tuple[Terms, ...] | None = None  #: restrictions on what this node may send to it; None: no restrictions
     #: certificates of the partner, in PEM; a node sends its own to the hub
     certificates: tuple[Certificate, ...] | None = None
     #: of a group: the members that this node may send to; empty if the group no longer exists for it

@@ -18,7 +18,9 @@ class SendStatus(Status):
 
 
 class Outcome(Status):
-    """The outcome of a message at its sender; final, never changes."""
+    """The outcome of a message at its sender. It is final, with one exception (S5c): a message that ended REJECTED or
+    DROPPED on information from the hub alone becomes DELIVERED when its receiver reports that it has the message.
+    """
 
     DELIVERED = 110  #: the receiver recorded it (ss_status is SS_ACK2)
     REJECTED = 120  #: the receiver or the hub refused it, or it expired; the body is kept at the sender
@@ -43,12 +45,14 @@ class AppStatus(Status):
     """The progress of the application with a received document."""
 
     NEW = 310  #: the application has not acknowledged it
-    DONE = 320  #: the application has acknowledged it
+    #: the application has acknowledged it, or no application gets it (void marker, piece, refused for size or expiry),
+    #: or a person has removed it
+    DONE = 320
     PARKED = 330  #: set aside for an operator by the application or a person, or because it cannot be read
 
 
 class Arrival(Status):
-    """Entries of the receiver's ledger for a message, and its answer to every inquiry."""
+    """Statuses of a message in the receiver's ledger (RECV, REJ, VOID), and its answers to inquiries (all of them)."""
 
     NOT = 400  #: never recorded here
     RECV = 410  #: recorded, payload kept for the application
@@ -69,7 +73,7 @@ class Direction(Status):
     """The origin of a row of tb_0031, which has messages of both origins (seed 5.2)."""
 
     OWN = 510  #: accepted from an application of this node
-    RELAYED = 520  #: held by the hub for an absent node
+    RELAYED = 520  #: a copy, held by the hub until the target has recorded the message
 
 
 # The outcome of the sender's row for each answer of the receiver (S5). For VOID, the cause of the marker in the row may

@@ -63,7 +63,7 @@ def test_an_end_without_delivery_is_an_error(event: Event) -> None:
     assert spans.commit(Side.SENDER, document, (1_500, event, 1)) == [("deliver", 1_000, 1_500, event.name.lower())]
 
 
-def test_a_document_without_a_receipt_ends_when_it_is_sent() -> None:
+def test_a_document_of_class_1_without_a_receipt_ends_when_it_is_sent() -> None:
     spans, document = Spans(), envelope(save_fwd=SaveFwd.DROP, ack2=False)
     spans.documents.begin(Side.SENDER, document, 1_000)
     result = spans.commit(Side.SENDER, document, (1_100, Event.ACCEPTED, 0), (1_200, Event.SENT, 1))

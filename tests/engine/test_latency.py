@@ -12,10 +12,10 @@ def test_every_observation_is_in_the_bucket_of_its_bounds(seen: list[tuple[float
     for seconds, documents in seen:
         before = list(histogram.counts)
         histogram.observe(seconds, documents)
-        [place] = [n for n, (old, new) in enumerate(zip(before, histogram.counts, strict=True)) if old != new] or [0]
+        [bucket] = [n for n, (old, new) in enumerate(zip(before, histogram.counts, strict=True)) if old != new] or [0]
         if documents:
-            assert place == len(BOUNDS_S) or max(0.0, seconds) <= BOUNDS_S[place]
-            assert place == 0 or seconds > BOUNDS_S[place - 1]
+            assert bucket == len(BOUNDS_S) or max(0.0, seconds) <= BOUNDS_S[bucket]
+            assert bucket == 0 or seconds > BOUNDS_S[bucket - 1]
     assert sum(histogram.counts) == sum(documents for _, documents in seen)
 
 

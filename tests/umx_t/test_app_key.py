@@ -50,11 +50,11 @@ def test_a_refusal_names_the_part_and_shows_it_short_and_safe(text: str, part: s
     assert len(advice) < 330
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_only_the_key_may_contain_a_slash(place: int) -> None:
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_only_the_key_may_contain_a_slash(index: int) -> None:
     parts = ["a", "b", "c", "d/d"]
     check_app_key(AppKey(*parts))
-    parts[place] = "x/y"
+    parts[index] = "x/y"
     with pytest.raises(BadAppKey):
         check_app_key(AppKey(*parts))
 

@@ -34,6 +34,9 @@ def test_texts_have_a_maximum_number_of_characters(word: str) -> None:
 def test_an_unknown_word_is_refused() -> None:
     with pytest.raises(KeyError):
         reader_of("nonsense")
+
+
+def test_the_parts_of_an_app_key_are_written_with_slashes() -> None:
     assert WRITERS["joined"](("a", "b", "", "d")) == "a/b//d"
 
 

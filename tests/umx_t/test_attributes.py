@@ -1,4 +1,4 @@
-"""The table of attributes: complete, and equal in all places that are derived from it."""
+"""The table of attributes is complete, and everything that is derived from it agrees with it."""
 
 from inspect import signature
 from typing import Any

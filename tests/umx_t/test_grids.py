@@ -102,7 +102,7 @@ RETURNS_TO_INIT: dict[SenderEvent, tuple[SenderState, ...]] = {
     SenderEvent.refused_again: (SenderState.SS_SENT,),  # section 18: as a void marker
     SenderEvent.returned: UNSETTLED,  # S15: as a void marker
     SenderEvent.cancel: UNSETTLED,  # S10: as a void marker
-    # an operator requests another copy, which is always safe
+    # an operator requests another copy, or it gets a new signature (S16); sending again is always safe
     SenderEvent.resend: (*UNDER_WAY, SenderState.SS_ACK, SenderState.GONE, SenderState.AWAY),
 }
 FROM_HUB = (

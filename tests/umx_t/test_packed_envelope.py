@@ -106,9 +106,9 @@ def test_an_invalid_packed_envelope_is_refused(packed: Any) -> None:
 
 
 @given(st.integers(0, len(VALUES) - 1), st.none() | st.booleans() | st.integers() | st.binary(max_size=40) | texts)
-def test_any_value_is_read_or_refused(place: int, value: Any) -> None:
+def test_any_value_is_read_or_refused(index: int, value: Any) -> None:
     try:
-        envelope = read(altered(**{FIELDS[place]: value}))
+        envelope = read(altered(**{FIELDS[index]: value}))
     except (SemqError, OverflowError):  # OverflowError: msgpack cannot encode such a number
         return
     assert not envelope.proved

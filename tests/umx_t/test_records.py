@@ -85,7 +85,7 @@ def test_fields_of_a_newer_version_are_tolerated() -> None:
 
 @pytest.mark.parametrize("function", Function)
 @pytest.mark.parametrize("primitive", Primitive)
-def test_only_the_functions_of_the_design_exist(function: Function, primitive: Primitive) -> None:
+def test_only_packets_of_the_design_are_read(function: Function, primitive: Primitive) -> None:
     if (function, primitive) in KINDS:
         assert decode_records(function, primitive, b"[]") == []
     else:
@@ -195,7 +195,7 @@ def test_the_largest_packets_of_honest_nodes_are_accepted() -> None:
 
 
 @given(receipts | inquiries | presences)
-def test_the_estimated_size_of_a_record_is_at_least_a_quarter(record: Any) -> None:
+def test_the_estimated_size_of_a_record_is_at_least_a_quarter_of_its_size(record: Any) -> None:
     assert record_size(record) >= len(encode_records([record])) / 4
 
 

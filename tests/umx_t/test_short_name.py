@@ -34,10 +34,10 @@ def test_case_and_similar_letters_do_not_matter() -> None:
     assert read_short_name("o-O-00000") == ShortName(0, "00000")
 
 
-@pytest.mark.parametrize("place", range(CHECK_LENGTH))
-def test_a_name_with_a_wrong_check_digit_does_not_fit_its_message(place: int) -> None:
+@pytest.mark.parametrize("number", range(CHECK_LENGTH))
+def test_a_name_with_a_wrong_check_digit_does_not_fit_its_message(number: int) -> None:
     name = short_name(LK0)
-    index = len(name) - CHECK_LENGTH + place
+    index = len(name) - CHECK_LENGTH + number
     for digit in ALPHABET.replace(name[index], ""):
         misspelt = read_short_name(name[:index] + digit + name[index + 1 :])
         assert misspelt is not None

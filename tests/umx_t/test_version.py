@@ -25,5 +25,5 @@ def test_the_highest_common_version_is_used(theirs: object, version: int) -> Non
 
 @pytest.mark.parametrize("theirs", [[HIGHEST + 1, HIGHEST + 2], [LOWEST - 1, LOWEST - 1], [1, 0]])
 def test_the_error_without_a_common_version_names_both_offers(theirs: list[int]) -> None:
-    with pytest.raises(NoCommonVersion, match="theirs="):
+    with pytest.raises(NoCommonVersion, match=r"ours=.*theirs="):
         agree(theirs)

@@ -55,7 +55,7 @@ class Came(msgspec.Struct, frozen=True):
     node: str
     session: int  #: later sessions of one front have higher numbers
     since_ms: int  #: time of its login, in milliseconds since 1970 UTC
-    room: int
+    room: int  #: the number of documents that the session takes now
     certificates: tuple[str, ...] | None
     users_present: tuple[str, ...] = ()
     changes: int = 0  #: number of changes of the other fields since the session began
@@ -117,7 +117,8 @@ Message = (
 
 class HubCarrier(Protocol):
     """Sends messages to other instances. Never waits. Messages for a store that no instance serves come back to
-    ``Instances.returned``; other losses are not reported. A ``life`` is the number of an incarnation of an instance.
+    ``Instances.note_returned``; other losses are not reported. A ``life`` is the number of an incarnation of an
+    instance.
     """
 
     def to_store(self, store: StoreName, message: Message) -> None:

@@ -1,7 +1,8 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
 ``custody.Custody.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
-follow the commit in ``AfterCopies``; ``Custody.apply`` carries them out. Also builds the hub's records about copies.
+follow the commit in ``AfterCopies``. ``Custody.apply`` carries them out, except those of ``frames`` (``lanes``),
+``to_pass_on`` (``copies``) and ``new``. Also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -110,7 +111,7 @@ def reack(ack: Ack) -> MailArguments:
 def answered(
     source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False
 ) -> MailArguments:
-    """Return the answer to a sender's inquiry. The answer repeats key and nonce of the inquiry."""
+    """Return the answer to a sender's inquiry. The answer repeats locator and nonce of the inquiry."""
     return source, Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(
         semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=InquiryRole.S,
         ident=record.ident, nonce=record.nonce, lk1=lk1 or record.lk1, answer=answer, void=void,

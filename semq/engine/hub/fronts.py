@@ -192,6 +192,7 @@ class Fronts:
         return Alive(self._store, *_sums(self.own.values()))
 
     def _apply_came(self, life: int, came: Came) -> None:
+        """Use a session at another instance, unless a session here or a later one elsewhere is used for the node."""
         peer = parse_address(came.node)
         if came.certificates is not None and not self._introduce(peer, came.certificates):
             return

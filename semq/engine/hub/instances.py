@@ -66,7 +66,7 @@ class Instances:
         self._repetitions = Repetitions()
         self._last_number = 0  #: number of the last message to a store
         self._arrived: dict[str, dict[int, int]] = {}  #: number of the last document, by node here and by engine
-        self._to_credit: set[str] = set()
+        self._to_credit: set[str] = set()  #: nodes here whose room ``flush`` reports
         self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
 
     def went(self, link: Link) -> None:
@@ -151,7 +151,7 @@ class Instances:
         HANDLERS[type(message)](self, life, message)
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Note that no instance serves a store at present."""
+        """Note that no instance serves a store at present; ``unserved_homes`` acts on the returned message."""
         self._core.count("carrier_returned")
         if isinstance(message, StoreFrames):
             self._unserved.note(store, message)

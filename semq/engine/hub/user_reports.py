@@ -1,8 +1,8 @@
 """Reports of nodes about their users who receive documents now. The hub passes the reports on to the partners at
 intervals.
 
-A report is never refused, because a node sends only changes: the hub keeps the last one of each node. It passes on
-the first at once, and the last of those that follow after PAUSE_S.
+A report is never refused, because a node sends only changes: the hub keeps the last one of each node. It passes on the
+first report at once; of those that arrive less than PAUSE_S later, it passes on the last one when PAUSE_S is over.
 """
 
 from collections.abc import Callable, Sequence

@@ -41,7 +41,8 @@ class ApplicationAnswer:
 
     @property
     def is_act(self) -> bool:
-        """Whether it is an act of a person or a worker, not an answer of the application that has the documents."""
+        """Whether it is an act of a person or of an application by SQL, not an answer of the consumer that has the
+        documents."""
         return self.only is not None
 
 

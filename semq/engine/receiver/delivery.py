@@ -1,5 +1,5 @@
-"""The events of a received document at the application: one function processes all of them (PROTOCOL.md section 5.3,
-R6).
+"""What happens to a recorded document at its application (given, acknowledged, returned, failed, requeued):
+``apply_event`` processes every such event (PROTOCOL.md section 5.3, R6).
 
 Used by ``recording``, ``handover`` and ``answers``. A delivery is counted in a commit before it is made.
 """
@@ -38,23 +38,32 @@ class AfterDelivery:
 
 
 def apply_event(
-    unit: Unit, row: Pending, event: HandlingEvent, after: AfterDelivery, detail: str = "", cause: Any = None
+    unit: Unit,
+    row: Pending,
+    event: HandlingEvent,
+    after: AfterDelivery,
+    detail: str = "",
+    content: Content | None = None,
 ) -> None:
-    """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs."""
+    """Change a row by the grid and do the deed of the cell. ``content``: for the event ``give``, the document.
+
+    Raises ImpossibleEvent, without a change, if the event cannot happen in the row's state.
+    """
     rule = HANDLING.step(row.app_status, event)
     if rule.after is not row.app_status:
         unit.handle(row, rule.after)
         _line(unit, row, HANDLED[rule.after], after, detail)
     if rule.deed is not None:
-        EFFECTS[rule.deed](unit, row, after, cause)
+        EFFECTS[rule.deed](unit, row, after, content)
 
 
-def end_ungiven(row: Pending) -> AppStatus:
-    """Return the final status of a recorded row that is never delivered. Unreadable documents are kept for a person;
-    markers, pieces, and documents refused for size or expiry are done. The ledger line is already written.
+def status_without_delivery(row: Pending) -> AppStatus:
+    """Return the status that a row recorded as REJ or VOID gets instead of being delivered. Unreadable documents are
+    PARKED for a person; markers, pieces, and documents refused for size or expiry are DONE. The ledger line is already
+    written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
-    # A refused piece is not kept: its reason ends the whole document at the sender.
+    # A refused piece is not kept: its sender learns the reason, and ends the whole document with it.
     is_kept = is_kept and row.target.user != PIECES_USER
     return HANDLING.step(row.app_status, HandlingEvent.fail if is_kept else HandlingEvent.done).after
 
@@ -74,7 +83,7 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     assert stored is not None
     if core.spans is not None:  # the document may have been recorded before this start of the node
         core.spans.begin(Side.RECEIVER, envelope, row.received_at)
-    apply_event(unit, row, HandlingEvent.give, after, cause=(envelope, stored.payload))
+    apply_event(unit, row, HandlingEvent.give, after, content=(envelope, stored.payload))
     return after.given[0]
 
 
@@ -92,7 +101,7 @@ def _give(unit: Unit, row: Pending, after: AfterDelivery, content: Content) -> N
     after.given.append(Delivery(row.bref, envelope, payload, row.deliveries > 1, row.deliveries))
 
 
-def _offer(unit: Unit, row: Pending, after: AfterDelivery, cause: None) -> None:
+def _offer(unit: Unit, row: Pending, after: AfterDelivery, content: None) -> None:
     after.offered.append(row)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from semq.engine.core import Core
 from semq.engine.ports import Delivery, Inbox
-from semq.engine.receiver.delivery import deliver, end_ungiven
+from semq.engine.receiver.delivery import deliver, status_without_delivery
 from semq.engine.receiver.order import BlockedOrders, Order, OrderId, is_overtaking, may_follow
 from semq.engine.receiver.user_queue import UserQueue
 from semq.engine.time.cleanup import delete_if_done
@@ -53,8 +53,8 @@ class Handover:
         self.out = old.out
 
     # --- arriving
-    def claim_place(self, unit: Unit, row: Pending) -> bool:
-        """Return whether the document is delivered to a consumer in the commit that records it."""
+    def is_given_at_once(self, unit: Unit, row: Pending) -> bool:
+        """Whether the document is given to a consumer in the commit that records it."""
         queue = self.queue_of(row.target.user)
         # ``unit`` contains this row and the rows recorded before it; each of them may have taken a place.
         return (
@@ -94,21 +94,21 @@ class Handover:
     def feed(self, user: str) -> None:
         """Deliver as many documents as the consumers can take; called when a consumer becomes free or rows wait."""
         queue = self.queue_of(user)
-        while queue.has_waiting and not queue.feeding and (free := self._inbox.free(user)) > 0:
-            if not queue.known:
-                queue.feeding = True
-                self.core.post(self._read_tracks(queue), failed=lambda error: queue.fed())
+        while queue.has_waiting and not queue.is_feeding and (free := self._inbox.free(user)) > 0:
+            if not queue.is_known:
+                queue.is_feeding = True
+                self.core.post(self._read_tracks(queue), failed=lambda error: queue.note_fed())
                 return
             keys, picks = queue.pick(min(free, self.core.settings.claim_rows))
             if picks:
-                queue.feeding = True
-                self.core.post(self._feed(queue, picks), failed=lambda error: queue.fed())
+                queue.is_feeding = True
+                self.core.post(self._feed(queue, picks), failed=lambda error: queue.note_fed())
             if sum(self.search(key, user) for key in keys) or picks:
                 return  # ``feed`` is called again when this work ends
 
     def is_feeding(self, user: str) -> bool:
         """Whether rows are being read for the free consumers of this user."""
-        return self.queue_of(user).feeding
+        return self.queue_of(user).is_feeding
 
     @property
     def is_searching(self) -> bool:
@@ -123,8 +123,8 @@ class Handover:
 
     # --- documents in order
     def search(self, key: OrderId, user: str) -> bool:
-        """Search for the next document of an order, for a free place of ``user``. Return False if the application still
-        has a document of that order.
+        """Search for the next document of an order, for a free consumer of ``user``. Do nothing and return False if the
+        application still has a document of that order.
         """
         order = self.orders.setdefault(key, Order())
         if order.busy:
@@ -143,11 +143,11 @@ class Handover:
 
     def _search_failed(self, key: OrderId, order: Order, user: str) -> None:
         self._end_search(order)
-        self.queue_of(user).ready(key)
+        self.queue_of(user).note_ready(key)
 
     def next_of(self, key: OrderId, user: str) -> None:
         """Note that the next document of an order may be delivered in the next turn of its source."""
-        self.queue_of(user).ready(key)
+        self.queue_of(user).note_ready(key)
         self.feed(user)
 
     def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
@@ -192,7 +192,7 @@ class Handover:
         unit = yield Needs(queries={query})
         found: list[tuple[str, int]] = list(unit.found.get(query, ()))
         yield COMMITTED
-        queue.fed(is_known=True)
+        queue.note_fed(is_known=True)
         for source, priority in found:
             queue.wake(source, priority)
         self.feed(queue.user)
@@ -220,7 +220,7 @@ class Handover:
                     break  # more of this priority may wait behind rows that earlier work of this unit has ended
             deliveries.append(given)
         yield COMMITTED
-        queue.fed()
+        queue.note_fed()
         for pick, cursor, is_found in ends:
             queue.tracks.note_read(pick, cursor, found=is_found)
         for delivery in interleaved(deliveries):
@@ -260,7 +260,7 @@ class Handover:
             self.search(key, user)
         else:
             self.orders.pop(key, None)
-            self.feed(user)  # the order did not use the free place: offer it again
+            self.feed(user)  # the order did not use the free consumer: offer it again
 
     @work
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, user_in_turn: str) -> Steps:
@@ -292,8 +292,8 @@ class Handover:
             self.search(key, user_in_turn)
             return
         elif turn.has_no_place:
-            self.queue_of(user).ready(key)
-        self.feed(user_in_turn)  # if the order did not use the free place, offer it again
+            self.queue_of(user).note_ready(key)
+        self.feed(user_in_turn)  # if the order did not use the free consumer, offer it again
 
     def _turn(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_Turn":
         """Deliver the lowest row of an order, end it, or return why it waits."""
@@ -305,7 +305,7 @@ class Handover:
             return _Turn(blocked=row.bref, prev=row.prev)
         if row.status is not Arrival.RECV:
             # VOID and REJ end in their turn, too: a later document must not overtake one before them (F3).
-            unit.handle(row, end_ungiven(row))
+            unit.handle(row, status_without_delivery(row))
             delete_if_done(self.core, unit, row)
             return _Turn(is_passed=True)
         if self._inbox.free(user) <= 0:

@@ -21,7 +21,7 @@ class Order:
 
     busy: int = 0  #: the row that the application has and has not answered
     searching: bool = False
-    again: bool = False  #: a change during the search requires another one
+    again: bool = False  #: something has changed during the search: search again after it
     blocked: int = 0  #: the row that waits for a predecessor
     user: str = ""  #: the user of the row found last
 

@@ -14,7 +14,7 @@ from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch
 from semq.engine.frames import document_size
 from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
-from semq.engine.receiver.delivery import AfterDelivery, apply_event, end_ungiven
+from semq.engine.receiver.delivery import AfterDelivery, apply_event, status_without_delivery
 from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.pieces import check_piece, is_stored_piece
 from semq.engine.stored_envelopes import encode_envelope
@@ -244,9 +244,10 @@ class _Arrivals:
             self._raised[key] = stream.floor, stream.closed
 
     def _read(self, message: Data, entry: Recorded) -> tuple[ReceiverEvent, OpenedPayload, Reason | None]:
-        """Open the payload. A copy that differs from the recorded one raises an alarm and is not recorded.
+        """Return the event for the ledger, the opened payload, and the reason of a refusal (None: not refused).
 
-        A copy without a required proof of origin is neither recorded nor answered.
+        Raises Mismatch for a copy that differs from the recorded one, which raises an alarm; raises the errors of
+        ``Secrecy`` for a copy without a required proof of origin. Such copies are neither recorded nor answered.
         """
         envelope, secrecy = message.envelope, self._secrecy
         if envelope.void:
@@ -319,7 +320,7 @@ class _Arrivals:
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
-            row.app_status = end_ungiven(row)  # R6; documents of an order end in their turn (F3)
+            row.app_status = status_without_delivery(row)  # R6; documents of an order end in their turn (F3)
         if slot is not None:
             self._unit.record(slot, entry)
         else:
@@ -334,8 +335,8 @@ class _Arrivals:
                 row.size, " ".join(entry.reason or ()) or self._remark,
             )
         )  # fmt: skip
-        if row.app_status is AppStatus.NEW and self._receiver.handover.claim_place(self._unit, row):
-            apply_event(self._unit, row, HandlingEvent.give, self._handled, cause=(shown, payload))
+        if row.app_status is AppStatus.NEW and self._receiver.handover.is_given_at_once(self._unit, row):
+            apply_event(self._unit, row, HandlingEvent.give, self._handled, content=(shown, payload))
         self._rows.append((row, row.app_status is AppStatus.NEW))
         return row.bref
 

@@ -1,7 +1,8 @@
 """Documents that wait for the consumers of one user: sources take turns, and each delivers its highest priority first.
 
-In its turn a source gets a share of the free places. It fills them with the next documents of its order keys, then with
-rows of its first track. Volatile, rebuilt from tb_0030 for the first consumer. Used by ``handover``.
+In its turn a source gets a share of the free places of the consumers. While it has both, half of the share goes to the
+next documents of its order keys, the rest to rows of its tracks, highest priority first. Volatile, rebuilt from tb_0030
+for the first consumer. Used by ``handover``.
 """
 
 from collections import deque
@@ -16,7 +17,8 @@ class SourceTurns:
     """The orders of one source that wait for its turns; its tracks are in ``UserQueue.tracks``."""
 
     keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
-    is_row_next: bool = False  #: whether a row of a track gets the next share of one place: orders and tracks alternate
+    #: Orders and tracks get shares of one place alternately; True: the next such share goes to a track.
+    is_row_next: bool = False
 
 
 @dataclass(slots=True)
@@ -24,53 +26,55 @@ class UserQueue:
     """The waiting documents of one user; the empty name is the institution itself."""
 
     user: str
-    known: bool = False  #: the tracks that the store holds have been read
+    is_known: bool = False  #: the tracks that the store holds have been read
     tracks: Tracks = field(default_factory=Tracks)
     #: Sources with documents to deliver, in the order of their next turns.
     sources: dict[str, SourceTurns] = field(default_factory=dict)
-    feeding: bool = False  #: work that delivers rows or reads tracks is under way
+    is_feeding: bool = False  #: work that delivers rows or reads tracks is under way
 
     @property
     def has_waiting(self) -> bool:
         """Whether documents wait; a new document must not overtake them."""
-        return not self.known or bool(self.sources)
+        return not self.is_known or bool(self.sources)
 
     def wake(self, source: str, priority: int, bref: int | None = None) -> None:
         """Note that rows wait: from ``bref`` on, or behind the cursor of their track."""
         self.tracks.wake(source, priority, bref)
         self.sources.setdefault(source, SourceTurns())
 
-    def fed(self, *, is_known: bool | None = None) -> None:
+    def note_fed(self, *, is_known: bool | None = None) -> None:
         """Note the end of the work that delivered rows or read the tracks."""
-        self.feeding = False
-        self.known = self.known if is_known is None else is_known
+        self.is_feeding = False
+        self.is_known = self.is_known if is_known is None else is_known
 
     def wake_all(self, bref: int) -> None:
         """Note that rows from ``bref`` on may wait on any track; all tracks are read again."""
         self.tracks.wake_all(bref)
-        self.known = False
+        self.is_known = False
 
-    def ready(self, key: OrderId) -> None:
+    def note_ready(self, key: OrderId) -> None:
         """Note that the next document of an order may be delivered in the next turn of its source."""
         self.sources.setdefault(str(key[0].node), SourceTurns()).keys.append(key)
 
     def pick(self, limit: int) -> tuple[list[OrderId], list[list[Pick]]]:
-        """Return the orders and the tracks to read next, to fill ``limit`` places."""
+        """Return orders and reads of tracks that fill ``limit`` places. The orders are removed from the queue, and the
+        sources chosen get their next turn after all others."""
         keys: list[OrderId] = []
         picks: list[list[Pick]] = []
         for source in [name for name, turns in self.sources.items() if not turns.keys and not self.tracks.has(name)]:
             del self.sources[source]
         for source, share in shares(list(self.sources), limit):
             turns = self.sources[source] = self.sources.pop(source)  # its next turn is after those of all others
-            for _ in range(self._keys_of(source, turns, share)):
+            for _ in range(self._take_places_for_orders(source, turns, share)):
                 keys.append(turns.keys.popleft())
                 share -= 1
             if share and self.tracks.has(source):
                 picks.append(self.tracks.pick_of(source, share))
         return keys, picks
 
-    def _keys_of(self, source: str, turns: SourceTurns, share: int) -> int:
-        """Return how many places of a share go to orders: half of them while rows of tracks wait, too."""
+    def _take_places_for_orders(self, source: str, turns: SourceTurns, share: int) -> int:
+        """Return how many places of a share go to orders: half of them while rows of tracks wait, too. Shares of
+        one place go to orders and tracks alternately."""
         if self.tracks.has(source):
             if turns.keys and share == 1:
                 turns.is_row_next = not turns.is_row_next

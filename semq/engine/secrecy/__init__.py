@@ -2,7 +2,7 @@
 
 | module    | subject                                                                   |
 |-----------|---------------------------------------------------------------------------|
-| binding   | the attributes that the seal of a document binds                          |
+| binding   | the attributes that seal and signature of a document bind                 |
 | sealing   | session keys, sealing, opening, signing, and checks of signatures         |
 | testimony | the check of each packet at a local node: source, addressee, message      |
 """

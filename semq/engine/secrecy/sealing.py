@@ -220,8 +220,8 @@ class Sealing:
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         """Return the payload in clear, its digest, and whether opening it has proved the sender.
 
-        Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: the document is refused. Raises SealBroken,
-        SignatureWrong, SignerUnknown: nothing in this copy is proved, so it is not recorded.
+        Raises NotSealed, KeyUnknown, SealMalformed: the document is refused. Raises SealBroken, SignatureWrong,
+        SignerUnknown, SignerGone: nothing in this copy is proved, so a document of class 3 is not recorded.
         """
         source = envelope.lk0.node
         if not envelope.is_sealed:

@@ -5,14 +5,14 @@
 | submission      | S1: documents become rows of tb_0031                                   |
 | groups          | documents to a group: a message for each member                        |
 | scheduling      | documents that wait for their time (@NotBefore)                        |
-| positions       | places in a stream                                                     |
+| positions       | positions in a stream                                                  |
 | lanes           | rows on their way out, one lane per destination                        |
 | sender          | claims rows for the link, sends inquiries about them                   |
 | receipts        | receipts, answers and inquiries about own messages                     |
-| statements      | checks of the right of a node to a statement about a row               |
+| statements      | checks whether a node may make a statement about a row                 |
 | outbound        | the row of a message: one function for all its events                  |
 | deeds           | actions for the deeds of the sender's grids                            |
-| notices         | the notice to the receiver of a refused manifest, stored with the end  |
+| notices         | the notice to a receiver that a document in pieces was given up        |
 | refused_copies  | refusals by an operator of the hub (S15)                               |
 | rejected_proofs | sent copies whose signature their receiver no longer accepts (S16)     |
 | resealing       | documents refused for a missing key, sealed and sent again             |

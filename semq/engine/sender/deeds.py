@@ -1,7 +1,8 @@
 """The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
 ``OutboundRows.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
-follow the commit in ``AfterOutbound``; ``OutboundRows.apply`` carries them out.
+follow the commit in ``AfterOutbound``. ``OutboundRows.apply`` carries them out, except that ``lanes`` sends the
+messages (``frames``) and ``receipts`` the answers (``evidence``, ``returns``).
 """
 
 from collections.abc import Callable

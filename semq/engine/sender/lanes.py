@@ -215,7 +215,7 @@ class _Claims:
         frame = self._owner.claim(self._unit, row, stored, self.events)
         if frame is not None:
             self.frames.append(frame)
-            # A row that is deleted when it is sent gets no answer, so it must not occupy a place in the flight.
+            # A row that is deleted when it is sent gets no answer, so it must not count as under way.
             if row.object_id in self._unit.deleted_outbound:
                 self.deleted.append(replace(row))  # a copy of its state: the object belongs to this unit
             else:

@@ -2,7 +2,7 @@
 
 ``apply_event`` gets an event from a receipt, an answer, a timer or a person; the grid decides; the row, the ledger and
 the application's event change in one transaction, in which ``deeds`` carries out the deed of the cell. Actions after
-the commit are collected in ``AfterOutbound`` and carried out by ``apply``.
+the commit are collected in ``AfterOutbound``; ``apply`` carries out most of them (``deeds``).
 """
 
 from typing import Any, Protocol

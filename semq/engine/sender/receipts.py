@@ -220,8 +220,8 @@ class _Receipts(Statements):
                 self.apply_event(row, event, reason=record.reason, cause=record.reason)
 
     def _keep(self, record: Receipt, place: int) -> str:
-        """Store the signature of the packet once. Return the place of this receipt in the packet, for the ledger; empty
-        if the packet is not signed."""
+        """Store the signature of the packet once. Return the text for the ledger that names the place of this receipt
+        in the packet; empty if the packet is not signed."""
         if self.proof is None:
             return ""
         if self._kept is None:
@@ -401,7 +401,7 @@ class _Answers(Statements):
             self.apply_event(row, SenderEvent.give_up, f"{count} inquiries")
 
     def apply(self) -> None:
-        """After the commit: also count the answers that settled nothing."""
+        """After the commit: also count the answers that settled nothing, and inquire again because of lost copies."""
         self.sender.unanswered.update(self._silences)
         for custodian in self._lost:
             self.sender.lost_copy(custodian)

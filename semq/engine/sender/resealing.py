@@ -3,7 +3,7 @@
 PROTOCOL.md sections 12 and 18: the refused message stays REJECTED in the ledger, as in the event for its application.
 The same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
 certificate and signed with this node's present key. A document that was refused in clear (class 2, which its receiver
-refuses by name) is sent as a new message in clear, signed with the present key, if the refusal names another key. Both
+refuses by name) is sent as a new message in clear, signed with the present key, if the refusal names an older one. Both
 ledgers link the two messages. Refused documents are searched when such a refusal arrives, and when the directory names
 another certificate of a partner, so a crash delays this to the next session at most. If a partner refuses the present
 key too, no document is resealed for it until the directory names another key, so that there is no endless loop.
@@ -42,7 +42,9 @@ class Resealing:
         self._core = core
         self._rows = rows
         self._secrecy = secrecy
-        self._searches: dict[str, bool] = {}  #: nodes whose refused documents are searched; True: then once more
+        self._searches: dict[
+            str, bool
+        ] = {}  #: nodes whose refused documents are searched; True: search again afterwards
         self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, with the key that signed them (volatile)
 
     def search(self, dest: str) -> None:
@@ -115,7 +117,8 @@ class Resealing:
         self._search(dest, following)
 
     def _replace_refused(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> Outbound | None:
-        """Replace a refused message by a new one, and return the new row. None: no key of the message has changed."""
+        """Replace a refused message by a new one, and return the new row. None: no newer key is known for the message,
+        or its session key is no longer kept."""
         stored, at = unit.bodies[old.object_id], self._core.now_ms()
         envelope = decode_envelope(stored)
         in_clear = not envelope.session_key

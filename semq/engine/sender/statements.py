@@ -73,14 +73,15 @@ class Statements:
         return row if row is not None and row.lk0 == lk0 else None
 
     def is_target(self, row: Outbound | None, lk0: LK0) -> bool:
-        """Whether the node is the receiver of the message, which alone may state its arrival."""
+        """Whether the node is the receiver of the message, which alone may state its arrival. True without a row: then
+        the statement changes nothing."""
         if row is None or row.target.node == self.source:
             return True
         self.violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
         return False
 
     def names_position(self, row: Outbound | None, sid: int) -> bool:
-        """Whether the statement names the position of this message.
+        """Whether the statement names the position of this message; True without a row.
 
         A hub can get a signed statement about another position by asking under the name of this message.
         """
@@ -91,7 +92,8 @@ class Statements:
         return False
 
     def is_same(self, row: Outbound | None, ending: Arrival, digest: str) -> bool:
-        """Whether the receiver has the document that was sent, and not another one in its place."""
+        """Whether the receiver has the document that was sent, and not another one at its position. True if there is
+        nothing to compare: no open row, no digest, or another status than RECV."""
         if row is None or not is_open(row) or ending is not Arrival.RECV or not digest or not row.digest:
             return True
         if digest == row.digest.hex():

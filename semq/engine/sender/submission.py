@@ -1,8 +1,8 @@
-"""S1: documents become rows. Documents submitted together are committed together (PROTOCOL.md sections 5.1 and 14).
+"""S1: documents become rows (PROTOCOL.md sections 5.1 and 14). Documents that are submitted together are committed
+together, except scheduled, large and refused ones.
 
 When the link is up and nothing waits before a document, it is accepted and marked SS_SENT in one commit, and sent after
-that commit: S1 and S2 in one transaction. Both rules hold, because they demand only that the commit precedes the
-message.
+that commit: S1 and S2 in one transaction. Both demand only that the commit precedes the message.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,11 +67,11 @@ class Acceptance:
         self.stopping = True
 
     def take_over(self, old: "Acceptance") -> None:
-        """Continue for an engine whose store was lost: a stop stays in force, and so does ``report_scheduled``."""
+        """Continue for an engine whose store was lost: keep ``stopping`` and the callback of ``report_scheduled``."""
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Check each document, and commit together all that pass. ``done`` or ``failed`` of each gets its result."""
+        """Check each document, and commit those that pass. ``done`` or ``failed`` of each gets its result."""
         at_once: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
@@ -112,8 +112,8 @@ class Acceptance:
         self._check_partner(submission, size)
 
     def submit_in_pieces(self, submission: Submission) -> None:
-        """Accept the manifest of a document whose pieces were posted to the store before; it waits until they have
-        arrived at its target."""
+        """Accept the manifest of a document whose pieces were posted to the store before; it waits until all
+        pieces have arrived at its target."""
         submission.not_before = AFTER_PIECES_MS
         submission.digest = sha256(submission.body).digest()
         self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
@@ -179,7 +179,7 @@ class Acceptance:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """Refuse a document for a fault that time cannot change. Whether its token was used before does not matter."""
+        """Refuse a document for a fault that also refuses a repeat. Set its digest, and the key of its sequence."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
@@ -355,8 +355,8 @@ class _UnitAcceptance:
     def _accept(self, submission: Submission) -> Accepted:
         destination = self._destinations.get(submission.target) or self._destination(submission.target)
         row = self._new_row(submission, destination)
-        needs_no_room = submission.attributes.is_best_effort and self._uplink.takes_datagrams(submission.target.node)
-        goes_now = needs_no_room or destination.takes(row, self._core.settings.window)
+        goes_as_datagram = submission.attributes.is_best_effort and self._uplink.takes_datagrams(submission.target.node)
+        goes_now = goes_as_datagram or destination.takes(row, self._core.settings.window)
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
         envelope, body = self._sealed(row, self._envelope(row, submission, destination), submission)

@@ -88,7 +88,7 @@ def test_a_partner_that_logs_in_between_two_reports_gets_the_last_one() -> None:
     assert present(trio) == ("desk",)
 
 
-def test_the_first_report_of_a_new_session_does_not_wait_for_the_one_before_it() -> None:
+def test_the_first_report_of_a_new_session_does_not_wait_for_a_report_of_the_former_session() -> None:
     trio = trio_with_users()
     report(trio, "desk")
     report(trio, "zed")  # waits

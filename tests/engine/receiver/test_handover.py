@@ -47,13 +47,13 @@ class CountingOrders(dict[OrderId, Order]):
         return super().values()
 
 
-def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
-    """Return a trio in which B has this number of order keys of A; the next document of each key waits for a
-    predecessor that does not arrive."""
+def blocked() -> tuple[Trio, CountingOrders]:
+    """Return a trio in which B has ``COUNT`` order keys of A; the next document of each key waits for a predecessor
+    that does not arrive."""
     trio = Trio()
     handover = trio.b.engine.handover
     source = Store(*Address(NodeType.LOCAL, "10008")[:2])
-    orders = CountingOrders({(source, f"k{n}"): Order(blocked=n + 1) for n in range(count)})
+    orders = CountingOrders({(source, f"k{n}"): Order(blocked=n + 1) for n in range(COUNT)})
     handover.orders = orders
     for n, key in enumerate(dict.keys(orders)):
         handover._blocked.add(key, Pos(0xA001, 1_000 + n))
@@ -61,7 +61,7 @@ def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
     return trio, orders
 
 
-def test_a_turn_reads_no_blocked_order() -> None:
+def test_feeding_a_user_reads_no_blocked_order() -> None:
     trio, orders = blocked()
     for _ in range(1000):
         trio.b.engine.handover.feed("")

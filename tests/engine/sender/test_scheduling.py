@@ -224,7 +224,7 @@ def test_more_due_documents_than_one_unit_releases_are_all_sent() -> None:
 
 
 @pytest.mark.parametrize("save_fwd", [SaveFwd.DROP, SaveFwd.STORE])
-def test_classes_without_a_receipt_are_scheduled_too(save_fwd: SaveFwd) -> None:
+def test_documents_of_classes_1_and_2_are_scheduled_too(save_fwd: SaveFwd) -> None:
     trio = ScheduledTrio()
     trio.send(b"1", trio.at(5), save_fwd=save_fwd, ack2=False)
     trio.wait(6)
@@ -232,7 +232,7 @@ def test_classes_without_a_receipt_are_scheduled_too(save_fwd: SaveFwd) -> None:
     assert not trio.a.store.tables.submitted
 
 
-def test_the_token_of_a_cancelled_document_accepts_no_other_one_also_after_a_crash() -> None:
+def test_the_token_of_a_cancelled_document_accepts_no_other_document_even_after_a_crash() -> None:
     trio = ScheduledTrio()
     trio.send(b"x", trio.at(50), token="t")
     [first] = trio.a.accepted

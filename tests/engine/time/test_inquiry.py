@@ -19,11 +19,11 @@ PACED = replace(
 )  # fmt: skip
 
 
-def waiting(count: int = COUNT) -> Trio:
-    """Return a trio in which A's rows are in custody, and B is away."""
+def waiting() -> Trio:
+    """Return a trio in which ``COUNT`` rows of A are in custody, and B is away."""
     trio = Trio(PACED)
     trio.cut(trio.b)
-    trio.a.send(*[b"%d" % n for n in range(count)])
+    trio.a.send(*[b"%d" % n for n in range(COUNT)])
     trio.settle()
     assert {row.ss_status for row in trio.a.store.tables.outbound.values()} == {SendStatus.SS_ACK}
     return trio

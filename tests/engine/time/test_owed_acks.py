@@ -22,11 +22,12 @@ def counted_examinations(trio: Trio) -> list[int]:
     return examined
 
 
-def without_application(order_key: str = "") -> Trio:
+def without_application() -> Trio:
+    """Return a trio in which ``COUNT`` acknowledged documents wait at B for an application."""
     trio = Trio(replace(PACED, inquiry_s_max=15))
     trio.b.app.places = 0
     for number in range(COUNT):
-        trio.a.send(b"%d" % number, order_key=order_key and f"{order_key}{number}")
+        trio.a.send(b"%d" % number)
     trio.settle()
     trio.later(40)
     assert not any(row.owes for row in trio.b.store.tables.pending.values())
@@ -45,7 +46,7 @@ def test_documents_that_wait_for_an_application_have_the_slower_pace() -> None:
     assert sum(examined) <= PER_S * 30 + PACED.ask_rows
 
 
-def test_inquiries_about_unconfirmed_acknowledgements_do_not_wait_for_such_documents() -> None:
+def test_inquiries_about_unconfirmed_acknowledgements_do_not_wait_for_documents_without_an_application() -> None:
     trio = without_application()
     trio.lose = lambda wire, frame: wire is trio.b.up  # the receipt is lost
     trio.a.send(b"owed")
