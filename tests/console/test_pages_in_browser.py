@@ -70,8 +70,8 @@ def reported_errors(page: "Page") -> list[str]:
 async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_violation_of_axe(
     scene: Scene, dark: bool, phone: bool, language: str, pytestconfig: pytest.Config
 ) -> None:
-    """Light at 1280 pixels in English, dark at 390 pixels in Chinese. Axe checks every other page in the one and the
-    remaining pages in the other, with short tables; with --deep, it checks all pages and rows in both.
+    """Light at 1280 pixels in English, dark at 390 pixels in Chinese. Axe checks every second page when light, and the
+    pages between them when dark, with short tables; with --deep, it checks all pages and rows twice.
     """
     from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]
 
