@@ -13,7 +13,7 @@ from semq.app import Document
 from semq.folders.incoming import Incoming
 from semq.folders.layout import Layout
 from semq.umx_t.app_key import AppKey
-from tests.service.companion.reported import Reported
+from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
 
 
@@ -57,12 +57,14 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def reported() -> Reported:
-    return Reported()
+def reported() -> ConnectedStates:
+    return ConnectedStates()
 
 
 @pytest.fixture
-async def inbox(layout: Layout, reported: Reported, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FolderInbox]:
+async def inbox(
+    layout: Layout, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[FolderInbox]:
     monkeypatch.setattr("semq.folders.incoming.PAUSE_S_MIN", 0.01)
     inbox: Any = FolderInbox()
     task = asyncio.create_task(Incoming(layout, "", inbox, reported.states).run(lambda: None))
@@ -88,7 +90,7 @@ async def test_a_document_with_the_name_of_a_folder_does_not_delay_others(layout
 
 
 async def test_a_folder_that_cannot_be_written_is_tried_again(
-    layout: Layout, inbox: FolderInbox, reported: Reported
+    layout: Layout, inbox: FolderInbox, reported: ConnectedStates
 ) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.symlink_to("y" * 300)  # a name that is too long for any file system

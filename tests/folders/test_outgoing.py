@@ -13,7 +13,7 @@ from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
 from semq.folders.outgoing import PAUSE_S_MAX, Outgoing, _WaitingTarget
-from tests.service.companion.reported import Reported
+from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
 
 
@@ -66,7 +66,7 @@ async def start(layout: Layout, node: AcceptingNode) -> AsyncIterator[Start]:
 
     async def begin(reported_changes: AsyncIterator[object] | None = None, **settings: Any) -> Outgoing:
         folder = FolderSection(path=layout.root, settle_s=0, **settings)
-        outgoing = Outgoing(layout, folder, 1000, as_client(node), SystemClock(), Reported().states)
+        outgoing = Outgoing(layout, folder, 1000, as_client(node), SystemClock(), ConnectedStates().states)
         tasks.append(asyncio.create_task(outgoing.run(reported_changes or changes())))
         return outgoing
 
@@ -137,7 +137,7 @@ async def test_the_end_of_the_wait_for_a_target_causes_no_further_searches(layou
     node.busy = {"56001"}
     clock = SystemClock()
     settings = FolderSection(path=layout.root, settle_s=0)
-    outgoing = Outgoing(layout, settings, 1000, as_client(node), clock, Reported().states)
+    outgoing = Outgoing(layout, settings, 1000, as_client(node), clock, ConnectedStates().states)
     path = put(layout, "56001/a.xml", b"held")
     while not node.requests:
         await outgoing._search()

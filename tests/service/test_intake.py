@@ -84,16 +84,16 @@ async def test_frames_are_processed_only_up_to_the_limit_of_uncommitted_frames()
     assert len(desk.processed("flood")) == 2 * FRAMES_UNDER_WAY_MAX
 
 
-async def test_the_frames_of_a_held_speaker_wait_and_delay_no_other_speaker() -> None:
+async def test_the_frames_of_a_paused_speaker_wait_and_delay_no_other_speaker() -> None:
     desk = IntakeDesk()
-    desk.intake.pause("held")
-    desk.intake.put("held", 0, 10)
-    assert not desk.intake._is_scheduled  # no turn is scheduled while only held frames wait
+    desk.intake.pause("paused")
+    desk.intake.put("paused", 0, 10)
+    assert not desk.intake._is_scheduled  # no turn is scheduled while only frames of paused speakers wait
     desk.intake.put("other", 1, 10)
     assert await desk.turn() == [("other", [1])]
     assert await desk.turn() == []
     desk.intake.resume_all()
-    assert await desk.turn() == [("held", [0])]
+    assert await desk.turn() == [("paused", [0])]
 
 
 async def test_frames_of_a_removed_speaker_are_processed_for_one_turn_at_most() -> None:

@@ -1,7 +1,6 @@
 """The nightly extract of a node: a process at the configured time, repeated after a failure."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -57,7 +56,7 @@ async def test_a_node_extracts_completed_dates_at_its_start(inprocess: InProcess
     assert '"rows": 1' in (date / "source=1.10008.1.1" / "manifest.json").read_text()
 
 
-async def test_a_failed_extract_is_repeated_and_does_not_affect_the_node(inprocess: InProcess, tmp_path: Path) -> None:
+async def test_a_failed_extract_is_repeated_and_does_not_affect_the_node(inprocess: InProcess) -> None:
     node = node_with(inprocess, '[extract]\nat = "00:30"\nsalt_file = "not-there"\n')
     await start_extracting(node)
     await until(lambda: node.nightly.last)

@@ -101,21 +101,21 @@ class HubProcesses:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator[HubProcesses]:
+async def processes(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator[HubProcesses]:
     async with AsyncExitStack() as stack:
         yield HubProcesses(stack, tmp_path, new_database())
 
 
-async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_ends(pair: HubProcesses) -> None:
-    first = await pair.start("one")
+async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_ends(processes: HubProcesses) -> None:
+    first = await processes.start("one")
     await first.wait_ready()
-    second = await pair.start("two")
+    second = await processes.start("two")
     await second.wait_logged("standby")
     first.process.send_signal(signal.SIGSTOP)  # it can neither renew the lease nor end
-    pair.expire_lease()
+    processes.expire_lease()
     await second.wait_ready()
     assert second.has_logged("standby_over")
-    third = await pair.start("three")
+    third = await processes.start("three")
     await third.wait_logged("standby")
     first.process.send_signal(signal.SIGCONT)
     assert await first.wait_ended() == EXIT_UNAVAILABLE
@@ -126,17 +126,17 @@ async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_e
     await third.wait_ready()
 
 
-async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(pair: HubProcesses) -> None:
-    first = await pair.start("one")
+async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(processes: HubProcesses) -> None:
+    first = await processes.start("one")
     await first.wait_ready()
     first.process.kill()
     await first.wait_ended()
-    restarted = await pair.start("one")
+    restarted = await processes.start("one")
     await restarted.wait_ready()
     assert not restarted.has_logged("standby")
-    beside = await pair.start("one")  # in the same folder, whose lock the first process holds
+    beside = await processes.start("one")  # in the same folder, whose lock the first process holds
     await beside.wait_logged("standby")
-    elsewhere = await pair.start("two")
+    elsewhere = await processes.start("two")
     await elsewhere.wait_logged("standby")
     elsewhere.process.send_signal(signal.SIGTERM)
     assert await elsewhere.wait_ended() == 0

@@ -15,7 +15,7 @@ from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
 from semq.umx_t.app_key import AppKey
 from semq.webhooks.deliveries import Deliveries
-from tests.service.companion.reported import Reported
+from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
 from tests.webhooks.hook import Hook, ReceivedRequest, serving
 
@@ -81,12 +81,12 @@ def hook() -> Iterator[Hook]:
 
 
 @pytest.fixture
-def reported() -> Reported:
-    return Reported()
+def reported() -> ConnectedStates:
+    return ConnectedStates()
 
 
 @pytest.fixture
-async def inbox(hook: Hook, reported: Reported, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookInbox]:
+async def inbox(hook: Hook, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookInbox]:
     monkeypatch.setattr("semq.webhooks.deliveries.PAUSE_S_MAX", 0.01)
     monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.01)
     section = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
@@ -176,7 +176,7 @@ async def test_the_log_shows_no_address(hook: Hook, inbox: WebhookInbox, caplog:
 
 
 async def test_an_address_that_fails_is_reported_until_it_answers(
-    hook: Hook, inbox: WebhookInbox, reported: Reported
+    hook: Hook, inbox: WebhookInbox, reported: ConnectedStates
 ) -> None:
     hook.answer = answer_with(503)
     channel = inbox.deliver("1", b"body")
@@ -190,7 +190,7 @@ async def test_an_address_that_fails_is_reported_until_it_answers(
 
 
 async def test_an_address_that_refuses_a_document_is_not_reported_as_failing(
-    hook: Hook, inbox: WebhookInbox, reported: Reported
+    hook: Hook, inbox: WebhookInbox, reported: ConnectedStates
 ) -> None:
     hook.answer = answer_with(422)
     channel = inbox.deliver("1", b"body")

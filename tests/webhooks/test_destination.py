@@ -21,7 +21,7 @@ from semq.webhooks import destination as module
 from semq.webhooks.destination import OPEN_AFTER, Webhook, _is_public, _retry_after_s
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest
-from tests.service.companion.reported import Reported
+from tests.service.companion.reported import ConnectedStates
 from tests.webhooks.hook import Hook, ReceivedRequest, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -46,7 +46,7 @@ def settings(url: str, **changes: object) -> WebhookSection:
 
 @pytest.fixture
 async def destination(hook: Hook) -> AsyncIterator[Webhook]:
-    webhook = Webhook(settings(hook.url), SystemClock(), Reported().states)
+    webhook = Webhook(settings(hook.url), SystemClock(), ConnectedStates().states)
     yield webhook
     await webhook.close()
 
@@ -63,7 +63,7 @@ async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destinati
 
 
 async def test_requests_are_counted_by_outcome(hook: Hook) -> None:
-    reported = Reported()
+    reported = ConnectedStates()
     webhook = Webhook(settings(hook.url), SystemClock(), reported.states)
     statuses = [204, 200, 410, 500]
     hook.answer = lambda request: (statuses[len(hook.received) - 1], {})
@@ -121,7 +121,7 @@ async def test_a_request_to_an_application_that_hangs_ends_by_a_timeout(hook: Ho
         return 204, {}
 
     hook.answer = hang
-    webhook = Webhook(settings(hook.url, timeout_s=0.2), SystemClock(), Reported().states)
+    webhook = Webhook(settings(hook.url, timeout_s=0.2), SystemClock(), ConnectedStates().states)
     with pytest.raises(NoAnswerFromWebhook, match="no answer within"):
         await webhook.post(REQUEST)
     released.set()
@@ -132,7 +132,7 @@ async def test_a_request_to_an_application_that_hangs_ends_by_a_timeout(hook: Ho
     "host", ["127.0.0.1", "localhost", "169.254.169.254", "10.1.2.3", "[::1]", "[fe80::1]", *DISGUISED]
 )
 async def test_private_addresses_must_be_allowed(host: str) -> None:
-    webhook = Webhook(settings(f"http://{host}:9/", allow_private=False), SystemClock(), Reported().states)
+    webhook = Webhook(settings(f"http://{host}:9/", allow_private=False), SystemClock(), ConnectedStates().states)
     with pytest.raises(AddressNotAllowed):
         await webhook.post(REQUEST)
     await webhook.close()
@@ -164,7 +164,7 @@ async def test_after_several_failures_requests_go_one_at_a_time(
 async def test_a_closed_port_is_reported() -> None:
     with serving() as stopped:
         url = stopped.url
-    webhook = Webhook(settings(url), SystemClock(), Reported().states)
+    webhook = Webhook(settings(url), SystemClock(), ConnectedStates().states)
     with pytest.raises(NoAnswerFromWebhook):
         await webhook.post(REQUEST)
     await webhook.close()
@@ -189,7 +189,7 @@ async def test_the_next_address_of_a_host_is_tried_if_the_first_refuses_connecti
         return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two_addresses)
-    webhook = Webhook(settings(f"http://localhost:{hook.port}/hook"), SystemClock(), Reported().states)
+    webhook = Webhook(settings(f"http://localhost:{hook.port}/hook"), SystemClock(), ConnectedStates().states)
     await webhook.post(REQUEST)
     await webhook.close()
     assert hook.received[0].headers["host"] == f"localhost:{hook.port}"
@@ -213,7 +213,7 @@ async def test_the_next_address_of_a_host_is_tried_if_the_first_never_answers(
             client.connect_ex(("127.0.0.2", hook.port))
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two_addresses)
         webhook = Webhook(
-            settings(f"http://localhost:{hook.port}/hook", timeout_s=4.0), SystemClock(), Reported().states
+            settings(f"http://localhost:{hook.port}/hook", timeout_s=4.0), SystemClock(), ConnectedStates().states
         )
         await webhook.post(REQUEST)
         await webhook.close()
@@ -233,7 +233,7 @@ async def test_the_status_decides_although_the_body_never_ends(status: int, acce
     ended = asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    webhook = Webhook(settings(f"http://127.0.0.1:{port}/"), SystemClock(), Reported().states)
+    webhook = Webhook(settings(f"http://127.0.0.1:{port}/"), SystemClock(), ConnectedStates().states)
     with nullcontext() if accepted else pytest.raises(NoAnswerFromWebhook, match="status 500: x"):
         await webhook.post(REQUEST)
     await webhook.close()
@@ -244,7 +244,7 @@ async def test_the_status_decides_although_the_body_never_ends(status: int, acce
 
 async def test_requests_that_fail_together_lengthen_the_pause_once(hook: Hook) -> None:
     """Otherwise a short outage during many requests would cause a long pause."""
-    webhook = Webhook(settings(hook.url, concurrency=OPEN_AFTER), SystemClock(), Reported().states)
+    webhook = Webhook(settings(hook.url, concurrency=OPEN_AFTER), SystemClock(), ConnectedStates().states)
     together = threading.Barrier(OPEN_AFTER)
 
     def fail(request: ReceivedRequest) -> tuple[int, dict[str, str]]:
@@ -273,7 +273,7 @@ async def test_an_address_gets_no_requests_for_the_time_in_its_retry_after(hook:
             return super().monotonic() + self.ahead
 
     clock = Clock()
-    webhook = Webhook(settings(hook.url), clock, Reported().states)
+    webhook = Webhook(settings(hook.url), clock, ConnectedStates().states)
     hook.answer = lambda request: (429, {"retry-after": "250"})
     with pytest.raises(NoAnswerFromWebhook):
         await webhook.post(REQUEST)
@@ -303,4 +303,4 @@ def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for make in (lambda: None, lambda: bad.write_text("no certificate")):
         make()
         with pytest.raises(WebhookTrustUnreadable, match=r"ca\.pem"):
-            Webhook(settings("https://example.org/", trust=bad), SystemClock(), Reported().states)
+            Webhook(settings("https://example.org/", trust=bad), SystemClock(), ConnectedStates().states)

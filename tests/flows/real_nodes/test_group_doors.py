@@ -23,7 +23,7 @@ from semq.folders.layout import Layout, read_note
 from semq.folders.outcomes import Outcomes
 from semq.folders.outgoing import Outgoing
 from semq.store.rows import Event
-from tests.service.companion.reported import Reported
+from tests.service.companion.reported import ConnectedStates
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.api.test_events import following
@@ -262,7 +262,7 @@ async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
         recording = tasks.create_task(Outcomes([layout], client).run(is_recording.set))
         await is_recording.wait()
         settings = FolderSection(path=root, settle_s=0)
-        sending = Outgoing(layout, settings, 100_000, client, SystemClock(), Reported().states)
+        sending = Outgoing(layout, settings, 100_000, client, SystemClock(), ConnectedStates().states)
         running = (recording, tasks.create_task(sending.run(changes())))
         yield layout
         for task in running:

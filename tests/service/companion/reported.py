@@ -1,4 +1,4 @@
-"""States of sections for tests: written as a companion writes them, and read as its node reads them."""
+"""For tests: the states of a companion's sections (folders, webhooks), written by its side and read by its node's."""
 
 from collections.abc import Mapping
 
@@ -6,8 +6,8 @@ from semq.clock import SystemClock
 from semq.service.companion.section_states import FailingSection, ReportedStates, SectionStates
 
 
-class Reported:
-    """Both ends of the report."""
+class ConnectedStates:
+    """The states at a companion (``states``), whose lines go directly to the ``ReportedStates`` of a node."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []

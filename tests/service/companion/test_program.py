@@ -1,4 +1,6 @@
-"""A companion of a node is started again when it ends, is stopped with the node, and ends if the node dies."""
+"""A companion of a node is started again when it ends, is stopped with the node, ends if the node dies, and reports its
+failing sections.
+"""
 
 import asyncio
 import sys
@@ -37,13 +39,19 @@ async def test_a_program_ends_with_its_node() -> None:
     assert serving.starts == 1
 
 
-async def test_a_program_reads_the_end_of_its_node_from_its_input() -> None:
-    text = "import sys; sys.exit(len(sys.stdin.read()))"
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", text, stdin=asyncio.subprocess.PIPE)
-    assert child.stdin is not None
-    child.stdin.close()
+WAITING = """
+import asyncio
+from semq.service.companion.process import _wait_for_stop
+asyncio.run(_wait_for_stop(with_parent=True)())
+"""
+
+
+async def test_a_program_ends_when_the_pipe_from_its_node_closes() -> None:
+    program = await asyncio.create_subprocess_exec(sys.executable, "-c", WAITING, stdin=asyncio.subprocess.PIPE)
+    assert program.stdin is not None
+    program.stdin.close()
     async with asyncio.timeout(60):
-        assert await child.wait() == 0
+        assert await program.wait() == 0
 
 
 async def test_a_program_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,12 @@ import pytest
 from semq.errors import SemqError
 from semq.service.companion import section_states
 from semq.service.companion.section_states import SECTIONS_MAX, ReportedStates
-from tests.service.companion.reported import Reported
+from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
 
 
 def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
-    reported = Reported()
+    reported = ConnectedStates()
     reported.states.succeeded("erp")
     assert reported.lines == []  # no state has changed
     reported.states.failed("erp", SemqError("no answer"))
@@ -29,7 +29,7 @@ def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
 
 async def test_counts_are_reported_together_and_again_with_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(section_states, "COUNTS_S", 0.01)
-    reported = Reported()
+    reported = ConnectedStates()
     for _ in range(1000):
         reported.states.count("erp", "acknowledged")
     assert reported.lines == []
@@ -46,12 +46,12 @@ async def test_counts_are_reported_together_and_again_with_each_state(monkeypatc
     await until(lambda: has_lines(reported, 3))  # the timer of the counts is not cancelled by a report
 
 
-async def has_lines(reported: Reported, number: int) -> bool:
+async def has_lines(reported: ConnectedStates, number: int) -> bool:
     return len(reported.lines) == number
 
 
 def test_a_report_is_one_short_line_for_any_error() -> None:
-    reported = Reported()
+    reported = ConnectedStates()
     reported.states.failed("erp", SemqError("\x1b[2J\n" + "\ud800" + "x" * 100_000))
     [line] = reported.lines
     assert line.endswith(b"\n")
@@ -68,14 +68,14 @@ NOT_UTF8, NESTED = b'{"section": "\xff", "failing": null}\n', b'{"section": "erp
     [b"", b"Serving HTTP on 127.0.0.1\n", b"{}\n", b"null\n", b"\xff\n", b'{"section": 5}\n', NOT_UTF8, NESTED],
     ids=["empty", "text", "no fields", "null", "no JSON", "wrong type", "section not in UTF-8", "nested too deeply"],
 )
-def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
+def test_output_of_a_companion_that_is_no_report_is_ignored(line: bytes) -> None:
     states = ReportedStates()
     states.update(line)
     assert states.status() == {}
 
 
 def test_a_node_remembers_a_bounded_number_of_sections() -> None:
-    reported = Reported()
+    reported = ConnectedStates()
     for number in range(SECTIONS_MAX + 5):
         reported.states.failed(str(number), SemqError("away"))
     assert len(reported.failing) == SECTIONS_MAX

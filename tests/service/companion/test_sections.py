@@ -9,7 +9,7 @@ import pytest
 from semq.app import LoginRefused, RefusedByNode
 from semq.service.companion import sections as companion_sections
 from semq.service.companion.sections import CompanionSection, until
-from tests.service.companion.reported import Reported
+from tests.service.companion.reported import ConnectedStates
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ async def run_without_end(on_success: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("error", [RefusedByNode({"text": "no such inbox"}), OSError("disk"), ZeroDivisionError()])
 async def test_a_failed_section_is_started_again_while_the_others_continue(error: Exception) -> None:
-    reported, runs, succeeded = Reported(), [0], asyncio.Event()
+    reported, runs, succeeded = ConnectedStates(), [0], asyncio.Event()
     sections = [
         CompanionSection("bad", partial(fail_three_times, error, runs, succeeded)),
         CompanionSection("good", run_without_end),
@@ -58,4 +58,4 @@ async def test_a_fatal_error_of_one_section_ends_all_sections() -> None:
         CompanionSection("good", run_without_end),
     ]
     with pytest.raises(LoginRefused):
-        await until(asyncio.Event().wait, sections, Reported().states, (LoginRefused,))  # type: ignore[arg-type]
+        await until(asyncio.Event().wait, sections, ConnectedStates().states, (LoginRefused,))  # type: ignore[arg-type]

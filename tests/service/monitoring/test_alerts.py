@@ -1,4 +1,6 @@
-"""Alerts: each change of health is passed to the operator's program, and again if the program fails."""
+"""Alerts: each lasting change of a health check is passed to the operator's program, which is started again if it
+fails.
+"""
 
 import asyncio
 import json
@@ -25,7 +27,7 @@ class AlertDesk:
     """The checks of a node, the alerts that the operator's program has received, and the clock."""
 
     def __init__(self, folder: Path, script: str = "cat >> alerts") -> None:
-        self.reported = folder / "alerts"
+        self.alerts_file = folder / "alerts"
         self.checks: list[Check] = []
         self.clock = ManualClock(0.0)
         file = folder / "node.toml"
@@ -42,7 +44,11 @@ class AlertDesk:
         """Check at a time, when the node has these results; return all alerts that the program has received."""
         self.clock.now, self.checks = now, list(checks)
         await self.alerts.check()
-        return [json.loads(line) for line in self.reported.read_text().splitlines()] if self.reported.exists() else []
+        return (
+            [json.loads(line) for line in self.alerts_file.read_text().splitlines()]
+            if self.alerts_file.exists()
+            else []
+        )
 
 
 DOWN, UP = Check("link", FAILING, "SEMQ-4910"), Check("link", OK)
@@ -69,7 +75,7 @@ async def test_short_failures_cause_no_alert(tmp_path: Path) -> None:
         assert await desk.at(now, DOWN) == []
         assert await desk.at(now + 25, UP) == []
     assert await desk.at(1000, DOWN) == []
-    assert await desk.at(1050, Check("link", WARNING)) == [], "another verdict begins a new wait"
+    assert await desk.at(1050, Check("link", WARNING)) == [], "the wait did not begin anew with another verdict"
     assert len(await desk.at(1110, Check("link", WARNING))) == 1
 
 
@@ -93,10 +99,10 @@ async def test_a_program_that_fails_is_started_again_after_a_while(
     await desk.at(0, DOWN)
     assert await desk.at(60, DOWN) == []
     (tmp_path / "mended").touch()
-    assert await desk.at(64, DOWN) == [], "not at once"
+    assert await desk.at(64, DOWN) == [], "it was started again at once"
     assert len(await desk.at(65, DOWN)) == 1
     result = capfd.readouterr()
-    # The log goes to the console, or to ``logging`` after a test of a process in the same worker.
+    # The log goes to standard output; in a worker whose earlier test has set up the log of a process, to ``logging``.
     assert "alert_not_sent" in result.out + result.err + caplog.text
 
 
@@ -107,14 +113,14 @@ async def test_a_program_that_does_not_read_its_input_has_not_failed(tmp_path: P
     assert (tmp_path / "began").exists()
     (tmp_path / "began").unlink()
     await desk.at(120, DOWN)
-    assert not (tmp_path / "began").exists(), "an alert was sent"
+    assert not (tmp_path / "began").exists(), "a second alert was sent"
 
 
 async def test_children_of_the_program_are_not_awaited(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path, "cat >> alerts; sleep 100 & echo begun >&2")
     await desk.at(0, DOWN)
     assert len(await desk.at(60, DOWN)) == 1
-    assert len(await desk.at(90, DOWN)) == 1, "an alert was sent"
+    assert len(await desk.at(90, DOWN)) == 1, "a second alert was sent"
 
 
 async def test_no_recovery_is_reported_for_a_check_that_could_not_run(tmp_path: Path) -> None:
@@ -139,7 +145,7 @@ async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
     assert await desk.at(60, DOWN) == []
 
 
-async def test_a_program_is_killed_if_the_node_stops_while_it_starts(
+async def test_a_program_that_is_starting_is_killed_when_its_node_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = AlertDesk(tmp_path, "exec sleep 100")

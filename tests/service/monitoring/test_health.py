@@ -16,7 +16,7 @@ STATUS: dict[str, Any] = {
     "hub": {"link": "up", "last_error": ""}, "partners": {"1.56001": {"online": False}},
     "certificate": {"state": "ok", "days_left": 61.5, "renew_at": "2031-01-01"},
 }  # fmt: skip
-NONE = {"documents": 0, "lost": 0, "full": 0}
+NO_DATAGRAMS = {"documents": 0, "lost": 0, "full": 0}
 VIOLATIONS = [
     {
         "who": f"1.{n}", "what": "SEMQ-5209", "count": 300 - n, "first": 0, "last": 1_790_000_000_000,
@@ -26,7 +26,7 @@ VIOLATIONS = [
 ]  # fmt: skip
 
 
-def changed(**parts: Any) -> dict[str, Any]:
+def status_with(**parts: Any) -> dict[str, Any]:
     return STATUS | {name: STATUS.get(name, {}) | part for name, part in parts.items()}
 
 
@@ -45,51 +45,55 @@ def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
     assert check.detail.endswith("; 2 more in node.status")
 
 
-def path(**facts: Any) -> dict[str, Any]:
+def with_datagram_path(**facts: Any) -> dict[str, Any]:
     """Return a status with a closed path for datagrams, which had documents to carry; ``facts`` replace values."""
     closed = {"state": "closed", "why": "blocked", "not_open": 3, "not_open_now": 1}
-    return STATUS | {"datagrams": {"peers": {"2.hub": closed | {"recent_here": NONE, "recent_there": NONE} | facts}}}
+    return STATUS | {
+        "datagrams": {"peers": {"2.hub": closed | {"recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS} | facts}}
+    }
 
 
-def lossy(direction: str, documents: int, lost: int, full: int = 0) -> dict[str, Any]:
+def with_datagram_loss(direction: str, documents: int, lost: int, full: int = 0) -> dict[str, Any]:
     """Return a status with an open path and these documents of the last minutes."""
-    return path(state="open", why="", **{f"recent_{direction}": {"documents": documents, "lost": lost, "full": full}})
+    return with_datagram_path(
+        state="open", why="", **{f"recent_{direction}": {"documents": documents, "lost": lost, "full": full}}
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "verdict", "check"),
     [
         (STATUS, "ok", ""),
-        (changed(certificate={"state": "renew"}), "ok", ""),
+        (status_with(certificate={"state": "renew"}), "ok", ""),
         (with_webhooks(), "ok", ""),
         (STATUS | {"drained": False}, "ok", ""),
         (STATUS | {"drained": True}, "warning", "intake"),
         (with_webhooks(running=False), "failing", "webhooks"),
         (with_webhooks(erp={"is_paused": False}), "warning", "webhooks"),
         (with_webhooks(crm={"is_paused": False}, erp={"is_paused": True}), "failing", "webhooks"),
-        (changed(certificate={"state": "ending"}), "warning", "certificate"),
-        (changed(certificate={"state": "expired"}), "failing", "certificate"),
-        (changed(certificates={"1.56001": 9.0}), "warning", "certificates"),
-        (changed(certificates={"1.56001": 15.0}), "ok", ""),
-        (changed(hub={"link": "down", "last_error": "SEMQ-1"}), "failing", "link"),
+        (status_with(certificate={"state": "ending"}), "warning", "certificate"),
+        (status_with(certificate={"state": "expired"}), "failing", "certificate"),
+        (status_with(certificates={"1.56001": 9.0}), "warning", "certificates"),
+        (status_with(certificates={"1.56001": 15.0}), "ok", ""),
+        (status_with(hub={"link": "down", "last_error": "SEMQ-1"}), "failing", "link"),
         (STATUS | {"store_open": False}, "failing", "store"),
-        (changed(store={"went_back": 1}), "warning", "store"),
+        (status_with(store={"went_back": 1}), "warning", "store"),
         (STATUS | {"shortage": "low on disk"}, "warning", "resources"),
-        (path(), "warning", "datagrams"),
-        (path(not_open_now=0), "ok", ""),
-        (lossy("there", 1000, 100), "ok", ""),
-        (lossy("there", 1000, 101), "warning", "datagrams"),
-        (lossy("here", 1000, 101), "warning", "datagrams"),
-        (lossy("there", 1000, 60, 60), "warning", "datagrams"),
-        (lossy("there", 99, 99), "ok", ""),
-        (path(why=NO_LINK), "ok", ""),
-        (path(state="open"), "ok", ""),
-        (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
-        (changed(extract={"at": "2031-01-01", "exit_status": 78, "output": "SEMQ-6008"}), "warning", "extract"),
-        (changed(extract={"at": "2031-01-01", "exit_status": 0, "output": ""}), "ok", ""),
-        (changed(telemetry={"failures": 2, "failing_since": 1, "dropped": 0, "last_error": "x"}), "ok", ""),
+        (with_datagram_path(), "warning", "datagrams"),
+        (with_datagram_path(not_open_now=0), "ok", ""),
+        (with_datagram_loss("there", 1000, 100), "ok", ""),
+        (with_datagram_loss("there", 1000, 101), "warning", "datagrams"),
+        (with_datagram_loss("here", 1000, 101), "warning", "datagrams"),
+        (with_datagram_loss("there", 1000, 60, 60), "warning", "datagrams"),
+        (with_datagram_loss("there", 99, 99), "ok", ""),
+        (with_datagram_path(why=NO_LINK), "ok", ""),
+        (with_datagram_path(state="open"), "ok", ""),
+        (status_with(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
+        (status_with(extract={"at": "2031-01-01", "exit_status": 78, "output": "SEMQ-6008"}), "warning", "extract"),
+        (status_with(extract={"at": "2031-01-01", "exit_status": 0, "output": ""}), "ok", ""),
+        (status_with(telemetry={"failures": 2, "failing_since": 1, "dropped": 0, "last_error": "x"}), "ok", ""),
         (
-            changed(telemetry={"failures": 3, "failing_since": 1, "dropped": 0, "last_error": "x"}),
+            status_with(telemetry={"failures": 3, "failing_since": 1, "dropped": 0, "last_error": "x"}),
             "warning",
             "telemetry",
         ),
@@ -106,7 +110,9 @@ def test_the_verdict_of_a_node_is_the_verdict_of_its_worst_check(
 
 
 def test_the_check_of_datagrams_has_the_loss_and_a_remedy() -> None:
-    [detail] = [check.detail for check in checks(lossy("there", 1200, 144, 60), 14.0) if check.name == "datagrams"]
+    [detail] = [
+        check.detail for check in checks(with_datagram_loss("there", 1200, 144, 60), 14.0) if check.name == "datagrams"
+    ]
     assert detail == (
         "2.hub: 12% of 1200 documents to it in 5 minutes lost, and 5% dropped by the receiver for lack of room: "
         "send fewer, or with @Reliable=1"
@@ -114,7 +120,7 @@ def test_the_check_of_datagrams_has_the_loss_and_a_remedy() -> None:
 
 
 def test_the_check_of_datagrams_lists_five_peers() -> None:
-    [peer] = path()["datagrams"]["peers"].values()
+    [peer] = with_datagram_path()["datagrams"]["peers"].values()
     status = STATUS | {"datagrams": {"peers": {f"1.{number}": peer for number in range(7)}}}
     [detail] = [check.detail for check in checks(status, 14.0) if check.name == "datagrams"]
     assert detail.endswith("; 1.4: blocked; 2 more in node.status")

@@ -13,7 +13,7 @@ from semq.datagrams.counts import DatagramCounts
 from semq.engine.latency import BOUNDS_S, Latency, Stage
 from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
-from tests.service.monitoring.test_health import NONE, VIOLATIONS, changed
+from tests.service.monitoring.test_health import NO_DATAGRAMS, VIOLATIONS, status_with
 from tests.waiting import until
 
 QUEUES = {
@@ -25,7 +25,7 @@ CAUSES = {"rows": [{"cause": "AWAY", "rows": 2}, {"cause": "AWAY", "rows": 1}]}
 
 
 def figures(**parts: Any) -> Figures:
-    return Figures(changed(**parts), 14.0, 10_000, QUEUES, CAUSES)
+    return Figures(status_with(**parts), 14.0, 10_000, QUEUES, CAUSES)
 
 
 def read_openmetrics(text: str) -> Iterator[Metric]:
@@ -90,7 +90,7 @@ def test_direct_links_are_counted_by_state_and_in_detail_by_documents() -> None:
 
 def test_datagrams_are_summed_over_the_peers() -> None:
     counts = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, slowed=6, too_large=3, forged=1).shown()
-    peer = counts | {"not_open_now": 0, "recent_here": NONE, "recent_there": NONE}
+    peer = counts | {"not_open_now": 0, "recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS}
     peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", "why": "", **peer}}
     result = samples(render(figures(datagrams={"port": 5671, "strangers": 7, "peers": peers})))
     results = {name: result["semq_datagram_documents_total", f"result={name}"] for name in ("sent", "too_large")}
@@ -119,7 +119,7 @@ def test_openmetrics_is_read_by_its_own_parser() -> None:
     latency = Latency()
     latency.observe(Stage.STORED, 0.004, 3)
     latency.observe(Stage.STORED, 10**6)
-    status = changed(certificates={"1.56001": 3.0}) | {
+    status = status_with(certificates={"1.56001": 3.0}) | {
         "violations": VIOLATIONS,
         "started_at": "2031-01-01T00:00:00+00:00",
     }

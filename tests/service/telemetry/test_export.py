@@ -118,9 +118,7 @@ async def test_a_refused_batch_is_dropped_and_counted(tmp_path: Path, hook: Hook
     assert len(hook.received) == 2
 
 
-async def test_later_batches_are_sent_after_one_that_cannot_be_encoded(
-    tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_later_batches_are_sent_after_one_that_cannot_be_encoded(tmp_path: Path, hook: Hook) -> None:
     async with exporting(tmp_path, hook) as spans:
         spans.add(span(1)._replace(stage="unknown"))
         await until(lambda: spans.dropped == 1)
