@@ -13,8 +13,8 @@ from pathlib import Path
 def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write the content to a new file, force it to disk, and rename it to ``path``.
 
-    The new file is created with ``mode``, so it never has wider permissions. Missing parent folders are created, for
-    their owner only.
+    The new file is created with ``mode``, so it never has wider permissions. A missing parent folder is created for
+    its owner only, and folders above it with the default permissions.
     """
     write_blocks_safely(path, (content,), mode)
 

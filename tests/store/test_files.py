@@ -1,4 +1,4 @@
-"""A new file has its mode from the start, and a failed write leaves the old content."""
+"""A new file has its mode from the start, a new folder is closed, and a failed write leaves the old content."""
 
 import os
 from pathlib import Path
@@ -19,6 +19,11 @@ def test_a_file_has_its_mode_from_the_start(tmp_path: Path, mode: int) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o777 == mode
     assert (tmp_path / "file").read_bytes() == b"one"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_missing_folder_is_created_for_its_owner_only(tmp_path: Path) -> None:
+    write_safely(tmp_path / "new" / "file", b"one")
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

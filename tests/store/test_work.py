@@ -48,7 +48,7 @@ def test_no_action_follows_a_commit_whose_result_is_unknown(fault: CommitFault) 
     assert [type(error) for error in errors] == [StoreUnavailable]
 
 
-def test_work_that_refuses_is_reported_once_and_harms_no_other() -> None:
+def test_work_whose_decision_raises_an_error_is_reported_once_and_harms_no_other_work() -> None:
     def refuse() -> None:
         raise BadInput("no")
 

@@ -152,7 +152,7 @@ async def test_large_bodies_are_read_in_parts(database: str) -> None:
         assert isinstance(await fault, BodyGone)
 
 
-async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
+async def test_ids_of_queues_are_never_used_twice(database: str) -> None:
     async with open_notified_store(database) as notified:
         store = PostgresMessageStore(notified.store)
         assert (await store.load()).next_queue_id == 1

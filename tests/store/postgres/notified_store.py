@@ -38,6 +38,7 @@ class NotifiedStore:
         self.was_notified.set()
 
     async def do(self, *jobs: Job) -> list[Exception | None]:
+        """Post work, wait until all of it has ended, and return the error of each piece; None: it was committed."""
         for job in jobs:
             self.store.post(job)
         for job in jobs:

@@ -27,7 +27,7 @@ async def opened(url: str, inc: int, new_uuid: UUID = FRESH) -> Recovered:
 
 
 async def opened_again(url: str, inc: int) -> Recovered:
-    """Open a store that an earlier process has opened: the first opening does not look for rows."""
+    """Open a store that an earlier process has opened, because the first opening reads no rows."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("INSERT INTO semq_meta (store_uuid, boot) VALUES (%s, 1) ON CONFLICT DO NOTHING", (FRESH,))
     return await opened(url, inc)

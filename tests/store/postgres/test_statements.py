@@ -1,6 +1,7 @@
 """The function ``semq_receive``: no source delays another, and the highest priority of each source comes first.
 
-The cost of a call depends on the documents that it returns, not on those that wait.
+The cost of a call depends on the documents that it returns, not on those that wait. The last tests are about functions
+with the owner's rights, and about the names of statements.
 """
 
 import msgspec

@@ -36,10 +36,10 @@ from tests.store.postgres.notified_store import (
     versions_of_rows,
 )
 
-# ------------------------------------------------------------------------------------------------ refused alone
+# ------------------------------------------------------------------------------------------ failures of single pieces
 
 
-async def test_work_that_refuses_fails_alone(database: str) -> None:
+async def test_work_whose_decision_raises_an_error_fails_alone(database: str) -> None:
     async with open_notified_store(database) as notified:
         error = BadInput("no")
         assert await notified.do(accepting(1), raising(error), accepting(2), raising(error), accepting(3)) == [
