@@ -5,6 +5,7 @@ import signal
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
