@@ -118,7 +118,7 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def _pass_on(self, speaker: Speaker, frames_max: int, bytes_max: int) -> tuple[int, int]:
-        """Pass on the share of a speaker, at least one frame; the speaker then waits behind the others.
+        """Pass on the share of a speaker, at least one frame; the speaker then goes to the end of the turn.
 
         Returns the number of frames and their size.
         """

@@ -1,7 +1,7 @@
 """Queries and small changes beside the writer of a store, on connections of their own, in threads.
 
-Used by ``postgres.store`` for a node's own database, and by the hub for its control database. Only ``postgres.writer``
-changes rows on which messages depend.
+Used by ``postgres.store`` and by the web process for a node's own database, and by the hub for its control database.
+Only ``postgres.writer`` changes rows on which messages depend.
 """
 
 import asyncio

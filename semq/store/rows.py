@@ -135,7 +135,7 @@ class StoredPiece(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """A row of tb_0030: a received message, kept until both acknowledgements are noted and the application has it."""
+    """A row of tb_0030: a received message, kept until both acknowledgements are noted and the application is done."""
 
     bref: int
     lk0: LK0
@@ -241,7 +241,7 @@ class Submitted:
 class TargetWait:
     """The first waiting submission to a target, and why it waits.
 
-    Until the next poll, the other submissions to this target are passed over.
+    Until the next poll, later submissions to this target are skipped.
     """
 
     number: int

@@ -123,7 +123,8 @@ class ExpiredRows:
 class SubmittedRows:
     """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first, as rows.Submitted.
 
-    The work accepts or refuses each submission, or notes why it waits.
+    The result ends with the row at which the payloads reach 16 MiB. The work accepts or refuses each submission, or
+    notes why it waits.
     """
 
     limit: int

@@ -127,7 +127,7 @@ def _companion(name: str, state: Mapping[str, Any]) -> Check:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """Return the first entries of a list, and the number of the others."""
+    """Return the first ``SHOWN_MAX`` entries of a list, and the number of the remaining ones."""
     more = [f"{len(texts) - SHOWN_MAX} more in node.status"] if len(texts) > SHOWN_MAX else []
     return "; ".join([*texts[:SHOWN_MAX], *more])
 

@@ -19,7 +19,7 @@ from semq.service.monitoring.health import VERDICTS, checks
 
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
-# Figures of the AMQP endpoint that are sums since the start; the others are current values.
+# Figures of the AMQP endpoint that are sums since the start; all other figures of the endpoint are current values.
 SUMS = frozenset(
     "connections_accepted connections_refused handshakes_failed logins_refused published delivered alarms".split()
 )

@@ -132,7 +132,7 @@ class SpanExport:
         self._note_result(answer.fault)
 
     def _remove(self, batch: list[Span], dropped: int) -> None:
-        """Remove the batch from the queue. Count ``dropped`` of its spans as dropped, the others as exported."""
+        """Remove the batch from the queue. Count ``dropped`` of its spans as dropped, the rest as exported."""
         for _ in batch:
             self._queue.popleft()
         self.exported += len(batch) - dropped

@@ -150,9 +150,10 @@ class NetEffect:
                 if position not in self.added[queue]:
                     by_count[times].append(position)
             batch += [
-                ("mark_delivered", [int8(queue), int4(times), int8s(places)]) for times, places in by_count.items()
+                ("mark_delivered", [int8(queue), int4(times), int8s(positions)])
+                for times, positions in by_count.items()
             ]
-        batch += [("mark_handed_out", [int8(queue), int8(place)]) for queue, place in self.handed_out.items()]
+        batch += [("mark_handed_out", [int8(queue), int8(position)]) for queue, position in self.handed_out.items()]
         if self.bodies_dropped:
             batch.append(("drop_bodies", [int8s(self.bodies_dropped)]))
         return batch

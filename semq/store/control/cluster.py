@@ -1,7 +1,7 @@
 """The control database of a hub with several instances: its identity, stores, homes of institutions, instances.
 
-Functions for ``semq.store.reader.Reader.execute``; each change is a transaction of its own. Used by
-``platform_node.cluster`` and ``platform_node.operations.stores``.
+Functions for ``semq.store.reader.Reader.execute``; each change is a transaction of its own. Used by ``platform_node``:
+``cluster``, ``homes`` and ``operations``.
 """
 
 from collections.abc import Collection, Iterator, Mapping

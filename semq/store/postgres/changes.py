@@ -1,7 +1,7 @@
 """The changes of a unit as one batch of statements and, for many rows, as data for COPY. Called by ``writer``.
 
-The batch may be followed by COMMIT in the same round trip, because Postgres itself checks every expectation. Deletions
-come first, then changes, then new rows, so that a key that a unit frees can be used again in the same unit.
+The batch may be followed by COMMIT in the same round trip, because Postgres itself checks every expectation. For each
+table, deletions come first, then changes, then new rows, so that a key that a unit frees can be used again in it.
 """
 
 from collections import defaultdict
@@ -128,14 +128,14 @@ def _stream_changes(unit: Unit, batch: Batch) -> None:
             ],
         ))  # fmt: skip
     if unit.changed_last_pos:
-        places = [(key, unit.last_pos[key]) for key in unit.changed_last_pos]
+        positions = [(key, unit.last_pos[key]) for key in unit.changed_last_pos]
         batch.append((
             "save_last_pos",
             [
-                texts([key.dest for key, _ in places]),
-                texts([key.key for key, _ in places]),
-                int8s([pos.inc for _, pos in places]),
-                int8s([pos.sid for _, pos in places]),
+                texts([key.dest for key, _ in positions]),
+                texts([key.key for key, _ in positions]),
+                int8s([pos.inc for _, pos in positions]),
+                int8s([pos.sid for _, pos in positions]),
             ],
         ))  # fmt: skip
     for in_key in unit.raised_floors:

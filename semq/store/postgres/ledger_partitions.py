@@ -1,8 +1,9 @@
 """The partitions of semq_ledger, one per day (UTC): created ahead, dropped when their retention period has ended.
 
-Called by ``store`` at each opening and by ``housekeeping`` every few hours. Lines are written by ``changes`` and read
-by ``views`` and ``chain``. A line for a day without a partition is stored in ``semq_ledger_other``, so that an insert
-never fails; when the day's partition is created, its lines are moved there.
+Called by ``store`` at each opening, by ``housekeeping`` every few hours, and by the operation ``ledger.verify``, which
+begins at the oldest day. Lines are written by ``changes`` and read by ``views`` and ``chain``. A line for a day without
+a partition is stored in ``semq_ledger_other``, so that an insert never fails; when the day's partition is created, its
+lines are moved there.
 """
 
 import re
@@ -76,7 +77,7 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
     first, next_ = (datetime(d.year, d.month, d.day, tzinfo=UTC) for d in (day, day + timedelta(1)))
     steps = (
         "CREATE TABLE {name} (LIKE semq_ledger INCLUDING ALL)",
-        # Move lines of this day that were written earlier; ATTACH fails while any are left in the other table.
+        # Move lines of this day that were written earlier; ATTACH fails while any of them are in ``OTHER``.
         """WITH moved AS (DELETE FROM {other} WHERE at >= {first} AND at < {next} RETURNING *)
         INSERT INTO {name} SELECT * FROM moved""",
         "ALTER TABLE semq_ledger ATTACH PARTITION {name} FOR VALUES FROM ({first}) TO ({next})",

@@ -1,4 +1,4 @@
-"""The owner of a store: a process, with a unique name, and the locked place that proves whether it has ended.
+"""The owner of a store: a process, with a unique name and a lock, by which another process can prove that it has ended.
 
 Two processes of one node are two owners: the second waits until the lease of the first has expired (``lease``). It need
 not wait if the first was killed on the same machine: the kernel has released the first owner's lock, so a process that

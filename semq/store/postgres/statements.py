@@ -68,7 +68,7 @@ LOAD: dict[str, str] = {
         CROSS JOIN LATERAL (
             SELECT * FROM tb_0031_order t WHERE t.dest = k.dest AND t.order_key = k.order_key OFFSET 0
         ) o""",
-    # Returns the place of the key in the parameters. The key itself would have to be read and hashed again.
+    # Returns the number of the key in the parameters. The key itself would have to be read and hashed again.
     "in_streams": """
         SELECT k.place, s.number, s.floor, s.closed
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
@@ -232,16 +232,16 @@ CHANGES_FROM = 4  # number of the first parameter after those for object ids, cu
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 
-def _may_end(place: int) -> str:
+def _may_end(parameter: int) -> str:
     """Return the condition under which the outcome may be set (PROTOCOL.md S5c).
 
     Outcomes are final, except that the receiver may correct an outcome that is based on the hub's information alone.
-    ``place`` is the number of the parameter with the new outcome.
+    ``parameter`` is the number of the parameter with the new outcome.
     """
     corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTABLE))
     return (
-        f"(outcome IS NULL OR outcome = ${place}::smallint"
-        f" OR (${place}::smallint = {Outcome.DELIVERED:d} AND outcome IN ({corrected})))"
+        f"(outcome IS NULL OR outcome = ${parameter}::smallint"
+        f" OR (${parameter}::smallint = {Outcome.DELIVERED:d} AND outcome IN ({corrected})))"
     )
 
 
@@ -298,7 +298,7 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
-    # The entry of a document without a proof, perhaps forged, makes room for the entry of the proved document.
+    # The entry of a document without a proof, which may be forged, is replaced by the entry of the proved document.
     "delete_unproved": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": """
         INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)

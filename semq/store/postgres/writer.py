@@ -11,7 +11,7 @@ write; ``pipeline`` is the connection.
 | ``decide`` raises                   | only that piece fails; the earlier pieces of the unit decide again           |
 | a row is refused, or has changed    | each piece gets a unit of its own, so that one bad piece harms no other      |
 | connection lost, COMMIT unanswered  | all work fails, also waiting work; ``lost`` is called once                   |
-| another process took the store over | the same, with StoreFenced                                                   |
+| another process took the store over | all work fails likewise, with StoreFenced                                    |
 """
 
 import asyncio

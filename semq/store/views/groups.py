@@ -1,7 +1,7 @@
 """View of documents to a group: the messages of its members, with the outcome of each. Read-only.
 
 A submission to a group has no row of its own. The first ledger line of each member names the group and the member's
-place, and the record ids of the members follow the record id of the submission (PROTOCOL.md section 2.1). Called by
+number, and the record ids of the members follow the record id of the submission (PROTOCOL.md section 2.1). Called by
 ``semq.service.message_names``.
 """
 

@@ -1,10 +1,10 @@
 """Search for the messages that a name may denote: short name, LK0, ``sql-NUMBER``, row number, or AppKey. Read-only.
 
 Used by every operation that takes a name. Each kind of name has its indexes. The record id in a short name or an LK0
-finds rows of the queues and the first ledger line of a message; a number finds a submission; an AppKey finds ledger
-lines and, at a hub, copies. A submission that was refused and tried again keeps its old names, which denote the message
-that it became. Several messages may have one name: an AppKey then denotes the newest message; for other names,
-``semq.service.message_names`` asks for a longer name.
+finds rows of the queues and the first ledger line of a message; ``sql-NUMBER`` finds a submission; a row number finds
+its row; an AppKey finds ledger lines, submissions and, at a hub, copies. A submission that was refused and tried again
+keeps its old names, which denote the message that it became. Several messages may have one name: an AppKey then denotes
+the newest message; for other names, ``semq.service.message_names`` asks for a longer name.
 """
 
 from collections.abc import Iterable, Sequence
