@@ -1,6 +1,6 @@
 """Simulation of whole nodes with faults: the real engine and grids, a seeded clock and network, stores in memory.
 
-| room or module   | subject                                                                                  |
+| module, package  | subject                                                                                  |
 |------------------|------------------------------------------------------------------------------------------|
 | `timeline`       | virtual time: a queue of calls; the clocks that nodes read                               |
 | `network`        | sessions between nodes: latency, cuts, half-open sessions, late and doubled frames       |

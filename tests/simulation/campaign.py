@@ -97,7 +97,9 @@ def run_share(
     stop: bool = False,
     instances: int = 0,
 ) -> Totals:
-    """Run seeds one after another in this process."""
+    """Run seeds one after another in this process. ``mutation``: the rule that is removed; None: no rule. ``stop``: end
+    at the first failure. ``instances``: as for ``run_campaign``.
+    """
     totals = Totals()
     with ExitStack() as stack:
         if mutation:

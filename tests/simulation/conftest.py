@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.runs import Runs
+from tests.simulation.runs import SimulatorProcess
 
 
 @pytest.fixture(scope="session")
-def runs() -> Iterator[Runs]:
-    with Runs() as started:
+def runs() -> Iterator[SimulatorProcess]:
+    with SimulatorProcess() as started:
         yield started

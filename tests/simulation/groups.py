@@ -1,8 +1,7 @@
 """Documents to groups in the simulator: the groups of the hub's directory, and the oracle's records about them.
 
 The oracle checks before each commit that one submission becomes a message for each member in this commit: once, and
-under the numbers that the submission promises. The message of each member is then checked like any
-other.
+under the numbers that the submission promises. The message of each member is then checked like every message.
 """
 
 from collections.abc import Sequence

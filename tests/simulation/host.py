@@ -46,7 +46,7 @@ class WatchedStore(MemoryStore):
 
     def post(self, work: Work, *, later: bool = False) -> None:
         super().post(work, later=later)
-        self.host.work_waits(self)
+        self.host.plan_transaction(self)
 
     def write(self, unit: Unit) -> None:
         self.host.world.oracle.commits(self.host, unit)
@@ -74,7 +74,7 @@ class Host:
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None
         self._later_at: float | None = None  #: time from which delayed work is done
-        self._ends = False  #: its store is lost, and it restarts soon
+        self._restart_planned = False  #: its store is lost, and a restart is planned
 
     def is_up(self, life: int | None = None) -> bool:
         """Whether the process runs (and has not restarted since ``life``)."""
@@ -93,21 +93,21 @@ class Host:
         if self.engine is not None or self.is_retired:
             return
         self.life += 1
-        self._store_planned = self._flush_planned = self._ends = False
+        self._store_planned = self._flush_planned = self._restart_planned = False
         self._tick_at = self._later_at = None
         self.clock = SimClock(self.world.time, self.world.chance, self.skew_s)
         self.store = WatchedStore(self)
         self.world.oracle.opened(self)
         self.engine = self.build(self.store)
         self.world.trace("starts", self.name, self.tables.boot)
-        self.started()
+        self.after_start()
         self.plan_tick()
 
     def build(self, store: WatchedStore) -> Any:
         """Return the engine of this kind of node."""
         raise NotImplementedError
 
-    def started(self) -> None:
+    def after_start(self) -> None:
         """Do what this kind of node does after a start."""
 
     def crash(self, restart_s: float | None = None) -> None:
@@ -119,11 +119,11 @@ class Host:
             return
         self.world.trace("crashes", self.name, "")
         self.engine = self.store = None
-        self.died()
+        self.after_crash()
         if restart_s is not None:
             self.world.time.after(restart_s, self.start)
 
-    def died(self) -> None:
+    def after_crash(self) -> None:
         """Do what this kind of node does after a crash."""
 
     # --- turns
@@ -151,17 +151,17 @@ class Host:
 
     def receive_rumours(self) -> None:
         """Deliver false hints at interesting moments: when timers are due, or a custodian is in doubt."""
-        link = self.some_link()
+        link = self.open_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
             self.engine.receive(link, hints)
             self.note_room(link)
 
-    def some_link(self) -> SimLink | None:
+    def open_link(self) -> SimLink | None:
         """Return a session that the engine considers open; None if there is none."""
         raise NotImplementedError
 
-    def mail_waits(self) -> None:
+    def plan_flush(self) -> None:
         """Flush the engine's records at the end of the turn, or a little later."""
         if not self._flush_planned:
             self._flush_planned = True
@@ -196,7 +196,7 @@ class Host:
             self.plan_tick()
 
     # --- the store, phase by phase
-    def work_waits(self, store: WatchedStore) -> None:
+    def plan_transaction(self, store: WatchedStore) -> None:
         """Plan a transaction for posted work: soon, or after ``plan.later_s`` if only deferred work waits."""
         if not self._store_planned and store.phase:
             self._store_planned = True
@@ -210,7 +210,7 @@ class Host:
             self._later_at = None
             assert self.store is not None
             self.store.make_due()
-            self.work_waits(self.store)
+            self.plan_transaction(self.store)
 
     def _store_step(self, life: int) -> None:
         if not self.is_up(life) or self.world.faults.crashes(self, "before"):
@@ -221,11 +221,11 @@ class Host:
         if self.world.faults.crashes(self, "after"):
             return
         self._store_planned = False
-        self.work_waits(store)
-        if store.is_lost and not self._ends:
+        self.plan_transaction(store)
+        if store.is_lost and not self._restart_planned:
             # The result of a commit is unknown: the driver builds a new engine on the recovered store. Until then the
             # old engine continues, and all its work fails.
-            self._ends = True
+            self._restart_planned = True
             self.world.time.after(self.world.faults.reopening_s(), self._begin_anew, life)
 
     def _store_phase(self, store: WatchedStore) -> None:
@@ -233,7 +233,7 @@ class Host:
             case "begin":
                 self._later_at = None
                 store.begin()
-                self.world.faults.in_a_unit(self)
+                self.world.faults.deliver_to_open_unit(self)
             case "commit":
                 fault = self.world.faults.commit_fault(self)
                 if fault is not CommitFault.NONE:
@@ -263,7 +263,7 @@ class Host:
     @property
     def is_idle(self) -> bool:
         """Whether the process has no work in progress."""
-        return self.store is None or (self.store.idle and not self._flush_planned and not self._ends)
+        return self.store is None or (self.store.idle and not self._flush_planned and not self._restart_planned)
 
 
 class LocalHost(Host):
@@ -289,7 +289,7 @@ class LocalHost(Host):
             self.application,
             self.application,
             SimOpener(),
-            self.mail_waits,
+            self.plan_flush,
             partners=self._partners(),
         )
 
@@ -297,14 +297,14 @@ class LocalHost(Host):
         """Return the partners that the configuration names if there is no hub; None with a hub."""
         return None if self.world.plan.has_hub else Partners.configured(str(host.address) for host in self.world.locals)
 
-    def started(self) -> None:
+    def after_start(self) -> None:
         self.doors = SimulatedDoors(self)
         self.doors.begin()
         self.application.feed()
         self.application.report_users()
         self.dial()
 
-    def died(self) -> None:
+    def after_crash(self) -> None:
         self.application.disconnected()
         self.world.direct.cut_sessions_of(self)
         if self.session is not None:
@@ -320,7 +320,7 @@ class LocalHost(Host):
         return bool(self.engine.rows.doubts)
 
     # --- the link
-    def some_link(self) -> SimLink | None:
+    def open_link(self) -> SimLink | None:
         link = self.session.local_end if self.session is not None else None
         return link if link is not None and link.up else None
 
@@ -394,14 +394,14 @@ class HubHost(Host):
     def build(self, store: WatchedStore) -> HubEngine:
         recovered = store.recover(self.clock.incarnation())
         return HubEngine(
-            self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world), self.mail_waits
+            self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world), self.plan_flush
         )
 
-    def some_link(self) -> SimLink | None:
+    def open_link(self) -> SimLink | None:
         links = [s.hub_end for s in self.sessions if s.hub_end.up and s.hub_end.life == self.life]
         return self.world.chance.choice(links) if links else None
 
-    def died(self) -> None:
+    def after_crash(self) -> None:
         sessions, self.sessions = self.sessions, []
         for session in sessions:
             session.cut(self.world.notice_s(), 0.0)
@@ -459,7 +459,7 @@ class SimDirectory:
         return True
 
     def terms(self, source: Address, target: Address) -> None:
-        """Return None: no agreements are in force."""
+        """Return None: no agreement restricts a pair."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         return None

@@ -150,7 +150,7 @@ class InstanceHost(HubHost):
         cluster = Cluster(CarrierEnd(self, self.incarnation), self, self.end_second)
         return HubEngine(
             self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world),
-            self.mail_waits, cluster,
+            self.plan_flush, cluster,
         )  # fmt: skip
 
     @property
@@ -164,14 +164,14 @@ class InstanceHost(HubHost):
         """Whether this incarnation runs."""
         return self.engine is not None and self.incarnation == incarnation
 
-    def started(self) -> None:
-        super().started()
+    def after_start(self) -> None:
+        super().after_start()
         if not self.world_of_instances.carrier.is_away:
             self.join()
 
-    def died(self) -> None:
+    def after_crash(self) -> None:
         self.is_joined = False
-        super().died()
+        super().after_crash()
 
     def join(self) -> None:
         """Use the carrier."""
@@ -249,6 +249,7 @@ class InstancesWorld(World):
 
     @property
     def _made(self) -> list[InstanceHost]:
+        """The instances of all stores, running or not, and those that run although another one has their store."""
         former = [host for host in self._former if host.engine is not None]
         return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
 

@@ -229,7 +229,7 @@ def without_the_node(key: Any) -> Any:
 
 
 def resend_always(no: Any) -> Any:
-    """Send a message again after a NO of any node, whatever its class."""
+    """Send a message again after the answer NOT of any node, whatever its class."""
     return lambda statements, row, lk0, record, answer: statements.apply_event(row, SenderEvent.not_here)
 
 
@@ -333,7 +333,7 @@ def cancel_by_number(unit: Any, lk0s: Any, *rest: Any) -> tuple[Any, ...]:
 
 def backwards(unit: Any, submissions: Any, faults: Any, *rest: Any) -> tuple[Any, ...]:
     """Accept documents that are submitted together in reverse order."""
-    return submissions[::-1], {len(submissions) - 1 - place: fault for place, fault in faults.items()}, *rest
+    return submissions[::-1], {len(submissions) - 1 - index: fault for index, fault in faults.items()}, *rest
 
 
 class Late(tuple[Any, ...]):
@@ -464,7 +464,7 @@ copy_number      N13   0  150  wipe_hub,restore_hub,offline          custody of 
 answer_number    H11   0  100  rumours,offline                       another message's copy deleted
 noted_number     H17  25  100  rumours,act_on_copies,offline         a refusal that its sender never receives
 reack_number     R3    0  100  rumours,offline                       an acknowledgement that is still owed
-reack_copy       R3   25  100  rumours,offline,commit,slow_disk      the same, of another copy
+reack_copy       R3   25  100  rumours,offline,commit,slow_disk      an acknowledgement of another copy
 cancel_number    N6    0  100  rumours,operator,offline              cancelled, and nobody asked
 own_store        H6   15  100  other_store,commit,slow_disk          an acknowledgement noted by the wrong store
 retired          H9    0  100  lose_store,offline                    rows that wait for a lost store for ever

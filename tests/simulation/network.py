@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FrameLane:
-    """Frames of one kind, in one direction, in order."""
+    """Frames of one kind, in one direction, in order; ``last``: when the last of them arrives."""
 
     __slots__ = ("frames", "last")
 
@@ -40,7 +40,7 @@ class SimLink:
         self.stalled = False  #: frames leave and never arrive
         self.data = FrameLane(session.world.time.now)
         self.control = FrameLane(session.world.time.now)
-        self.was_full = False
+        self.was_full = False  #: there was no room: the owner's engine is notified when there is room again
 
     @property
     def room(self) -> int:

@@ -16,7 +16,7 @@ from semq.umx_t.grids import SenderEvent, SenderState
 from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
-from tests.simulation.disturbances.faults import DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
+from tests.simulation.disturbances.faults import ALL_KINDS, DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
 from tests.simulation.groups import group_of
 from tests.simulation.timeline import EPOCH
 
@@ -93,10 +93,10 @@ class Plan:
     settings: EngineSettings
     link_room: int  #: number of messages that a session takes at a time
     codec: bool  #: whether frames are encoded and decoded
-    flush_s: float
-    redial_s: float
-    latency_s: float
-    disk_s: float
+    flush_s: float  #: longest time until the records of a turn are sent
+    redial_s: float  #: longest time until a node dials again
+    latency_s: float  #: mean travel time of a frame
+    disk_s: float  #: usual duration of a phase of a transaction
     later_s: float  #: how long work without a waiting caller is delayed
     crash_at_step: float  #: probability of a crash at each step of a process
     documents: list[tuple[float, str, list[PlannedDocument]]]  #: time, institution, documents
@@ -109,8 +109,10 @@ class Plan:
 
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
     """Return the plan of a seed. ``hell`` overrides the seed's own mode, ``goal`` its aim. ``focus`` adds kinds of
-    faults; the plan then has no theme and no goal.
+    faults; the plan then has no theme and no goal. Raises ValueError if a kind of ``focus`` does not exist.
     """
+    if unknown := focus - ALL_KINDS:
+        raise ValueError(f"There are no such kinds of faults: {', '.join(sorted(unknown))}")
     chance = Random(seed)
     theme, goal = _theme(chance, seed, goal) if not focus else (None, None)
     own = goal is not None or chance.random() < (0.6 if theme else HELL_SHARE)
@@ -206,7 +208,7 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         keep_parked=False,
         ahead_bytes=AHEAD_BYTES,
     )
-    # Ack-Fwd is not delayed at all, or longer than most Ack2 take.
+    # Ack-Fwd is not delayed at all, or longer than most Ack2 take; not drawn, so that seeds keep their plans.
     return replace(settings, forward_note_s=settings.cleanup_s * 2 - 1)
 
 

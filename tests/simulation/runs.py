@@ -1,8 +1,7 @@
-"""Runs of the simulator for tests: in one process for each worker, with a fixed hash seed, so that seeds are
-reproducible.
+"""Runs of the simulator in a separate process with a fixed hash seed, so that a seed gives the same run each time.
 
-Sets of text are iterated in the order of their hashes, and each worker of the test run has a random hash seed. One
-process per worker costs one start of Python instead of two for each mutation.
+Sets of text are iterated in the order of their hashes, and each worker of the test run has a random hash seed. All
+tests of a worker share the process, because otherwise the tests of one mutation alone would start Python twice.
 """
 
 import os
@@ -19,14 +18,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Runs:
-    """The other process; a context manager that ends it."""
+class SimulatorProcess:
+    """The process in which a worker's simulator runs; as a context manager, starts it and ends it."""
 
     def __init__(self) -> None:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), prepare_process)
 
-    def __enter__(self) -> "Runs":
-        with patch.dict(os.environ, PYTHONHASHSEED="0"):  # the process is started for the first work
+    def __enter__(self) -> "SimulatorProcess":
+        with patch.dict(os.environ, PYTHONHASHSEED="0"):  # the pool starts its process at the first task
             assert self._pool.submit(is_seeded).result()
         return self
 
@@ -34,7 +33,7 @@ class Runs:
         self._pool.shutdown()
 
     def __call__(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Run ``work`` in the other process and return its result."""
+        """Run ``work`` in the process and return its result."""
         return self._pool.submit(work, *arguments, **named).result()
 
 

@@ -18,7 +18,7 @@ from semq.umx_t.status import AppStatus
 from tests import depth
 from tests.depth import deeper
 from tests.simulation.campaign import Totals, focus_of, run_share, run_with_drills
-from tests.simulation.runs import Runs
+from tests.simulation.runs import SimulatorProcess
 
 ROOT = Path(__file__).parents[2]
 SEEDS, SEEDS_DEEP = 1000, 5000
@@ -62,13 +62,13 @@ def expect_no_violation(totals: Totals, size: int) -> None:
 
 
 @pytest.mark.parametrize("share", range(1, SHARES))
-def test_a_share_of_the_campaign_finds_nothing(runs: Runs, size: int, share: int) -> None:
+def test_a_share_of_the_campaign_finds_nothing(runs: SimulatorProcess, size: int, share: int) -> None:
     totals = runs(run_share, share * size, size)
     expect_no_violation(totals, size)
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
 
 
-def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> None:
+def test_every_decided_cell_of_the_grids_is_reached(runs: SimulatorProcess, size: int) -> None:
     """The test runs the first share, then drills each cell that the share does not reach."""
     totals = runs(run_with_drills, size, {} if depth.is_deep else KNOWN)
     expect_no_violation(totals, size)
@@ -77,14 +77,19 @@ def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> No
     assert coverage["reached"] == sum(1 for grid in GRIDS for _ in grid.cells())
 
 
-def test_nothing_is_found_among_nodes_without_a_hub(runs: Runs) -> None:
+def test_nothing_is_found_among_nodes_without_a_hub(runs: SimulatorProcess) -> None:
     totals = runs(run_share, 0, 60, focus=frozenset({"no_hub"}))
     expect_no_violation(totals, 60)
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
     assert not [cell for cell in totals.cells if cell[0] == HUB.name]
 
 
-def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Runs) -> None:
+def test_a_kind_of_fault_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no such kinds of faults: crash$"):
+        run_share(0, 1, focus=frozenset({"crash", "cut"}))
+
+
+def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: SimulatorProcess) -> None:
     cell = HANDLING.name, AppStatus.PARKED.name, HandlingEvent.back.name
     totals = runs(run_share, 20, 20, focus=focus_of(HANDLING.name, 0))
     assert totals.failed == []
@@ -102,7 +107,7 @@ def run(*arguments: str) -> dict[str, Any]:
     return report
 
 
-def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: Runs) -> None:
+def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: SimulatorProcess) -> None:
     """A seed has the same run in another process, too, so that a failing seed can be replayed."""
     together = run("--first", "40", "--seeds", "3")
     alone = [runs(run_share, seed, 1).report() for seed in (42, 41, 40)]

@@ -2,19 +2,32 @@
 
 from tests.depth import deeper
 from tests.simulation.campaign import Totals, run_share
-from tests.simulation.runs import Runs
+from tests.simulation.runs import SimulatorProcess
 
 SEEDS = deeper(25, 60)
-FOCUS = frozenset({"groups", "schedule", "crash", "restore_local", "cut", "offline", "commit", "cancel", "poison"})
+FOCUS = frozenset(
+    {
+        "groups",
+        "schedule",
+        "crash_local",
+        "crash_at_step",
+        "restore_local",
+        "cut",
+        "offline",
+        "commit",
+        "cancel",
+        "poison",
+    }
+)
 
 
-def test_each_member_of_a_group_gets_its_document_once_or_has_an_outcome(runs: Runs) -> None:
+def test_each_member_of_a_group_gets_its_document_once_or_has_an_outcome(runs: SimulatorProcess) -> None:
     totals: Totals = runs(run_share, 0, SEEDS, focus=FOCUS)
     assert totals.failed == []
     assert totals.outcomes["DELIVERED"] > 60
 
 
-def test_institutions_know_the_users_who_receive_at_other_instances_of_the_hub(runs: Runs) -> None:
+def test_institutions_know_the_users_who_receive_at_other_instances_of_the_hub(runs: SimulatorProcess) -> None:
     """Each run checks at its end which users the institutions know, after reports between instances were lost or
     overtaken.
     """

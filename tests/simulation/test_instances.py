@@ -9,7 +9,7 @@ from tests import depth
 from tests.depth import deeper
 from tests.simulation.campaign import Totals, coverage, run_share
 from tests.simulation.instances import REPLACING, SimCarrier, simulate_instances
-from tests.simulation.runs import Runs
+from tests.simulation.runs import SimulatorProcess
 
 SEEDS = deeper(40, 100)
 CELLS_MIN = 150  # cells of all grids that runs without drills reach
@@ -18,7 +18,7 @@ STARVED = ((206, 2), (261, 3), (5387, 3), (5533, 3))
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_a_campaign_finds_nothing(runs: Runs, count: int) -> None:
+def test_a_campaign_finds_nothing(runs: SimulatorProcess, count: int) -> None:
     totals: Totals = runs(run_share, count * SEEDS, SEEDS, instances=count)
     assert [f"./run simulate --instances {count} --replay {seed}  # {text}" for seed, text in totals.failed] == []
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
@@ -26,7 +26,7 @@ def test_a_campaign_finds_nothing(runs: Runs, count: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "count"), STARVED)
-def test_seeds_that_once_found_a_fault_find_none(runs: Runs, seed: int, count: int) -> None:
+def test_seeds_that_once_found_a_fault_find_none(runs: SimulatorProcess, seed: int, count: int) -> None:
     assert runs(run_share, seed, 1, instances=count).failed == []
 
 
@@ -69,6 +69,6 @@ def test_an_acknowledgement_that_is_not_carried_is_noticed(monkeypatch: pytest.M
     assert any(simulate_instances(seed, count=3).found for seed in range(20))
 
 
-def test_a_seed_is_the_same_every_time(runs: Runs) -> None:
+def test_a_seed_is_the_same_every_time(runs: SimulatorProcess) -> None:
     first, second = (runs(run_share, 7, 1, instances=3).report() for _ in range(2))
     assert first == second

@@ -6,11 +6,11 @@ from semq.umx_t.grids import GRIDS
 from tests.depth import deeper
 from tests.simulation.campaign import run_share
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.runs import Runs
+from tests.simulation.runs import SimulatorProcess
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_the_loss_of_a_rule_is_noticed(runs: Runs, name: str) -> None:
+def test_the_loss_of_a_rule_is_noticed(runs: SimulatorProcess, name: str) -> None:
     mutation = MUTATIONS[name]
     found = runs(run_share, deeper(mutation.first, 0), mutation.seeds, mutation=name, stop=True)
     assert not found.is_clean

@@ -20,7 +20,7 @@ from tests.simulation.disturbances.faults import Faults
 from tests.simulation.groups import not_reported
 from tests.simulation.host import Host, HubHost, LocalHost
 from tests.simulation.network import SimLink
-from tests.simulation.oracle.messages import Books, SimulatedMessage
+from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage
 from tests.simulation.oracle.oracle import InvariantBroken, Oracle
 from tests.simulation.oracle.truth import was_taken_and_refused
 from tests.simulation.plan import NAMES, Plan, draw
@@ -133,7 +133,7 @@ class World:
 
     # --- the hub's processes
     def take_over(self, old_lives_s: float) -> None:
-        """Let a new process open the hub's store; the old one continues until it notices."""
+        """Let a new process open the hub's store. The old one ends ``old_lives_s`` seconds later, when it notices."""
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
@@ -160,7 +160,7 @@ class World:
         site.host.is_retired = True
         site.host.crash()
         site.tables.restore(Tables(site.tables.store_uuid))
-        self.oracle.restored(site.tables, Books())
+        self.oracle.restored(site.tables, BackupRecord())
         return site.home
 
     # --- the run
@@ -269,7 +269,7 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """Return the true time in milliseconds since 1970 UTC; the hub's clock shows it."""
+        """The true time in milliseconds since 1970 UTC; the hub's clock shows it."""
         return int((EPOCH.timestamp() + self.time.now) * 1000)
 
     def _check_message(self, result: SeedResult, message: SimulatedMessage) -> None:
@@ -340,7 +340,7 @@ def show(fact: object) -> str:
 
 
 def show_record(record: msgspec.Struct) -> str:
-    """Return the informative fields of a record."""
+    """Return the fields of a record that are set, except numbers of stores, digests and times."""
     fields = msgspec.structs.asdict(record).items()
     hidden = ("semq_id", "semq_db_id", "digest", "at")
     result = {name: value.name if isinstance(value, Enum) else value for name, value in fields if value}
@@ -348,7 +348,7 @@ def show_record(record: msgspec.Struct) -> str:
 
 
 class CellCoverage:
-    """The cells of the grids that were reached in this process."""
+    """The cells of the grids that this process has reached while the context was open."""
 
     def __init__(self) -> None:
         self.cells: set[tuple[str, str, str]] = set()

@@ -18,7 +18,7 @@ from tests.memory_store.tables import Tables
 from tests.simulation.disturbances.drills import drill, next_to_go
 from tests.simulation.disturbances.namesakes import another
 from tests.simulation.disturbances.rumours import rumours, rumours_of_copies
-from tests.simulation.oracle.messages import Books
+from tests.simulation.oracle.messages import BackupRecord
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -61,15 +61,21 @@ KINDS: dict[str, float] = {
     "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
     "lose_store": 0.5,  # a store of the hub is permanently lost; an operator declares it later
 }
-# Drills have one more kind, "second_thoughts": applications mostly reject documents for good, and answer twice.
+# Kinds that a plan or a focus adds: nodes also have direct sessions; documents are scheduled; documents are for groups;
+# nodes have no hub, and their configurations name their partners; applications mostly reject documents for good, and
+# answer twice.
+ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts")
 DIRECT_RATE = 6.0  # cuts of direct sessions per 100 seconds, in seeds that have such sessions
-# One more kind concerns the whole run, "no_hub": nodes without a hub, whose configurations name their partners.
+# Kinds that a run without a hub does not have.
 OF_THE_HUB = (
     "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
     "rumours", "refusal",
 )  # fmt: skip
+# Kinds of the mode ``hell`` only. ``loss``: frames get lost; ``ghosts``: frames arrive late or again, even in a later
+# session.
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
+ALL_KINDS = frozenset({*KINDS, *ADDED, *HELL_ONLY})
 
 
 class Faults:
@@ -342,7 +348,7 @@ class Faults:
         self.world.time.after(self.chance.uniform(1.0, 20.0), self._deliver_withheld, entry)
         return True
 
-    def in_a_unit(self, host: "Host") -> None:
+    def deliver_to_open_unit(self, host: "Host") -> None:
         """Deliver some of the withheld documents to a node that has recorded their successors and has just begun a
         transaction. The documents are decided in its next unit.
         """
@@ -376,7 +382,7 @@ class Faults:
 
     def wipe_hub(self) -> None:
         tables = self.chance.choice(self.world.sites).tables
-        self._restore(tables, Tables(tables.store_uuid), Books())
+        self._restore(tables, Tables(tables.store_uuid), BackupRecord())
 
     def lose_store(self) -> None:
         """Lose one of several stores for ever; an operator declares the loss later."""
@@ -396,14 +402,14 @@ class Faults:
                 site.host.plan_tick()
         self.world.time.after(20.0, self.retire, home)
 
-    def _restore(self, tables: Tables, backup: Tables, books: Books) -> None:
+    def _restore(self, tables: Tables, backup: Tables, record: BackupRecord) -> None:
         if not self.active:
             return
         host = self.world.host_of(tables)
         self.world.trace("restored", host.name, "")
         host.crash()
         tables.restore(backup)
-        self.world.oracle.restored(tables, books)
+        self.world.oracle.restored(tables, record)
         self.world.time.after(self.chance.choice((0.1, 5.0)), host.start)
 
 

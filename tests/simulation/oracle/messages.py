@@ -22,7 +22,7 @@ class SimulatedMessage:
     order_key: str
     payload: bytes
     sid: int
-    place: int  #: number in the order of acceptance, over all messages of the run
+    number: int  #: in the order of acceptance, over all messages of the run
     group: str = ""  #: the name of the submission to a group, of which it is a member
     promised: bool = False  #: the application was informed that it is accepted
     cancelled: bool = False  #: a person asked to cancel it
@@ -96,10 +96,10 @@ class SimulatedMessage:
 
 
 @dataclass(slots=True)
-class Books:
+class BackupRecord:
     """The oracle's record of one store at the moment of a backup."""
 
-    accepted: int = -1  #: the place of the last message that any node had accepted
+    accepted: int = -1  #: the number of the last message that any node had accepted; -1: none
     recorded: dict[LK0, Arrival] = field(default_factory=dict)
     outcomes: dict[LK0, Outcome] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from tests.memory_store.tables import Tables
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.faults import HELL_ONLY
 from tests.simulation.groups import GroupBooks
-from tests.simulation.oracle.messages import Books, SimulatedMessage, SourceStream
+from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage, SourceStream
 from tests.simulation.oracle.truth import belies, is_correction, is_true, new_markers, was_corrected
 from tests.simulation.schedule import ScheduleBooks
 
@@ -451,17 +451,17 @@ class Oracle:
         self.demand(floor <= true_floor, "F", f"{source} says floor {floor}, true is {true_floor}, to", dest, "lost")
 
     # --- disasters
-    def backup(self, tables: Tables) -> Books:
+    def backup(self, tables: Tables) -> BackupRecord:
         """Return the present records about a store."""
         name = self.world.host_of(tables).name
         of_source = [m for m in self.messages.values() if m.source == name]
-        return Books(
+        return BackupRecord(
             len(self.messages) - 1,
             {m.lk0: m.recorded for m in self.messages.values() if m.dest == name and m.recorded is not None},
             {m.lk0: m.outcome for m in of_source if m.outcome is not None},
         )
 
-    def restored(self, tables: Tables, books: Books) -> None:
+    def restored(self, tables: Tables, record: BackupRecord) -> None:
         """Restore the records about a store; called after its tables were restored."""
         host = self.world.host_of(tables)
         self.schedule.restored(host)
@@ -476,10 +476,10 @@ class Oracle:
                 continue
             if message.source == host.name:
                 message.source_restored = True
-                message.forgotten = message.forgotten or message.place > books.accepted
+                message.forgotten = message.forgotten or message.number > record.accepted
             if message.dest == host.name:
                 message.dest_restored = True
-                message.recorded = books.recorded.get(message.lk0)
+                message.recorded = record.recorded.get(message.lk0)
                 message.done = message.recorded is not None and message.lk0 not in undone
 
     # --- helpers
