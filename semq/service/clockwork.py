@@ -81,9 +81,10 @@ class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 
 
 class Clockwork:
-    """The clockwork of one engine, and of the other jobs of its node."""
+    """The clockwork of one node: the job of its engine, and its other jobs."""
 
     def __init__(self, engine: Callable[[], TickedEngine], turn: Turn, clock: Clock, jobs: list[ScheduledJob]) -> None:
+        """``engine`` returns the present engine, which a new one replaces after a loss of the store."""
         self._engine = engine
         self._turn = turn
         self._clock = clock

@@ -64,7 +64,7 @@ class Runnable(Protocol):
 
 
 def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str] | None = None) -> int:
-    """Run a node of one kind in the foreground and return the exit status."""
+    """Run a node of a kind (``platform``, ``local``), made by ``make``, in the foreground; return the exit status."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog=f"semq {kind} run", description=f"Run a {kind} node in the foreground."
     )

@@ -75,7 +75,7 @@ def _story_line(line: Mapping[str, Any]) -> StoryLine:
 
 
 def sign(keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
-    """Return the signature of a story; empty if the node has no key."""
+    """Return the signature of a story; empty if the node has no key. ``keys``: None for a node without certificates."""
     key = keys.signing if keys is not None else None
     return "" if key is None else write_signature(key, _signed_bytes(answerer, asker, nonce, lk0, story))
 
@@ -83,7 +83,7 @@ def sign(keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str
 def is_proved(
     keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes, signature: str
 ) -> bool:
-    """Whether the story is signed by the answering node; False if no certificate of that node is known.
+    """Whether the story is signed by the answering node; False if no certificate of that node is known here.
 
     Raises ReceiptForged if a certificate is known and the signature is missing, SignerUnknown, and the errors of
     ``verify``.

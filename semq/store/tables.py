@@ -94,7 +94,7 @@ def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> Che
 def col(
     name: str, type_: ColumnType, default: str | None = None, *, null: bool = False, key: bool = False
 ) -> Column[Any]:
-    """Return a column, NOT NULL by default."""
+    """Return a column, NOT NULL unless ``null``; ``default`` is SQL, ``key`` makes it a part of the primary key."""
     initial = None if default is None else text(default)
     return Column(name, type_, nullable=null, primary_key=key, server_default=initial, autoincrement=False)
 

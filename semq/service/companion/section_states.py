@@ -50,7 +50,7 @@ class SectionStates:
         self._changed: set[str] = set()  #: sections whose counts are not reported yet
 
     def failed(self, section: str, error: Exception, *, is_paused: bool = False) -> None:
-        """Count a failure of a section."""
+        """Count a failure of a section; ``is_paused`` as in ``FailingSection``."""
         before = self._failing.get(section)
         since = before.since if before is not None else int(self._clock.wall().timestamp() * 1000)
         failures = before.failures + 1 if before is not None else 1

@@ -70,7 +70,9 @@ class NodeKeys:
         pins: Mapping[str, Collection[str]] | None = None,
         refresh: Callable[[OwnKeys | None], OwnKeys | None] = lambda own_keys: own_keys,
     ) -> None:
-        """``pins``: fingerprints by node id. ``refresh`` returns the present ``OwnKeys``, given the previous ones."""
+        """``own_keys``: None for a node without a certificate. ``pins``: fingerprints by node id. ``refresh`` returns
+        the present ``OwnKeys``, given the previous ones.
+        """
         self._node = str(node)
         self._clock = clock
         self._trust = trust

@@ -76,7 +76,10 @@ class OfferingEnd(DatagramEnd):
         send_packet: Callable[[Packet], None],
         on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams | None:
-        """Offer a channel on a new link. Returns None if the peer, by its login ``properties``, uses no channels."""
+        """Offer a channel on a new link. Returns None if the peer, by its login ``properties``, uses no channels.
+
+        ``send_packet`` and ``on_document`` as in ``LinkDatagrams``.
+        """
         if properties.get(DATAGRAMS_PROPERTY) != VERSION or not self.port.is_open:
             return None
         link = LinkDatagrams(self.port, self._own, peer, self._counts_of(peer), send_packet, on_document)
@@ -103,7 +106,7 @@ class DiallingEnd(DatagramEnd):
         send_packet: Callable[[Packet], None],
         on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams:
-        """Return the datagrams of a new link to a peer at ``host``."""
+        """Return the datagrams of a new link to a peer at ``host``. The callbacks are those of ``LinkDatagrams``."""
 
         def on_offer(link: LinkDatagrams, record: ChannelRecord) -> None:
             task = asyncio.get_running_loop().create_task(self._accept(link, record, record.host or host))

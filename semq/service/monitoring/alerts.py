@@ -55,7 +55,7 @@ class Alerts:
         clock: Clock,
         checks: Callable[[], Awaitable[list[Check]]],
     ) -> None:
-        """``settings`` returns the present settings, which a reload may change."""
+        """``settings`` returns the present settings, which a reload may change; ``checks`` makes the health checks."""
         self._node = node
         self._settings = settings
         self._clock = clock

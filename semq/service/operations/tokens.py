@@ -90,7 +90,7 @@ class TokenOperations:
 def new_token(
     name: str, scopes: Sequence[str], made_by: str, clock: Clock, days: float | None = None, inbox: str | None = None
 ) -> tuple[Token, str]:
-    """Return a new token and its text. Raises BadArguments."""
+    """Return a new token and its text. ``days`` None: it never ends; ``inbox`` as in ``Token``. Raises BadArguments."""
     if not name.isprintable():
         raise BadArguments("The name of a token must consist of printable characters.")
     id_ = clock.uuid().hex[:ID_LENGTH]

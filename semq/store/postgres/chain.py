@@ -166,6 +166,7 @@ def _compare(
     lines: Iterator[tuple[int, str, bytes]],
     known: tuple[int, bytes] | None,
 ) -> int:
+    """Compare the lines with their links; return the number of lines. Raises LedgerChanged at the first difference."""
     total, is_met = 0, known is None
     line = next(lines, None)
     for link in links:

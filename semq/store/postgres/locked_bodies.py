@@ -113,7 +113,7 @@ def _context(table: str, key: bytes) -> bytes:
 
 
 async def verify_master_key(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
-    """Check that the store was encrypted with this master key. For the first key, store a text encrypted with it.
+    """Check that the store was encrypted with the key of ``vault``. For the first key, store a text encrypted with it.
 
     Raises VaultLocked for another key, or without a key if the store has been encrypted.
     """

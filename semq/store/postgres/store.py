@@ -84,7 +84,9 @@ class PostgresStore:
         readers: Readers | None = None,
         rest: Rest | None = None,
     ) -> None:
-        """``readers`` and ``rest`` may be shared with the stores of other nodes of the process; None: not shared."""
+        """``vault`` None: bodies are not encrypted. ``readers`` and ``rest`` may be shared with the stores of other
+        nodes of the process; None: not shared.
+        """
         self.url = url
         self._rest: Rest = rest or NeverRests()
         #: Work posted while the store rests; None: the store does not rest.
@@ -127,7 +129,7 @@ class PostgresStore:
             self._writer.post(work, later=later)
 
     def _post_stored(self, work: Work, later: bool) -> None:
-        """Queue work whose bodies are stored."""
+        """Queue work whose bodies are stored, as ``post`` does."""
         if self._writer is None:
             work.abandon(StoreUnavailable("The store is not open."))
         else:

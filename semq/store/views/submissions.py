@@ -126,7 +126,8 @@ def list_submissions(
     """Return the submissions that match, newest first.
 
     ``refused``: only refused submissions (True), only others (False), or both (None); ``scheduled`` likewise.
-    ``since_ms``, ``before_ms``: only submissions handed over since, or before, this time.
+    ``partner``, ``type_``, ``key_``, ``code``: as in ``messages.Filter``. ``since_ms``, ``before_ms``: only submissions
+    handed over since, or before, this time.
     """
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
