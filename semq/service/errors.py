@@ -10,8 +10,9 @@ class UnknownOperation(BadInput):
 
     code = "SEMQ-2101"
     remedy = (
-        "`semq call --list` lists the operations of a node. Some belong to the platform node, some to local nodes; "
-        "otherwise compare the versions of the command line and the node (`semq version`, `semq node status`)."
+        "`semq call --list` lists the operations of a node. Hubs and local nodes have different operations; if this is "
+        "the right kind of node, compare the versions of the command line and the node (`semq version`, "
+        "`semq node status`)."
     )
 
 

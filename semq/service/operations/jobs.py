@@ -106,7 +106,7 @@ class Jobs:
         for job in self._node.clockwork.jobs:
             if job.name == name:
                 return job
-        raise BadArguments("The node has no job of this name; job.list lists them.", name=name[:80])
+        raise BadArguments("The node has no job of this name; job.list lists its jobs.", name=name[:80])
 
     def _described(self, job: ScheduledJob) -> dict[str, Any]:
         record, next_at = self._node.clockwork.records[job.name], self._node.clockwork.next_run(job)

@@ -176,7 +176,9 @@ class Views:
         surroundings = self._node.surroundings()
         cause = StuckCause.__members__.get(arguments.cause.upper())
         if cause is None:
-            raise BadArguments("There is no cause of this name; stuck.causes lists them.", cause=arguments.cause[:80])
+            raise BadArguments(
+                "There is no cause of this name; stuck.causes lists the causes.", cause=arguments.cause[:80]
+            )
         if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS, StuckCause.PIECES_LEFT):
             listed = await self._submitted(cause)
             rows = [

@@ -41,8 +41,8 @@ class NoReceipt(BadInput):
 
     code = "SEMQ-2230"
     remedy = (
-        "Only a message that was delivered to a partner with a certificate has one; `semq msg trace` shows the events "
-        "of the message."
+        "Only a message that was delivered to a partner with a certificate has a receipt; `semq msg trace` shows the "
+        "events of the message."
     )
 
 

@@ -26,7 +26,7 @@ class DataVersionMismatch(Misconfigured):
     code = "SEMQ-3903"
     remedy = (
         "Install that version of Postgres beside this one (any system package will do; SEMQ finds it), "
-        "or dump the database with it and restore the dump into a node with a new data directory."
+        "or dump the database with that version and restore the dump into a node with a new data directory."
     )
 
 

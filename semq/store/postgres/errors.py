@@ -91,4 +91,4 @@ class NotWaiting(BadInput):
     """No such document is waiting: it has been finished, or never existed."""
 
     code = "SEMQ-3021"
-    remedy = "Roll the transaction back; another transaction has finished this document."
+    remedy = "Roll the transaction back: another transaction has finished the document, or the number is wrong."
