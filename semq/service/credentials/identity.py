@@ -43,7 +43,7 @@ def trust_of(settings: Settings, ring: KeyRing) -> TrustStore:
 
 
 class NodeIdentity:
-    """The identity of a running node. Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate."""
+    """The identity of a running node. Raises NoIdentity, KeyRefused, TrustUnreadable, Untrusted (WrongName)."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.ring = ring_of(settings)
@@ -90,7 +90,8 @@ class NodeIdentity:
     def adopt(self) -> None:
         """Load the identity and the authorities of the key ring again; the caller must create new contexts.
 
-        Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate; if it raises, nothing has changed.
+        Raises the same errors as the constructor, and Untrusted or a subclass if the authorities do not accept the
+        certificate; if it raises, nothing has changed.
         """
         current, trust = self.ring.identity(), trust_of(self._settings, self.ring)
         trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))

@@ -20,7 +20,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import ParamSpec, TypeVar
 
@@ -77,16 +77,16 @@ class WriterCounters:
     """Counters of all writers of a store. The seconds include waiting, for Postgres or for other tasks."""
 
     units: int = 0
-    read_only: int = 0
+    read_only: int = 0  #: units that changed nothing
     works: int = 0
-    failed: int = 0
-    rows: int = 0
-    copied: int = 0
+    failed: int = 0  #: pieces of work
+    rows: int = 0  #: new rows
+    copied: int = 0  #: new rows that were written by COPY
     load_s: float = 0.0
     decide_s: float = 0.0
     write_s: float = 0.0
-    report_s: float = 0.0
-    largest: int = field(default=0)
+    report_s: float = 0.0  #: actions after commits
+    largest: int = 0  #: pieces of work in the largest unit
     went_back: int = 0  #: openings of the store that found earlier commits missing
 
 
