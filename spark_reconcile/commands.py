@@ -57,19 +57,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--business-date": {"metavar": "DATE", "help": "such as 2026-11-20, or today; default: the last completed date"},
     "--from": {"metavar": "DATE", "dest": "first", "required": True, "help": "first business date"},
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
-    "--only-missing": {"action": "store_true", "help": "skip published dates"},
+    "--only-missing": {"action": "store_true", "help": "skip dates that have a published run"},
     "--allow-partial": {"action": "store_true", "help": "ignore extracts that are missing or unusable"},
-    "--require-all": {"action": "store_true", "help": "do nothing unless all nodes in the ledgers have delivered"},
+    "--require-all": {"action": "store_true", "help": "refuse unless all ledgers that lines name are delivered"},
     "--master": {"metavar": "URL", "help": "Spark master; default: local[*], unless under spark-submit"},
     "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
     "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},
-    "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, without --config; "
-               "collect, apply: amqp://user:password@host:port"},
+    "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, instead of the node "
+               "of --config; collect, apply: amqp://user:password@host:port"},
     "--nightly": {"action": "store_true", "help": "extract all completed dates of the last week without an extract"},
     "--user": {"default": "", "metavar": "NAME", "help": "user of the institution whose inbox is read"},
     "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has arrived for S seconds"},
     "--run": {"default": "current", "metavar": "NAME", "help": "run with the repair list; default: the current run"},
-    "--list": {"metavar": "FOLDER", "help": "a copied repair folder, instead of date and run"},
+    "--list": {"metavar": "FOLDER", "help": "a copy of a run's repair folder; replaces --business-date and --run"},
     "--yes": {"action": "store_true", "help": "apply the list; without --yes it is only printed"},
     "--store": {"metavar": "ID.ID", "default": "1.1", "help": "semq_id.semq_db_id"},
     "--role": {"choices": ("local", "platform"), "default": "local", "help": "kind of the node"},
@@ -122,7 +122,9 @@ def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clo
 def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     first, last = parse_date(arguments.first), parse_date(arguments.last)
     if last < first or (last - first).days > 3660:
-        raise BadRunRequest("The dates are not in order, or too many.", first=str(first), last=str(last))
+        raise BadRunRequest(
+            "The first date is after the last one, or there are more than 3661 dates.", first=str(first), last=str(last)
+        )
     results: list[dict[str, Any]] = []
     for day in (first + timedelta(days=step) for step in range((last - first).days + 1)):
         if arguments.only_missing and runs.current(Place.at(settings.reports), day) is not None:
@@ -279,7 +281,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
-    """Run the command and return its exit code. Usage errors exit with 2, as in argparse."""
+    """Run the command and return its exit code. Usage errors raise SystemExit(2), as argparse does.
+
+    ``arguments``: None means those of the process.
+    """
     parsed = parser().parse_args(arguments)
     if parsed.config is None and (config := os.environ.get(CONFIG_VARIABLE)):
         parsed.config = Path(config)
@@ -289,10 +294,10 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
     except SemqError as error:
         _print_message(error.advice())
         code = exit_code_of(error)
-        facts = _empty_result(outcome_of(error), code, str(error))
+        facts = _error_result(outcome_of(error), code, str(error))
     except Exception as error:  # a defect of this program: the interpreter prints the traceback and exits with 1
         if parsed.json:
-            print(json.dumps(_empty_result("failed", 1, type(error).__name__)))
+            print(json.dumps(_error_result("failed", 1, type(error).__name__)))
         raise
     if parsed.json:
         print(json_text(facts))
@@ -307,7 +312,7 @@ def _run_command(arguments: Arguments, clock: Clock) -> tuple[int, Any]:
     return result
 
 
-def _empty_result(outcome: str, code: int, error: str) -> dict[str, Any]:
+def _error_result(outcome: str, code: int, error: str) -> dict[str, Any]:
     """Return the JSON result of a command that ended with an error."""
     return {"outcome": outcome, "exit_code": code, "messages": 0, "verdicts": {}, "report": "", "error": error}
 

@@ -29,7 +29,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """A time zone and a cut-off. Raises BadSettings if one is unknown or malformed."""
+    """A time zone and a cut-off. Raises BadSettings if the zone is unknown or the cut-off is no local time of day."""
 
     zone: str = "UTC"
     cutoff: str = "00:00"

@@ -2,7 +2,7 @@
 
     SemqError
     ├── BadInput
-    │   ├── BadExtract          65  an extract is unusable: altered, truncated, false, of an unknown schema
+    │   ├── BadExtract          65  an extract is unusable: altered, truncated, of an unknown schema
     │   ├── BadRepairList       65  a repair list is not valid, or is for another node
     │   └── BadRunRequest        2  an invalid date, address or option
     ├── Unavailable
@@ -113,7 +113,7 @@ class BadRepairList(BadInput):
     code = "SEMQ-6011"
     remedy = (
         "Copy the whole `repair` folder of the run again from the hub's operator. Its signature is "
-        "checked against the authorities that this node trusts (`semq cert trust`), or [reconcile] trust."
+        "checked against the authorities of [reconcile] trust, else those that this node trusts (`semq cert trust`)."
     )
     exit_code: ClassVar[int] = 65
 

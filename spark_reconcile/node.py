@@ -1,6 +1,6 @@
 """The node beside which a command runs: its configuration and its URL.
 
-Used by ``extraction``, ``acts`` and ``signatures``.
+Used by ``commands``, ``extraction``, ``acts`` and ``signatures``.
 """
 
 import os
@@ -15,13 +15,15 @@ DATABASE_VARIABLE, NODE_VARIABLE = "SEMQ_DATABASE_URL", "SEMQ_NODE"
 
 
 def node_settings(config: Path) -> Settings:
-    """Load a node's settings as the node loads them. Raises ConfigUnreadable, ConfigInvalid."""
+    """Load a node's settings from its file and the environment, as the node does: without the two variables that it
+    sets for its child process only. Raises ConfigUnreadable, ConfigInvalid.
+    """
     variables = {name: text for name, text in os.environ.items() if name not in (DATABASE_VARIABLE, NODE_VARIABLE)}
     return load(config, variables)
 
 
 def node_url(option: str | None, config: Path | None) -> str:
-    """Return ``amqp://user:password@host:port`` from an option, the environment or a node's configuration.
+    """Return ``amqp://user:password@host:port`` from an option, else NODE_VARIABLE, else a node's configuration.
 
     Raises BadRunRequest if none of them has it.
     """

@@ -16,7 +16,7 @@ REFRESH_S = 0.5
 
 
 class Progress:
-    """Measure steps; show them if ``stream`` is a terminal."""
+    """Measure steps; show them if ``stream`` (None: stderr) is a terminal."""
 
     def __init__(self, clock: Clock, stream: TextIO | None = None) -> None:
         self.seconds: dict[str, float] = {}

@@ -27,7 +27,7 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_count: Count | None = None
     max_rate: Ratio | None = None  #: highest share of the messages of the date or of the pair
-    max_age_s: Count | None = None  #: highest age of a message with this verdict, when the evidence ends
+    max_age_s: Count | None = None  #: highest age of a message with this verdict, counted up to the end of the evidence
 
 
 NONE_ACCEPTED = Limit(max_count=0)
@@ -102,7 +102,10 @@ def from_table(table: Mapping[str, Any]) -> ReconcileSettings:
 
 
 def load(path: Path | None) -> ReconcileSettings:
-    """Read settings from the ``[reconcile]`` table of a TOML file, else the defaults. Raises BadSettings."""
+    """Read settings from the ``[reconcile]`` table of a TOML file; without a file, return the defaults.
+
+    Zone and cut-off are taken from ``[extract]`` if ``[reconcile]`` has none. Raises BadSettings.
+    """
     if path is None:
         return ReconcileSettings()
     try:

@@ -57,7 +57,7 @@ class Place:
 
     @property
     def uri(self) -> str:
-        """The address for Spark, without escaped characters."""
+        """The address for Spark, in which no character is percent-encoded."""
         return str(self) if self.scheme else f"file://{self.path}"
 
     @property
@@ -70,11 +70,11 @@ class Place:
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def folders(self) -> list["Place"]:
-        """Return the folders in this folder, sorted by name, without hidden ones; empty without this folder."""
+        """Return the folders in this folder, sorted by name, without hidden ones; none if there is no such folder."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """Return the files in this folder, sorted by name, without hidden ones; empty without this folder."""
+        """Return the files in this folder, sorted by name, without hidden ones; none if there is no such folder."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:
@@ -158,9 +158,9 @@ class Place:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder for one process. Raises BeingRun if another process has locked it.
+        """Lock this folder for the block, and create it if it does not exist. On an object store, do nothing.
 
-        Without effect on an object store.
+        Raises BeingRun if another process has locked it.
         """
         if not self.is_local:
             yield

@@ -1,9 +1,9 @@
 """Delivery of extracts to the hub's storage as SEMQ documents: cut into pieces, sent, collected, joined.
 
-The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub. If it is
-repeated, no piece becomes a second document, because every piece has its own token. The hub's side (``Collector``)
-keeps pieces in a spool until a parcel is complete; ``parcel`` then checks and unpacks it. A piece is acknowledged when
-it is on disk. The source of the message, not the parcel, identifies the node.
+The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub. If
+``deliver`` is repeated, no piece becomes a second document, because every piece has its own token. The hub's side
+(``Collector``) keeps pieces in a spool until a parcel is complete; ``parcel`` then checks and unpacks it. A piece is
+acknowledged when it is on disk. The source of the message, not the parcel, identifies the node.
 """
 
 import hashlib
@@ -97,13 +97,14 @@ class Collector:
 
     root: Place
     bytes_max: int = BYTES_MAX  #: total size of one node's pieces in the spool
-    received: list[Manifest] = field(default_factory=list)  #: the manifests of all extracts completed so far
+    received: list[Manifest] = field(default_factory=list)  #: what ``accept`` has returned for complete parcels
 
     def accept(self, document: Document) -> Manifest | None:
-        """Store a piece in the spool; return the manifest if its parcel is now complete and correct, else None.
+        """Store a piece in the spool. If its parcel is now complete, move the extract to ``root``.
 
-        Raises BadExtract if the document is not a piece, the spool of its node is full, or its parcel is wrong; a wrong
-        parcel is removed from the spool.
+        Return the manifest that is then valid (that of the parcel, or a present one with a later watermark); None if
+        the parcel is incomplete. Raises BadExtract if the document is not a piece, the spool of its node is full, or
+        its parcel is wrong; a wrong parcel is removed from the spool.
         """
         node = document.source.partition("/")[0]
         piece = read_piece(document.payload)

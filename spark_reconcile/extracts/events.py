@@ -1,11 +1,13 @@
-"""The events in the lines of an extract: notes, and the events of each side. Without Arrow, which a node with only the
-base packages lacks; its console needs these rules through ``judgement.verdicts``.
+"""The events in the lines of an extract: notes, and the events of each side.
+
+This module does not import Arrow: the console imports it (through ``judgement.verdicts``), also on a node that has only
+the base packages.
 """
 
 from semq.store.rows import Event, Side
 
-# Notes: events that do not change a message's status. A message is never derived from them alone, because a hostile
-# peer can cause many.
+# Notes: events that do not change a message's status. A message with no other lines gets no verdict, because a
+# hostile peer can cause many notes.
 NOTE_EVENTS = frozenset({Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR})
 # The events that each side may write in schema version 1. Other lines are unreadable; a new event needs a new version.
 EVENTS_OF: dict[Side, frozenset[Event]] = {

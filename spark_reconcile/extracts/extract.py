@@ -4,7 +4,7 @@ payload.
 Called by the node's scheduler at night and by ``semq reconcile extract``, with the batches that ``ledger`` reads from
 Postgres; ``invention`` writes generated ledgers with the same functions. Only one row group is held in memory. Part
 files are named after their content and the manifest is replaced last, so that a reader finds the complete old or new
-extract, and a repetition changes nothing.
+extract, and a repetition with the same rows writes the same part files.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ class LedgerOrigin:
     node: str
     store: str = "1.1"
     role: str = "local"  #: local or platform
-    clock_skew_ms: int | None = None  #: this node's clock minus the hub's, from the handshake
+    clock_skew_ms: int | None = None  #: this node's clock minus the hub's; None if not known
     semq_version: str = ""
 
 
@@ -115,7 +115,7 @@ class Extract:
         if self._sign is not None:
             manifest = replace(manifest, signature=self._sign(manifest.signed_bytes()))
         (self._folder / MANIFEST_FILE).write(manifest.encode())
-        remove_unnamed_parts(self._folder, manifest)
+        remove_parts_of_earlier_extract(self._folder, manifest)
         return manifest
 
     def _manifest(self, parts: list[ExtractPart]) -> Manifest:
@@ -141,8 +141,8 @@ class Extract:
         )
 
 
-def remove_unnamed_parts(folder: Place, manifest: Manifest) -> None:
-    """Remove the part files of an earlier extract of the same date, which the new manifest does not name."""
+def remove_parts_of_earlier_extract(folder: Place, manifest: Manifest) -> None:
+    """Remove the part files that the manifest does not name: they belong to an earlier extract of the same date."""
     named = {part.name for part in manifest.files}
     for file in folder.files():
         if file.name.startswith("part-") and file.name not in named:
@@ -150,7 +150,7 @@ def remove_unnamed_parts(folder: Place, manifest: Manifest) -> None:
 
 
 class _Range:
-    """The lowest and the highest value of a column; None if the column has no value."""
+    """The lowest and the highest value of a column; None before the first value."""
 
     def __init__(self) -> None:
         self.low: int | None = None
@@ -197,14 +197,14 @@ class _Parts:
         self._file.__exit__(type(error) if error else GeneratorExit, error, None)
 
     @property
-    def _unnamed(self) -> Place:
-        return self._folder / f"unnamed-{len(self._done):05d}"
+    def _unfinished(self) -> Place:
+        return self._folder / f"unfinished-{len(self._done):05d}"
 
     def _write_group(self) -> None:
         group = pa.Table.from_batches(self._waiting, ARROW_SCHEMA)
         self._waiting, self._rows_waiting = [], 0
         if self._writer is None:
-            stream = self._file.enter_context(self._unnamed.writer())
+            stream = self._file.enter_context(self._unfinished.writer())
             self._writer = self._file.enter_context(pq.ParquetWriter(stream, ARROW_SCHEMA, **PARQUET))
         self._writer.write_table(group)
         self.seq.include(group["seq"])
@@ -214,15 +214,15 @@ class _Parts:
             self._close_file()
 
     def _close_file(self) -> None:
-        """Name the file after its content: a repetition with the same rows writes the same file."""
+        """Close the file, if one is open, and name it after its content."""
         if self._writer is None:
             return
-        unnamed, rows = self._unnamed, self._rows_in_file
+        unfinished, rows = self._unfinished, self._rows_in_file
         self._file.close()
         self._writer, self._rows_in_file = None, 0
-        sha256, size = unnamed.sha256(), unnamed.size()
+        sha256, size = unfinished.sha256(), unfinished.size()
         name = f"part-{len(self._done):05d}-{sha256[:16]}.parquet"
-        unnamed.move(self._folder / name)
+        unfinished.move(self._folder / name)
         self._done.append(ExtractPart(name, rows, size, sha256))
 
 

@@ -186,7 +186,10 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 
 
 def collect(arguments: Arguments, settings: ReconcileSettings, print_message: PrintMessage) -> tuple[int, Any]:
-    """Move delivered extracts from an inbox to the hub's storage, until no document arrives for ``--idle`` seconds."""
+    """Move delivered extracts from an inbox to the hub's storage, until no document arrives for ``--idle`` seconds.
+
+    The exit code is 65 if a document was refused.
+    """
     url = node_url(arguments.node, arguments.config)
     collector = Collector(Place.at(settings.extracts))
     refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, print_message))

@@ -43,8 +43,8 @@ SELECT = (
     ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
     ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
 )
-# The detail of the line ACCEPTED of a piece or of a manifest contains the name of the large document, and for a piece
-# also the number of the piece.
+# A large document is sent as pieces and a manifest. The detail of the line ACCEPTED of each contains the name of the
+# document; that of a piece also contains the number of the piece.
 _DOCUMENT_PATTERN = (
     "(?:^|, )(?:piece |manifest of |scheduled as (?=[^,]+, [0-9]+ pieces))"
     "([0-9]+[.][A-Za-z0-9_-]+[.][0-9]+[.][0-9]+[.][0-9a-f]+[.][0-9]+(?:/[0-9]+)?)(?:,|$)"
@@ -74,7 +74,7 @@ NOTHING_DISCLOSED = Disclosure()
 def read_ledger(
     connection: psycopg.Connection, window: Window, node: str, store: str, disclosure: Disclosure = NOTHING_DISCLOSED
 ) -> Iterator[pa.RecordBatch]:
-    """Read the lines of a window, in any order. Raises LedgerAway if the table cannot be read."""
+    """Yield the lines of a window as batches, unsorted. Raises LedgerAway if the table cannot be read."""
     try:
         with connection.cursor() as cursor, cursor.copy(_statement(window, disclosure)) as copy:
             stream = pa.PythonFile(_CopyStream(copy), mode="r")

@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     seq_last: int | None = None
     at_first: int | None = None
     at_last: int | None = None
-    clock_skew_ms: int | None = None  #: this node's clock minus the hub's, measured by the handshake; None if unknown
+    clock_skew_ms: int | None = None  #: this node's clock minus the hub's; None if not known
     semq_version: str = ""
     created_at: str = ""
     signature: Signature | None = None
@@ -75,7 +75,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_hub(self) -> bool:
-        """Whether the node's address has the type of a hub; independent of ``role``."""
+        """Whether the node's address has the type of a hub. ``read_manifest`` then requires the role platform."""
         return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
     @property
@@ -99,8 +99,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Sign = Callable[[bytes], Signature]
-# A check of a signature: returns whether the signature is that of the node. Arguments: node, signed bytes, signature,
-# and the earliest time of signing (milliseconds since 1970 UTC; None: the certificate must be valid now).
+# A check of a signature: returns whether the signature is that of the node. Arguments: node (``repair_list.HUB``: any
+# node of the hub), signed bytes, signature, and the earliest time of signing (milliseconds since 1970 UTC; None: the
+# certificate must be valid now).
 Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
@@ -193,5 +194,5 @@ def _matches_calendar(m: Manifest) -> bool:
 
 
 def canonical(value: Any) -> bytes:
-    """Return JSON with sorted keys: equal facts give equal bytes."""
+    """Return JSON with sorted keys: equal values give equal bytes."""
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"

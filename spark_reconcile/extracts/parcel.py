@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts.extract import remove_unnamed_parts
+from spark_reconcile.extracts.extract import remove_parts_of_earlier_extract
 from spark_reconcile.extracts.manifest import (
     MANIFEST_FILE,
     MANIFEST_MAX,
@@ -66,7 +66,8 @@ def pack(folder: Place) -> Iterator[bytes]:
 def receive(stream: ByteSource, root: Place, node: str, *, bytes_max: int = BYTES_MAX) -> Manifest:
     """Unpack a parcel sent by ``node`` below ``root``; return the manifest that is then valid there.
 
-    Raises BadExtract if the parcel is wrong or of another node's ledger; the folder is then unchanged.
+    Raises BadExtract if the parcel is wrong or of another node's ledger; the extract in the folder, if any, stays
+    valid.
     """
     if _read_exactly(stream, len(MAGIC)) != MAGIC:
         raise BadExtract("This is not the parcel of an extract.", state="UNKNOWN_SCHEMA")
@@ -98,7 +99,7 @@ def receive(stream: ByteSource, root: Place, node: str, *, bytes_max: int = BYTE
         finally:
             arriving.remove()
         (folder / MANIFEST_FILE).write(content)
-        remove_unnamed_parts(folder, manifest)
+        remove_parts_of_earlier_extract(folder, manifest)
     return manifest
 
 

@@ -1,7 +1,7 @@
 """The extract's rows, schema version 1: one row per line of a node's ledger (semq/store/rows.py), without payload.
 
 The Arrow schema, Spark's schema and the chapter in DESIGN.md are made from the table below. Written by ``extract`` and
-``invention``, checked by ``inputs``, read by ``facts``.
+``invention``, checked by ``parts``, read by ``facts``.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ COLUMNS = (
     Column("side", pa.int8(), "tinyint", True, "the side for which the node wrote it: 1 sender, 2 hub, 3 receiver"),
     Column("event", pa.int16(), "smallint", True, "number of the event, see the table of events"),
     Column("lk0", pa.string(), "string", True, "the message: its source locator in full"),
-    Column("source", pa.string(), "string", False, "the accepting node: the first two parts of lk0 (for readers)"),
+    Column("source", pa.string(), "string", False, "the accepting node: first two parts of lk0; runs do not use it"),
     Column("target", pa.string(), "string", False, "the target address; empty where the line does not state it"),
     Column("att", pa.int32(), "int", False, "attempt or delivery number; 0 where it means nothing"),
     Column("lk1", pa.string(), "string", False, "locator of the stored copy; empty if there is none"),
@@ -53,7 +53,7 @@ SPARK_SCHEMA = ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
 def schema_difference(schema: pa.Schema) -> str:
     """Return how a file's schema differs from version 1; empty if it does not.
 
-    The dictionary encoding and the nullability of columns may differ.
+    Further columns, large strings, dictionary encoding and nullability are no difference.
     """
     names = [name.lower() for name in schema.names]
     for column in COLUMNS:

@@ -43,7 +43,7 @@ def signer(node: NodeSettings) -> Sign | None:
 def signer_of(config: Path | None) -> Sign | None:
     """Return the signing function of the node that a configuration file describes.
 
-    None without such a node, or if the node is not enrolled.
+    None if the file describes no node, or the node is not enrolled; also without a file.
     """
     node = _node_of(config)
     return signer(node) if node is not None else None
@@ -73,9 +73,9 @@ def authorities(trust: str, config: Path | None) -> Path | None:
 def verifier(trust: Path, clock: Clock) -> Verify:
     """Return the function that checks signatures of nodes, by the authorities of a PEM file. Raises TrustUnreadable.
 
-    The certificate in a signature must be valid now, or must have been valid at some time since the content could be
-    signed. Extracts therefore stay valid as long as their authority is trusted, repair lists only while the hub's
-    certificate is valid.
+    For the node HUB, every node of the hub may have signed. The certificate in a signature must be valid now, or must
+    have been valid at some time since the content could be signed. Extracts therefore stay valid as long as their
+    authority is trusted, repair lists only while the hub's certificate is valid.
     """
     store = TrustStore.read(trust)
 

@@ -80,7 +80,9 @@ class JudgementContext(NamedTuple):
     hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without such a ledger
     hub_since: int = -FAR  #: latest start of the evidence of the hub's ledgers
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
-    unserved: frozenset[str] = frozenset()  #: nodes that recorded messages but do not occur in any ledger of the hub
+    unserved: frozenset[str] = (
+        frozenset()
+    )  #: nodes that recorded many messages, though no line of the hub mentions them
     has_hub: bool = True  #: whether the institutions have a hub
 
 

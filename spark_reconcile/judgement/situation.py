@@ -89,7 +89,7 @@ FLAGS = (
     "best_effort",  # class 1 or 2; an unknown class is neither best effort nor promised
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender never learns the outcome
-    "owes",  # the receiver recorded it, and has no line that the other side noted the acknowledgement
+    "owes",  # the receiver recorded it, and its ledger does not show that sender or hub noted the acknowledgement
     "kept",  # the hub stored a copy, and its ledger does not show that the copy was released
     "ahead",  # it begins after the end of its sender's evidence, or just before the end
     "no_hub",  # the institutions have no hub

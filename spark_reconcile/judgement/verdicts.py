@@ -333,6 +333,6 @@ def judge(situation: Situation) -> VerdictRule:
 
 
 def advice(finding: str, verdict: str) -> str:
-    """Return the next step for a message, in one sentence for the analyst."""
+    """Return the meaning of the finding, if FINDINGS has it, and the next step of the verdict, for the analyst."""
     sentence = FINDINGS.get(finding, ("", "", ""))[0]
     return f"{sentence} {VERDICT[verdict].next_step}".strip()

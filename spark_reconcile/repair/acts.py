@@ -63,7 +63,7 @@ class DeedResult(NamedTuple):
 
     lk0: str
     deed: str
-    result: str  #: planned, done, resolved (nothing left to do), left (the node cannot do it) or failed
+    result: str  #: planned, done, resolved (nothing left to do), left (not possible at this node now) or failed
     note: str
 
 
@@ -74,7 +74,11 @@ def apply(
     clock: Clock,
     print_message: PrintMessage,
 ) -> tuple[int, Any]:
-    """Read this node's repair list and apply it, or print what would be done."""
+    """Read this node's repair list and apply it; without ``--yes`` print what would be done. The exit code is 1 if a
+    deed failed.
+
+    ``day``: None if ``--list`` names the folder. Raises NoSuchRun, BadRepairList, BadRunRequest.
+    """
     url = node_url(arguments.node, arguments.config)
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
     if not (place / INDEX).exists():
@@ -106,16 +110,16 @@ async def _apply(
     async with Client(url, patience_s=PATIENCE_S) as client:
         status = await client.request("node.status")
         name = HUB if status["kind"] == "platform" else str(status["node"])
-        deeds = read_repair(place, name, verify)
-        if not deeds:
+        repair_lines = read_repair(place, name, verify)
+        if not repair_lines:
             print_message(f"The repair list has nothing for {name}.")
         results: list[DeedResult] = []
-        for deed in deeds:
+        for line in repair_lines:
             try:
-                result = await apply_deed(client, deed, is_real=is_real)
+                result = await apply_deed(client, line, is_real=is_real)
             except NodeUnreachable as error:
-                remaining = deeds[len(results) :]
-                print_message(f"{error.advice()} {len(remaining)} of {len(deeds)} were not done.")
+                remaining = repair_lines[len(results) :]
+                print_message(f"{error.advice()} {len(remaining)} of {len(repair_lines)} were not done.")
                 note = "the connection to the node was lost"
                 return [*results, *(DeedResult(failed.lk0, failed.deed, "failed", note) for failed in remaining)]
             print_message(f"{result.result:<9}{result.deed:<8}{result.lk0}  {result.note}")
@@ -123,35 +127,35 @@ async def _apply(
         return results
 
 
-async def apply_deed(client: Client, deed: RepairLine, *, is_real: bool) -> DeedResult:
-    """Do a deed, if the message in its present state still needs it. Without ``is_real`` the result is only
-    ``planned``.
+async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> DeedResult:
+    """Do the deed of a line, if the present state of the message still needs it. Without ``is_real``, only say whether
+    it would be done: the result ``planned``.
 
     Raises NodeUnreachable.
     """
-    act = _ACT.get((deed.deed, deed.side))
+    act = _ACT.get((line.deed, line.side))
     if act is None:
-        return DeedResult(deed.lk0, deed.deed, "left", f"a {deed.side} cannot do this")
+        return DeedResult(line.lk0, line.deed, "left", f"a {line.side} cannot do this")
     try:
-        row = await _row(client, deed.lk0, deed.side)
+        row = await _row(client, line.lk0, line.side)
         if row == UNKNOWN_MESSAGE:
             note = "this node has no record of it: check whether its store was restored"
-            return DeedResult(deed.lk0, deed.deed, "left", note)
+            return DeedResult(line.lk0, line.deed, "left", note)
         if row is None or (act.deed != "close" and _is_resolved(act, row)):
-            return DeedResult(deed.lk0, deed.deed, "resolved", "nothing left to do")
+            return DeedResult(line.lk0, line.deed, "resolved", "nothing left to do")
         if act.deed == "close" and row.get("outcome") is None:
-            return DeedResult(deed.lk0, deed.deed, "left", "it has not ended at its sender")
+            return DeedResult(line.lk0, line.deed, "left", "it has not ended at its sender")
         if not is_real:
-            return DeedResult(deed.lk0, deed.deed, "planned", act.description)
-        arguments: dict[str, Any] = {"why": f"reconciliation: {deed.finding}"}
-        arguments |= {"ids": [deed.lk0]} if act.operation == "failed.remove" else {"id": deed.lk0}
+            return DeedResult(line.lk0, line.deed, "planned", act.description)
+        arguments: dict[str, Any] = {"why": f"reconciliation: {line.finding}"}
+        arguments |= {"ids": [line.lk0]} if act.operation == "failed.remove" else {"id": line.lk0}
         await client.request(act.operation, arguments, repeat=False)
     except RefusedByNode as error:
         result = "resolved" if error.code in TOO_LATE else "failed"
-        return DeedResult(deed.lk0, deed.deed, result, error.advice())
+        return DeedResult(line.lk0, line.deed, result, error.advice())
     except (NodeBusy, NoAnswer) as error:
-        return DeedResult(deed.lk0, deed.deed, "failed", error.advice())
-    return DeedResult(deed.lk0, deed.deed, "done", act.description)
+        return DeedResult(line.lk0, line.deed, "failed", error.advice())
+    return DeedResult(line.lk0, line.deed, "done", act.description)
 
 
 async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
@@ -170,8 +174,8 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
 
 
 def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
-    """Whether nothing is left to do. At sender and hub, the message then has an outcome; at the receiver, it then owes
-    no acknowledgement.
+    """Whether nothing is left to do: at sender and hub, the message has an outcome; at the receiver, no acknowledgement
+    is owed.
     """
     if act.side != "receiver":
         return row.get("outcome") is not None

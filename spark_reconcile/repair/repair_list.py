@@ -77,21 +77,23 @@ def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: Re
 
 
 def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
-    """Write the index, also if all lists are empty, so that an empty list is authentic. It is signed if ``sign`` is
-    given."""
+    """Write the index even if there are no lists: it shows each node that it has nothing to do.
+
+    It is signed if ``sign`` is given.
+    """
     content = index._asdict()
     signature = sign(canonical(content)) if sign is not None else None
     (place / INDEX).write(canonical({**content, "signature": signature}))
 
 
-def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[RepairLine]:
-    """Read the list of one node and check it against the signed index; empty if there is nothing to do.
+def read_repair(place: Place, node: str, verify: Verify | None = None) -> list[RepairLine]:
+    """Read the list of one node and check it against the index; empty if there is nothing to do.
 
-    With ``verify``, a signature of the hub is required. Raises NoSuchRun, BadRepairList.
+    With ``verify``, the index must have a signature of the hub. Raises NoSuchRun, BadRepairList.
     """
     if not (place / INDEX).exists():
         raise NoSuchRun("There is no repair list here.", place=str(place))
-    entry = _entry(place, node, verify, signer)
+    entry = _entry(place, node, verify)
     if entry is None:
         return []
     file = place / str(entry.get("file")).rpartition("/")[2]
@@ -100,17 +102,17 @@ def read_repair(place: Place, node: str, verify: Verify | None = None, signer: s
     if file.sha256() != entry.get("sha256"):
         raise _bad("The list does not match its index.", "ALTERED", file)
     try:
-        deeds = [msgspec.json.decode(line, type=RepairLine) for line in _lines(file)]
+        lines = [msgspec.json.decode(line, type=RepairLine) for line in _lines(file)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
-    if any(deed.deed not in DEEDS for deed in deeds):
+    if any(line.deed not in DEEDS for line in lines):
         raise _bad("The list has an unknown deed.", "UNKNOWN_SCHEMA", file)
-    if node != HUB and any(node != {"sender": deed.sender, "receiver": deed.receiver}.get(deed.side) for deed in deeds):
+    if node != HUB and any(node != {"sender": line.sender, "receiver": line.receiver}.get(line.side) for line in lines):
         raise _bad("The list has messages of other nodes.", "OTHER_NODE", file)
-    return deeds
+    return lines
 
 
-def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mapping[str, Any] | None:
+def _entry(place: Place, node: str, verify: Verify | None) -> Mapping[str, Any] | None:
     """Check the index and return its entry for a node; None if the index has no entry for it."""
     try:
         index = msgspec.json.decode((place / INDEX).read(_INDEX_MAX), type=dict[str, Any])
@@ -120,7 +122,7 @@ def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mappi
         raise _bad("The index of the repair lists cannot be read.", "UNKNOWN_SCHEMA", place / INDEX) from error
     if verify is not None and signature is None:
         raise _bad("The repair list is not signed.", "UNSIGNED", place / INDEX)
-    if verify is not None and signature is not None and not verify(signer, canonical(index), signature, None):
+    if verify is not None and signature is not None and not verify(HUB, canonical(index), signature, None):
         raise _bad("The repair list is not signed by the hub of this node.", "BAD_SIGNATURE", place / INDEX)
     return nodes.get(node)
 

@@ -1,8 +1,8 @@
-"""The figures of a verdict: three numbers of messages, none of which is counted twice. Each number has the same name on
-the whole page.
+"""The figures of a verdict: three numbers that count no message twice. Each number has the same name on the whole page.
 
 Banner, charts, tables and headings show these and no sums of them, so that a number has the same meaning everywhere.
-Thresholds are compared with the first two, the new ones.
+Thresholds of the whole date are compared with the sum of the first two (``VerdictFigures.new``), those of a pair with
+the first.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class VerdictFigures(NamedTuple):
 
     @property
     def new(self) -> int:
-        """The number that thresholds are compared with: messages that no earlier run has counted."""
+        """The number compared with thresholds of the whole date: ``date`` and ``found``."""
         return self.date + self.found
 
     @property

@@ -88,16 +88,16 @@ _PLAUSIBLE = Plausibility(True, "", 0, None)
 
 @dataclass(slots=True)
 class Findings:
-    """The result of one run before it is written. Times are milliseconds since 1970 UTC, on the hub's clock."""
+    """The result of one run before it is written. Times are milliseconds since 1970 UTC."""
 
     day: date
     window: Window
     calendar: Calendar
     fingerprint: str
-    evidence_until: int  #: all delivered ledgers are complete up to this time
+    evidence_until: int  #: all delivered ledgers are complete up to this time, by the hub's clock
     sources: tuple[Source, ...]
-    is_partial: bool  #: whether a delivered or expected extract is not used
-    skews: dict[str, Skew]
+    is_partial: bool  #: whether an extract is missing, unfinished or unusable
+    skews: dict[str, Skew]  #: the estimated clocks by node
     clock_ms: dict[str, int]  #: for each node whose times are corrected: its clock minus the hub's
     lines: list[dict[str, Any]]  #: numbers of lines of the date by node, store, side, event
     tally: Tally

@@ -39,7 +39,7 @@ class PageContent(NamedTuple):
     exceptions: Exceptions
     lines: Mapping[str, list[dict[str, Any]]]  #: ledger lines of the messages with a story
     history: sections.History
-    repair: Mapping[str, int]  #: deeds by node
+    repair: Mapping[str, int]  #: number of deeds by node
 
 
 def render(content: PageContent, settings: ReconcileSettings) -> str:

@@ -139,7 +139,7 @@ def span(ms: int) -> str:
 
 
 def longer(ms: int, than_ms: int) -> str:
-    """Return a duration in as many units as are needed to show that it is longer than another one."""
+    """Return a duration in as many units as are needed to show that it is longer than ``than_ms``."""
     sufficient = (units for units in (2, 3, 4) if sum(n * size for n, size, _ in _split(ms, units)) * 1000 > than_ms)
     return duration(ms, next(sufficient, 4))
 

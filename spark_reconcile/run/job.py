@@ -53,16 +53,16 @@ class RunResult:
     business_date: str
     run: str = ""
     messages: int = 0
-    verdicts: dict[str, int] = field(default_factory=dict)
-    carried: dict[str, int] = field(default_factory=dict)
-    report: str = ""
-    missing: list[str] = field(default_factory=list)
+    verdicts: dict[str, int] = field(default_factory=dict)  #: messages of the date by verdict
+    carried: dict[str, int] = field(default_factory=dict)  #: carried messages by verdict
+    report: str = ""  #: path or address of report.html
+    missing: list[str] = field(default_factory=list)  #: names of the missing ledgers
     breaches: list[dict[str, Any]] = field(default_factory=list)
     plausibility: dict[str, Any] = field(default_factory=dict)
-    deeds: dict[str, int] = field(default_factory=dict)
+    deeds: dict[str, int] = field(default_factory=dict)  #: messages in the repair lists by deed
     fingerprint: str = ""
-    rows: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
+    rows: int = 0  #: lines read
+    seconds: dict[str, float] = field(default_factory=dict)  #: duration by step
     created_at: str = ""
 
     def facts(self) -> dict[str, Any]:

@@ -61,7 +61,8 @@ class Plausibility(NamedTuple):
 def plausibility(messages: int, earlier: Sequence[int], low: float, high: float) -> Plausibility:
     """Compare the number of messages of a date with those of earlier dates of the same weekday.
 
-    ``low``, ``high``: accepted multiples of their median. With fewer than two earlier dates there is no median.
+    ``low``, ``high``: the accepted range, as multiples of the median of ``earlier``. Fewer than two earlier dates have
+    no median.
     """
     usual = float(median(earlier)) if len(earlier) >= 2 else None
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:

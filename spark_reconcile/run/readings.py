@@ -19,7 +19,7 @@ from spark_reconcile.tables import read_batches, read_rows, rows_of
 Row = dict[str, Any]
 
 UNSERVED_MIN = 20  # a node with at least this many records should occur in a ledger of the hub
-STORY_LINES = 40
+STORY_LINES = 40  # lines of a message that its story shows
 # Columns of ``cells``, and how they are added up.
 SUMS = (
     ("sum", "messages"),
@@ -35,7 +35,8 @@ class Survey(NamedTuple):
     """The names in the lines of all ledgers, and the numbers of lines."""
 
     nodes: list[str]  #: the nodes that any line names
-    lines: list[Row]  #: numbers of lines of the date by node, store, side and event
+    #: ``lines`` of the date, and how many of them are ``outside`` their dates, by node, store, side and event
+    lines: list[Row]
     stores: set[str]  #: stores of the hub, such as 1.1, in which the ledgers of two or more other nodes name copies
     unserved: set[str]  #: nodes that have many records although no line of the hub mentions them
 
@@ -76,7 +77,7 @@ def survey(table: Place, hubs: Collection[str]) -> Survey:
 
 
 def profile(cells: Place) -> list[Row]:
-    """Return all counts of ``cells`` without the pairs: a few hundred rows, whatever the number of messages."""
+    """Return the counts of ``cells``, added up over all pairs: a few hundred rows, whatever the number of messages."""
     keys = ["scope", "verdict", "finding", "latency", "age"]
     names = [*keys, *(name for _, name in SUMS)]
 
@@ -92,12 +93,15 @@ def profile(cells: Place) -> list[Row]:
 
 
 def drill(cells: Place, names: Collection[str]) -> list[Row]:
-    """Return all counts of some pairs by finding, latency and age, for the details of the pairs on the page."""
+    """Return all counts of some pairs by finding, latency and age, for their details on the page.
+
+    ``names``: names of pairs, such as ``1.10008>1.56001``.
+    """
     return list(_of_pairs(cells, names))
 
 
 def of_pairs(pairs: Place, names: Collection[str]) -> list[Row]:
-    """Return the counts of some pairs by verdict, of messages of the date only."""
+    """Return the counts of some pairs by verdict, of messages of the date only. ``names``: as for ``drill``."""
     columns = ("pair", "verdict", "messages", "oldest_at")
     rows = [{name: row[name] for name in columns} for row in _of_pairs(pairs, names) if row["scope"] == "date"]
     return sorted(rows, key=lambda row: (row["pair"], row["verdict"]))

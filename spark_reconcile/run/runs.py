@@ -84,7 +84,7 @@ def current(reports: Place, day: date) -> Run | None:
 
 
 def find(reports: Place, day: date, name: str) -> Run:
-    """Return a run of a date by its name, or ``current``. Raises NoSuchRun."""
+    """Return the run of a date with this name; ``current`` is the current one. Raises NoSuchRun."""
     if name == "current":
         run = current(reports, day)
         if run is None:

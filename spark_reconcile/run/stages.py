@@ -22,7 +22,7 @@ from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 from spark_reconcile.spark.session import small_table
 from spark_reconcile.storage import Place
 
-OTHER_DATES = ("earlier", "later", "none")
+OTHER_DATES = ("earlier", "later", "none")  # scopes of messages that a run only counts; see ``assessment.dated``
 BROADCAST_MAX = 500_000  # number of LK0 that fit into the memory of every executor
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
@@ -40,7 +40,7 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
-    """Write the numbers of lines of each ledger by side, event and target."""
+    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and whether of the date."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # The store of the hub that has a copy, according to a line of another node. Most lines have no LK1, so the cheap
     # tests come first.
@@ -66,7 +66,10 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
 def facts(
     lines: DataFrame, hubs: Collection[str], carried: DataFrame | None, window: Window, place: Place
 ) -> tuple[DataFrame, dict[str, int]]:
-    """Write one row per message that is of the date, carried or near; return the number of other messages by scope."""
+    """Write one row per message that is of the date, carried or near.
+
+    Return the written table, and the numbers of the other messages by scope.
+    """
     counts = Observation()
     all_messages = assessment.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(counts, *_by_scope())
     # The order of time makes the files of equal inputs equal, also those of the verdicts, which keep this order.
@@ -83,7 +86,8 @@ def _by_scope() -> list[Column]:
 def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) -> tuple[DataFrame, dict[str, int]]:
     """Write the verdict of each message, for the report and the run of the next date.
 
-    Return also the number of messages by scope that belong to other dates by their senders' clocks.
+    Return the written table, and the numbers, by scope, of messages that belong to other dates by their senders'
+    clocks. ``oldest_at``: messages born earlier are not carried further.
     """
     counts = Observation()
     staged = _stage(assessment.verdicts(judged.observe(counts, *_by_scope()), window, oldest_at), place)

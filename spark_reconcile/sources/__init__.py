@@ -1,10 +1,12 @@
-"""Sources: the extracts that a run uses, and how complete they are. The driver reads them, before Spark starts.
+"""Sources: the extracts that a run uses, and how complete they are.
+
+The driver checks and reads them before Spark starts; ``clocks`` and ``gaps`` work on the facts and verdicts of the run.
 
 | module   | subject                                                |
 |----------|--------------------------------------------------------|
 | inputs   | a state for every delivered extract                    |
 | parts    | the check of one Parquet file                          |
-| footer   | the footer of a foreign Parquet file                   |
+| footer   | the column chunks in the footer of a Parquet file      |
 | evidence | the extracts of a run and their periods                |
 | mentions | ledgers and nodes named in the lines of a date         |
 | gaps     | missing extracts, by ledger and date                   |

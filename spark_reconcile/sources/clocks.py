@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_reconcile.days import DAY_MS
 
-ROUND_TRIP_MAX_MS = 10_000  # longer round trips are too imprecise
+ROUND_TRIP_MAX_MS = 10_000  # messages with a longer round trip are not used: their estimates are too imprecise
 STEP_MS = 10  # estimates are rounded to this step
 # From this difference on, an operator should correct the clock, and the difference stated in a manifest is used.
 WRONG_FROM_MS = 2_000
@@ -42,7 +42,7 @@ class Skew(NamedTuple):
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """Estimate the clock of each node with suitable messages. ``names``: table of nodes and their hashes.
+    """Estimate the clock of each node that has suitable messages, by node. ``names``: table of nodes and their hashes.
 
     Spark returns one row per node and hour.
     """
@@ -82,7 +82,7 @@ class ClockHour(NamedTuple):
 
 
 def latest(hours: Sequence[ClockHour]) -> Skew:
-    """Return the clock at the end: by the last hour with enough messages, else by all messages."""
+    """Return the estimate of the last hour with HOUR_MESSAGES_MIN messages; without such an hour, of all messages."""
     usable = [hour for hour in hours if hour.messages >= HOUR_MESSAGES_MIN]
     messages = sum(hour.messages for hour in hours)
     if usable:
@@ -121,7 +121,9 @@ _ESTIMATES = (
 
 
 def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
-    """Return the correction of each node's times in milliseconds: the estimate, else the value of its manifest.
+    """Return, for each node whose times need a correction, its clock minus the hub's in milliseconds.
+
+    It is the estimate, if it exceeds its error; without an estimate, the value of the manifest (``stated``).
 
     A value of a manifest is used up to one day, because a larger one would keep lost messages in flight beyond the
     next run. Its precision is unknown, so small values count as zero.

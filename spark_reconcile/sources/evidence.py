@@ -1,7 +1,7 @@
 """The inputs of a run: the extracts that are used, their periods, and the messages that an earlier run left open.
 
 Collected on the driver before Spark reads a row; a run that must be refused is refused here. The fingerprint identifies
-the inputs: two runs with the same fingerprint and version of this package publish the same bytes.
+the inputs: two runs with the same fingerprint and version of this package publish the same tables and numbers.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class Evidence:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a delivered or expected extract is not used."""
+        """Whether an extract is missing, unfinished or unusable."""
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
@@ -92,8 +92,9 @@ class Evidence:
     ) -> JudgementContext:
         """Return the data for judging messages.
 
-        ``skew``, ``first``: by node, the correction of its clock at the end and in the first hour. If a clock was slow
-        in the first hour, its ledger begins later than its times state: the difference is added.
+        ``skew``, ``first``: by node, the correction of its clock at the end and in the first hour. If a clock was
+        slower in the first hour than at the end, its ledger begins later than its times state: the difference is added.
+        ``unserved``: see ``readings.Survey``.
         """
         periods = self._periods()
         slower = {node: skew.get(node, 0) - first.get(node, 0) for node in {*skew, *first}}
@@ -193,8 +194,8 @@ def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) 
     on_neighbours = {source.source for source in sources if source.is_used and source.day != day}
     of_date = [source for source in sources if source.day == day]
     absent = inputs.missing({*settings.required, *on_neighbours, *_remembered_of_hub(settings, day)}, sources, day)
-    has_hub = any(source.is_used and source.manifest and source.manifest.role == "platform" for source in of_date)
-    if settings.hub and not has_hub:
+    hub_delivered = any(source.is_used and source.manifest and source.manifest.role == "platform" for source in of_date)
+    if settings.hub and not hub_delivered:
         absent.append(Source(day, THE_HUB, "MISSING"))
     # An unusable extract of the date is in ``sources`` already, with its state.
     delivered = {source.source for source in of_date}

@@ -1,8 +1,8 @@
-"""The footer of a foreign Parquet file: the descriptions of its column chunks.
+"""The footer of a Parquet file: the descriptions of its column chunks.
 
-The descriptions are read in Python, because Arrow ends the whole process on descriptions that contradict each other. A
-footer is a struct of Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by ``parts``, which
-checks the descriptions, and by ``storage`` for the tables of a run.
+The descriptions are read in Python, because Arrow ends the whole process if those of a foreign file contradict each
+other. A footer is a struct of Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by
+``parts``, which checks the descriptions, and by ``storage`` for the tables of a run.
 """
 
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ class Chunk(NamedTuple):
 
     column: str
     codec: str
-    values: int
-    unpacked: int  #: bytes
+    values: int  #: number of values
+    unpacked: int  #: bytes after decompression
     range: tuple[int, int] | None  #: lowest and highest value of a column of 64-bit integers, if stated
     is_elsewhere: bool  #: whether its data is in another file
 

@@ -49,7 +49,7 @@ STATE = {state.name: state for state in STATES}  # keyed by name
 
 # Names of missing sources whose ledger is unknown.
 THE_HUB = "the hub"  # none of its ledgers is known
-UNKNOWN_STORE = "a store of the hub"  # the institutions that it serves are known
+UNKNOWN_STORE = "a store of the hub"  # only the institutions that it serves are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Source:
 
     day: date
     source: str  #: node and store, such as 1.10008.1.1; the folder's name if the manifest is unreadable
-    state: str
-    note: str = ""
+    state: str  #: name of a row of STATES
+    note: str = ""  #: reason of the state, or a remark, for the report
     manifest: Manifest | None = None
     folder: Place | None = None
 
@@ -118,7 +118,9 @@ def gather(root: Place, days: Iterable[date], verify: Verify | None = None, thre
 
 
 def missing(required: Iterable[str], sources: Sequence[Source], day: date) -> list[Source]:
-    """Return the required nodes (``1.10008``) or ledgers (``1.10008.1.1``) without a usable extract of a date."""
+    """Return a source in the state MISSING for each required node (``1.10008``) or ledger (``1.10008.1.1``) that has no
+    usable extract of a date.
+    """
     present = [source.source for source in sources if source.day == day and source.is_used]
     return [
         Source(day, name, "MISSING")

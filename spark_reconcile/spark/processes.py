@@ -61,7 +61,7 @@ def local_settings(master: str) -> dict[str, str]:
 
 @cache
 def folder() -> Path:
-    """Return a folder for the Java processes and their spilled data; it is removed at the end.
+    """Return a folder for the Java processes and their spilled data; it is removed when this process ends.
 
     A lock in the folder shows that this process is running. Folders of killed processes are removed here.
     """
@@ -142,5 +142,7 @@ def end() -> None:
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Filter out py4j's log records: it logs a traceback if Java ends before Python releases an object."""
+    """Filter of a logger: drop the records of py4j, which logs a traceback if Java ends before Python releases an
+    object.
+    """
     return "py4j" not in Path(record.pathname).parts

@@ -23,8 +23,8 @@ from spark_reconcile.spark.java import java_home
 
 ROWS_PER_PARTITION = 400_000
 ROWS_TO_COMPILE_FOR = 200_000  # below this number of rows, compiling a query takes longer than interpreting it
-# Options of a local Java process (compiler and collector), for few lines and for many. HotSpot never compiles methods
-# longer than 8,000 bytes, and the code that Spark generates for the facts is longer.
+# Options of a local Java process (compiler and garbage collector), for few and for many ledger lines. HotSpot never
+# compiles methods longer than 8,000 bytes, and the code that Spark generates for the facts is longer.
 FEW_LINES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MANY_LINES = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
@@ -120,9 +120,8 @@ def _java(master: str, rows: int) -> dict[str, str]:
 
 
 def fit_to(spark: SparkSession, rows: int) -> None:
-    """Set the number of shuffle partitions and the compilation of queries for a number of lines.
-
-    A partition then fits into memory.
+    """Set the number of shuffle partitions, so that a partition fits into memory, and whether queries are compiled, for
+    a number of ledger lines. Settings that the configuration of the session contains stay.
     """
     partitions = max(2, -(-rows // ROWS_PER_PARTITION))
     _set_default(spark, "spark.sql.shuffle.partitions", str(partitions))
