@@ -114,7 +114,10 @@ class Office:
     def add(
         self, name: str, message: OfficeMessage, side: Side, event: Event, after: int, marks: str = ""
     ) -> dict[str, object]:
-        """Write one line into the ledger of a node, ``after`` milliseconds after the message was accepted."""
+        """Write one line into the ledger of a node, ``after`` milliseconds after the message was accepted.
+
+        ``marks``: letters as in a course. The returned line may be changed until ``extract``.
+        """
         ledger = self.node(name)
         digest = message.digest if event in (Event.ACCEPTED, Event.RECEIVED) else ""
         line: dict[str, object] = {

@@ -206,7 +206,7 @@ def _settled_early(
     """Return the verdict of a message that was settled before it could reach a receiver; empty for other messages.
 
     The receiver's ledger is not needed for such a message. ``aside``: the hub has no part in the message, or an
-    operator has given it up. ``seen``: the ledger of the hub has lines about it.
+    operator of the hub has refused its copy. ``seen``: the ledger of the hub has lines about the message.
     """
     passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     refused = not aside and E.REFUSED in hub and not passed_on

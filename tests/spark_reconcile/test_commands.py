@@ -144,7 +144,7 @@ def test_an_earlier_comparison_is_not_overwritten(office: Office, capsys: Output
     assert (code, "changed.parquet" in output["error"]) == (2, True)
 
 
-def test_backfill_skips_published_dates_and_continues_after_a_refusal(office: Office, capsys: Output) -> None:
+def test_backfill_skips_published_dates_and_continues_after_missing_sources(office: Office, capsys: Output) -> None:
     reports = Place.at(office.settings.reports)
     run = runs.begin(reports, DAY, office.clock, "0" * 64)
     (run.place / runs.SUMMARY).write(canonical({"messages": 0}))

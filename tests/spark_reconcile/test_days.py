@@ -69,6 +69,10 @@ def test_a_date_that_cannot_be_read_is_refused(wrong: str) -> None:
         parse_date(wrong)
 
 
+def test_a_date_is_read() -> None:
+    assert parse_date("2026-03-01") == date(2026, 3, 1)
+
+
 def test_neighbours_surround_a_date() -> None:
     assert neighbours(date(2026, 3, 1), 1, 2) == [
         date(2026, 2, 28),
@@ -76,7 +80,6 @@ def test_neighbours_surround_a_date() -> None:
         date(2026, 3, 2),
         date(2026, 3, 3),
     ]
-    assert parse_date("2026-03-01") == date(2026, 3, 1)
 
 
 def test_local_times_carry_their_offset() -> None:

@@ -17,7 +17,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(system, "bucket/semq", "s3a")
 
 
-def test_written_files_are_read(place: Place) -> None:
+def test_files_are_written_read_listed_moved_and_removed(place: Place) -> None:
     (place / "a").make()
     (place / "a" / "x.txt").write("发票".encode())
     (place / "a" / "x.txt").write("订单".encode())
@@ -56,11 +56,15 @@ def test_only_one_process_locks_a_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_spark_gets_an_address_of_the_same_place(tmp_path: Path, place: Place) -> None:
+def test_spark_gets_an_address_of_the_same_place(tmp_path: Path) -> None:
     assert Place.at(tmp_path).uri == f"file://{tmp_path}"
     assert Place.at(f"file://{tmp_path}").path == str(tmp_path)
     assert Place(fs.LocalFileSystem(), "bucket/x", "s3a").uri == "s3a://bucket/x"
-    with place.lock():  # an object store has no locks
+
+
+def test_a_lock_on_an_object_store_locks_nothing() -> None:
+    place = Place(fs._MockFileSystem(), "bucket/semq", "s3a")
+    with place.lock(), place.lock():
         pass
 
 

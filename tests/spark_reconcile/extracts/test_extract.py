@@ -30,7 +30,7 @@ def hashed(app_key: str) -> str:
     return hashlib.sha256(SALT + app_key.encode()).hexdigest()[:32]
 
 
-def test_a_repetition_writes_the_same_bytes(office: Office) -> None:
+def test_a_repetition_at_the_same_time_writes_the_same_bytes(office: Office) -> None:
     office.write(OfficeMessage(1), FORWARD_COURSE)
     first = office.extract()["1.a"]
     before = {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()}

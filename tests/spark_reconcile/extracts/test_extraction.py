@@ -1,5 +1,5 @@
-"""Extracts of real nodes travel from the ledger to the hub's storage as documents, without data that must not leave the
-node.
+"""``extract`` and ``collect`` with real nodes: extracts travel from the ledger to the hub's storage as documents,
+without data that must not leave the node. Also the reasons of lines that only real nodes write.
 """
 
 import asyncio

@@ -66,5 +66,5 @@ def test_bytes_that_are_no_manifest_are_refused(content: bytes) -> None:
         read_manifest(content)
 
 
-def test_equal_facts_give_equal_bytes() -> None:
+def test_equal_values_give_equal_bytes() -> None:
     assert canonical({"b": 1, "a": {"d": 2, "c": 3}}) == canonical({"a": {"c": 3, "d": 2}, "b": 1})

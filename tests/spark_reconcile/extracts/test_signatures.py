@@ -47,6 +47,9 @@ def config(folder: Path, text: str = LOCAL.format(name="10008", hub=1)) -> Path:
 
 
 def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float = 90, age: int = 0) -> Sign:
+    """Enrol a node in ``folder`` and return its signing function. The authority ``by`` issued its certificate ``age``
+    days ago, for ``days`` days.
+    """
     text = HUB_CONFIG if node.startswith("2.") else LOCAL.format(name=node[2:], hub=1)
     settings = load(config(folder, text), {})
     ring(settings.pki_dir, by, node, at=NOW - timedelta(days=age), days=days)  # type: ignore[arg-type]
@@ -64,7 +67,7 @@ def test_a_signature_is_valid_for_its_node_and_content_only(tmp_path: Path, trus
     assert not verify("1.10008", CONTENT + b".", signature, None)
 
 
-def test_only_the_hub_signs_for_the_hub(tmp_path: Path, trust: Path) -> None:
+def test_a_node_of_the_hub_signs_for_the_hub(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
     assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT), None)
 
@@ -145,9 +148,7 @@ def alter(file: Path, **fields: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
-async def test_a_run_accepts_signed_extracts_and_nodes_accept_signed_repair_lists(
-    inprocess: InProcess, tmp_path: Path
-) -> None:
+async def test_only_signed_extracts_and_repair_lists_are_accepted(inprocess: InProcess, tmp_path: Path) -> None:
     hub = await inprocess.secure_hub()
     node = await inprocess.secure_local("10008", hub)
     await linked(node)

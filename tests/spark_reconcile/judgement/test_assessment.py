@@ -145,6 +145,7 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
 def _judge(
     spark: SparkSession, rows: list[dict[str, Any]], context: JudgementContext
 ) -> dict[str, tuple[str, str, str]]:
+    """Return scope, verdict (empty if the message does not belong to the date) and finding of each message."""
     schema = ARROW_SCHEMA.append(pa.field("outside", pa.bool_()))
     lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
     nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}

@@ -1,4 +1,6 @@
-"""Repair lists on real nodes: a dry run changes nothing; resolved messages are skipped, open ones lead to inquiries."""
+"""Repair lists on real nodes: a dry run changes nothing; resolved messages are skipped, open ones lead to inquiries.
+Invalid lists are refused.
+"""
 
 import asyncio
 import json
@@ -30,14 +32,14 @@ def url(node: Any) -> str:
     return f"amqp://guest:guest@127.0.0.1:{node.port}"
 
 
-def deed(lk0: str, name: str = "inquire", side: str = "sender") -> RepairLine:
-    return RepairLine(lk0, name, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
+def repair_line(lk0: str, deed: str = "inquire", side: str = "sender") -> RepairLine:
+    return RepairLine(lk0, deed, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
 
 
-def repair_list(folder: Path, **deeds: list[RepairLine]) -> Path:
-    """Write a repair folder like the job. ``deeds``: by node; 1.10008 is written as n1_10008."""
+def repair_list(folder: Path, **lists: list[RepairLine]) -> Path:
+    """Write a repair folder like the job. ``lists``: lines by node; 1.10008 is written as n1_10008."""
     nodes = {}
-    for name, lines in deeds.items():
+    for name, lines in lists.items():
         node = name.replace("_", ".").removeprefix("n")
         file = Place.at(folder) / f"{node}.jsonl"
         file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
@@ -89,8 +91,9 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_messages(
     sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)
     folder = repair_list(
         tmp_path / "repair",
-        n1_10008=[deed(delivered), deed(waiting), deed(waiting, "close"), deed(waiting, "reack"), deed("1.10008.9.9.3f.1")],
-        hub=[deed(waiting, side="hub")],
+        n1_10008=[repair_line(delivered), repair_line(waiting), repair_line(waiting, "close"), repair_line(waiting, "reack"),
+                  repair_line("1.10008.9.9.3f.1")],
+        hub=[repair_line(waiting, side="hub")],
     )  # fmt: skip
 
     code, result, lines = await applied(sender, folder, yes=False)
@@ -114,15 +117,15 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_messages(
     assert inquiries(sender) == before
 
 
-async def test_a_deed_that_the_node_cannot_do_is_left_and_another_is_done(inprocess: InProcess) -> None:
+async def test_a_deed_that_the_node_cannot_do_is_left_and_a_possible_one_is_done(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     sender = await inprocess.local("10008", hub.port)
     lk0 = await sent(sender, "56001")
     async with Client(url(hub)) as application:
-        impossible = deed(lk0, "resend", "hub")
+        impossible = repair_line(lk0, "resend", "hub")
         assert (await apply_deed(application, impossible, is_real=True)).result == "left"
     async with Client(url(sender)) as application:
-        result = await apply_deed(application, deed(lk0, "resend"), is_real=True)
+        result = await apply_deed(application, repair_line(lk0, "resend"), is_real=True)
         assert result == DeedResult(lk0, "resend", "done", result.note)
         assert "OPERATOR" in await events(sender, lk0)
 
@@ -134,7 +137,7 @@ def test_every_deed_of_the_findings_has_an_act() -> None:
 
 async def test_a_node_without_repairs_is_reported(inprocess: InProcess, tmp_path: Path) -> None:
     hub = await inprocess.hub()
-    folder = repair_list(tmp_path / "repair", n1_10008=[deed("1.10008.1.1.3f.1")])
+    folder = repair_list(tmp_path / "repair", n1_10008=[repair_line("1.10008.1.1.3f.1")])
     assert await applied(hub, folder, yes=True) == (
         0,
         {"outcome": "applied", "exit_code": 0, "counts": {}, "deeds": []},
@@ -150,7 +153,9 @@ async def test_failures_are_reported_and_not_counted_as_done(
     inprocess: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, line: str, tried: int
 ) -> None:
     hub = await inprocess.hub()
-    folder = repair_list(tmp_path / "repair", hub=[deed(f"1.10008.1.1.3f.{number}", side="hub") for number in range(3)])
+    folder = repair_list(
+        tmp_path / "repair", hub=[repair_line(f"1.10008.1.1.3f.{number}", side="hub") for number in range(3)]
+    )
     tried_messages: list[str] = []
 
     async def row(_: Client, lk0: str, side: str) -> dict[str, Any]:
@@ -181,14 +186,17 @@ def rewrite(file: Path, text: str) -> None:
 BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
     ("ALTERED", lambda folder: rewrite(folder / "1.10008.jsonl", json.dumps({"lk0": "another"}))),
     ("MISSING", lambda folder: (folder / "1.10008.jsonl").unlink()),
-    ("ALTERED", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"reason": "x" * 70_000}, b"\n")),
-    ("ALTERED", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"reason": "x" * 70_000})),
+    (
+        "ALTERED",
+        lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L")) | {"reason": "x" * 70_000}, b"\n"),
+    ),
+    ("ALTERED", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L")) | {"reason": "x" * 70_000})),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, "no list")),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, '{"nodes": []}')),
-    ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"deed": "erase"})),
+    ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L")) | {"deed": "erase"})),
     ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, {"lk0": 1})),
-    ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"sender": "1.56001"})),
-    ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L", side="receiver")))),
+    ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L")) | {"sender": "1.56001"})),
+    ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L", side="receiver")))),
 )
 
 
@@ -202,7 +210,7 @@ def _replace_list(folder: Path, line: dict[str, Any], end: bytes = b"") -> None:
 
 @pytest.mark.parametrize(("state", "spoil"), BAD_LISTS)
 def test_an_invalid_list_is_refused(tmp_path: Path, state: str, spoil: Callable[[Path], None]) -> None:
-    folder = repair_list(tmp_path / "repair", n1_10008=[deed("1.10008.1.1.3f.1")])
+    folder = repair_list(tmp_path / "repair", n1_10008=[repair_line("1.10008.1.1.3f.1")])
     assert len(read_repair(Place.at(folder), "1.10008")) == 1
     spoil(folder)
     with pytest.raises(BadRepairList) as caught:
@@ -211,7 +219,7 @@ def test_an_invalid_list_is_refused(tmp_path: Path, state: str, spoil: Callable[
 
 
 def test_an_unsigned_list_is_refused_if_signatures_are_required(tmp_path: Path) -> None:
-    folder = repair_list(tmp_path / "repair", hub=[deed("1.10008.1.1.3f.1", side="hub")])
+    folder = repair_list(tmp_path / "repair", hub=[repair_line("1.10008.1.1.3f.1", side="hub")])
     with pytest.raises(BadRepairList, match="not signed"):
         read_repair(Place.at(folder), "hub", lambda *_: True)
 

@@ -27,7 +27,7 @@ def findings(**fields: Any) -> Findings:
 def source(
     node: str, state: str = "COMPLETE", role: str = "local", day: date = DAY, store: str = "1.1", early_ms: int = 0
 ) -> Source:
-    """Return an extract that was made ``early_ms`` before the end of its date."""
+    """Return an extract that was made ``early_ms`` before the end of its date; without a manifest if it is MISSING."""
     window = Calendar().window(day)
     manifest = Manifest(
         node=node, store=store, role=role, business_date=day.isoformat(), zone="UTC", cutoff="00:00", created_at="",

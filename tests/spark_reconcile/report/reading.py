@@ -8,7 +8,7 @@ _FETCHED = ("src", "srcset", "action", "xlink:href")
 
 @dataclass
 class Table:
-    """A table: its caption, its rows with all cells as text, and the headings of the cells."""
+    """A table: its caption, its rows with all cells as text, and the attribute ``scope`` of each heading."""
 
     caption: str = ""
     rows: list[list[str]] = field(default_factory=list)

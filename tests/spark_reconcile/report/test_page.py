@@ -46,7 +46,7 @@ def test_headings_are_in_order_and_every_link_has_its_anchor(report: PublishedRe
     assert page.lang == "en"
 
 
-def test_every_table_has_a_caption_and_every_heading_of_it_a_scope(report: PublishedReports) -> None:
+def test_tables_have_captions_and_scopes_and_charts_have_names(report: PublishedReports) -> None:
     page = report.page
     assert all(table.caption for table in page.tables)
     assert {scope for table in page.tables for scope in table.scopes} == {"col", "row"}
@@ -123,10 +123,10 @@ def test_the_pairs_are_those_of_all_other_files(report: PublishedReports) -> Non
 
 def test_the_page_has_the_details_of_each_pair(report: PublishedReports) -> None:
     page = report.page
-    for place, pair in enumerate(report.summary["pairs"], 1):
-        assert f"p{place}" in page.ids
-        assert f"#p{place}" in page.links
-        tables = _tables_of(page, place)
+    for index, pair in enumerate(report.summary["pairs"], 1):
+        assert f"p{index}" in page.ids
+        assert f"#p{index}" in page.links
+        tables = _tables_of(page, index)
         verdicts = {row[0].split()[0]: number(row[1]) for row in tables["Verdicts"][1:]}
         assert {name: count for name, count in verdicts.items() if count} == pair["verdicts"]
         latency = {row[0]: number(row[1]) for row in tables.get("From acceptance", [])[1:]}
@@ -144,13 +144,16 @@ def test_the_page_has_the_details_of_each_pair(report: PublishedReports) -> None
         assert len(exceptions) == pair["exceptions"] + pair["carried"]["exceptions"]
 
 
-def _tables_of(page: PageReader, place: int) -> dict[str, list[list[str]]]:
-    """Return the rows of each table of one pair, by the beginning of its caption. The tables of a pair are adjacent."""
+def _tables_of(page: PageReader, pair: int) -> dict[str, list[list[str]]]:
+    """Return the rows of each table about one pair, by the beginning of its caption; these tables are adjacent.
+
+    ``pair``: number of the pair on the page, from 1.
+    """
     starts = [at for at, table in enumerate(page.tables) if table.caption.startswith("Verdicts of this pair")]
     ends = [*starts[1:], len(page.tables)]
     beginnings = ("Verdicts", "From acceptance", "Ages of", "By business date", "Its exceptions")
     tables: dict[str, list[list[str]]] = {}
-    for table in page.tables[starts[place - 1] : ends[place - 1]]:
+    for table in page.tables[starts[pair - 1] : ends[pair - 1]]:
         beginning = next((text for text in beginnings if table.caption.startswith(text)), None)
         if beginning is None:
             break
@@ -182,7 +185,7 @@ def test_trend_ages_and_latency_are_those_of_the_summaries(report: PublishedRepo
 # ---------------------------------------------------------------- owners and next steps
 
 
-def test_every_exception_has_owner_reason_and_command(report: PublishedReports) -> None:
+def test_every_exception_has_owner_states_and_command(report: PublishedReports) -> None:
     text = report.text
     for row in report.rows("exceptions.parquet"):
         assert f"<code>{row['lk0']}</code>" in text

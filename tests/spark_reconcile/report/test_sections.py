@@ -50,6 +50,12 @@ def test_a_breach_names_the_figure_and_its_limit(breach: Breach, words: str) -> 
     assert breach_words(breach) == words
 
 
+def test_a_breach_of_the_whole_date_names_both_figures_that_count() -> None:
+    assert breach_words(Breach("", "X", "max_count", 4, 0, 4), VerdictFigures(2, 2, 9)) == (
+        "2 of this date, 2 of earlier dates, found now; accepted: none"
+    )
+
+
 def test_all_parts_of_a_limit_are_printed() -> None:
     assert limit_words(None) == limit_words(Limit()) == ""
     assert limit_words(Limit(max_count=7, max_rate=0.5, max_age_s=60)) == "at most 7, at most 50 %, at most 1 min old"
@@ -80,7 +86,7 @@ def test_ledgers_that_need_attention_are_listed_separately_and_once() -> None:
     assert {row["name"]: row["clock"] for row in result["fine"]}["1.good.1.1"] == "fast by 1.0 s ± 0.02 s"
 
 
-def test_ages_omit_fine_verdicts_and_latency_is_of_the_date() -> None:
+def test_figures_and_ages_include_carried_messages_and_latency_is_of_the_date() -> None:
     row = {"messages": 1, "bytes": 1, "resends": 0, "oldest_at": 1, "turned": 1, "pieces": 0, "finding": "f"}
     counted = tally(
         [
@@ -92,9 +98,6 @@ def test_ages_omit_fine_verdicts_and_latency_is_of_the_date() -> None:
     assert [counted.figures(name) for name in ("SOURCE_MISSING", "NOT_DELIVERED", "PARKED")] == [
         VerdictFigures(0, 1, 0), VerdictFigures(1, 0, 0), VerdictFigures(),
     ]  # fmt: skip
-    assert breach_words(Breach("", "X", "max_count", 4, 0, 4), VerdictFigures(2, 2, 9)) == (
-        "2 of this date, 2 of earlier dates, found now; accepted: none"
-    )
     (bucket,) = (bucket for bucket in ages(counted) if bucket["messages"])
     assert (bucket["exceptions"], bucket["open"], bucket["messages"]) == (1, 1, 2)
     assert [bucket["messages"] for bucket in latency(counted) if bucket["messages"]] == [1]

@@ -24,7 +24,7 @@ from tests.spark_reconcile.run.test_job import NEXT, reconcile
 # Names of documents. Their incarnation differs from that of their messages, as after a restart of the sender.
 DOCUMENT = "1.a.1.1.3f29.{}".format
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
-# Of a message that the hub stored at ten o'clock on the date before
+# The lines of the next date about a message that was accepted at ten o'clock and that the hub stored
 RELEASED = " ".join(
     f"{step}c"
     for step in (
@@ -40,12 +40,12 @@ def written(
 ) -> list[dict[str, Any]]:
     """Return the lines of a document, from the course of each piece, and of its manifest (empty: no manifest).
 
-    ``first``: place of the first message among those of the document.
+    ``first``: index of the first of these messages among all messages of the document.
     """
     lines = []
     courses = [*((course, f"/{piece}") for piece, course in enumerate(pieces)), *([(manifest, "")] if manifest else [])]
-    for place, (course, piece) in enumerate(courses, first):
-        message_lines = office.lines_of(OfficeMessage(100 * number + place, at=at), course)
+    for index, (course, piece) in enumerate(courses, first):
+        message_lines = office.lines_of(OfficeMessage(100 * number + index, at=at), course)
         for line in message_lines:
             if piece:
                 line["target"] = f"{str(line['target']).partition('/')[0]}/_pieces"
@@ -62,7 +62,7 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 @dataclass
 class Nights:
-    """The folders of the runs of two dates, each over the extracts of its date only."""
+    """The runs of two dates, each over the extracts of its date only, and their folders."""
 
     settings: ReconcileSettings
     first_run: RunResult
@@ -86,9 +86,9 @@ CROSSING, WAITING, MISSING = OfficeMessage(11, at=24 * HOUR - 30), OfficeMessage
 
 @pytest.fixture(scope="module")
 def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    """On the first date there are six documents in pieces, with or without a manifest, one document in a single message,
-    three messages whose document has an unreadable name, the first messages of LATE and OPEN, and CROSSING, WAITING
-    and MISSING.
+    """On the first date there are six documents in pieces, with or without a manifest, one document in a single
+    message, three messages whose document has an unreadable name, the first messages of LATE and OPEN, and CROSSING,
+    WAITING and MISSING.
     """
     office = Office(tmp_path_factory.mktemp("documents"), StandingClock())
     settings = msgspec.structs.replace(office.settings, days_before=0, days_after=0)
@@ -151,9 +151,9 @@ def test_a_document_has_the_verdict_of_its_worst_message(nights: Nights) -> None
     assert [pair["pieces"] for pair in summary["pairs"]] == [pieces]
     rows = pq.read_table(nights.first / "verdicts.parquet").to_pylist()
     assert {row["lk0"] for row in rows if row["is_piece"]} == {
-        OfficeMessage(100 * document + place).lk0
+        OfficeMessage(100 * document + index).lk0
         for document, count in ((1, 2), (2, 2), (3, 2), (4, 2), (5, 3), (6, 2), (LATE, 2), (OPEN, 1))
-        for place in range(count)
+        for index in range(count)
     }
     with_unreadable_name = {OfficeMessage(number).lk0 for number in (1, 2, 3)}
     assert [row["verdict"] for row in rows if row["lk0"] in with_unreadable_name] == ["MATCHED"] * 3

@@ -47,6 +47,7 @@ MESSAGES = deeper(500, 1000)
 
 
 def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingClock, **arguments: Any) -> RunResult:
+    """Run a date. ``arguments``: fields of RunRequest; by default ``day`` is DAY."""
     day = arguments.pop("day", DAY)
     return run(settings, RunRequest(day, **arguments), clock, Progress(SystemClock(), io.StringIO()), spark)
 
@@ -58,8 +59,8 @@ class PublishedRun:
     settings: ReconcileSettings
     truth: Truth
     result: RunResult
-    folder: Path
-    root: Path
+    folder: Path  #: of the run
+    root: Path  #: folder of extracts, reports and truth
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -229,7 +230,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
     assert "No ledger</a> of <bdi>1.gone.1.1</bdi>: 2 messages cannot be judged." in page
 
 
-def test_missing_required_sources_are_named_before_spark_starts(office: Office) -> None:
+def test_with_require_all_an_absent_ledger_is_named_before_spark_starts(office: Office) -> None:
     office.write(OfficeMessage(1, "1.a", "1.gone"), FORWARD_COURSE)
     office.extract(only=["1.a", HUB])
 

@@ -28,14 +28,19 @@ def test_a_run_counts_only_when_the_pointer_names_it(tmp_path: Path, clock: Stan
     assert [run.name for run in runs.of_date(reports, DAY)] == sorted([first.name, second.name])
 
 
+def test_staging_folders_are_removed_and_their_runs_stay(tmp_path: Path, clock: StandingClock) -> None:
+    reports = Place.at(tmp_path)
+    run = runs.begin(reports, DAY, clock, "ab" * 32)
+    (run.place / "_staging").make()
+    runs.remove_staging(reports, DAY, "_staging")
+    assert runs.of_date(reports, DAY) == [run]
+    assert run.place.folders() == []
+
+
 def test_a_pointer_to_a_removed_run_is_ignored(tmp_path: Path, clock: StandingClock) -> None:
     reports = Place.at(tmp_path)
     run = runs.begin(reports, DAY, clock, "ab" * 32)
     runs.point_to(reports, run)
-    (run.place / "_staging").make()
-    runs.remove_staging(reports, DAY, "_staging")
-    assert runs.current(reports, DAY) == run
-    assert run.place.folders() == []
     run.place.remove()
     assert runs.current(reports, DAY) is None
     assert runs.history(reports, DAY + timedelta(days=1), 3) == []

@@ -55,16 +55,19 @@ def test_every_defect_has_its_stated_verdict(delivered: Office, clock: StandingC
     assert len(opinions) == 11
 
 
-def test_the_extracts_are_complete_again(delivered: Office, clock: StandingClock) -> None:
+def test_extracts_with_planted_defects_are_complete(delivered: Office, clock: StandingClock) -> None:
     root = Place.at(delivered.root / "extracts")
     plant(root, DAY, UTC, clock)
     assert {source.state for source in gather(root, [DAY])} == {"COMPLETE"}
 
 
 def test_defects_are_not_planted_into_large_extracts(
-    delivered: Office, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    delivered: Office, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_reconcile.samples.defects.ROWS_MAX", 10)
     with pytest.raises(BadRunRequest):
         plant(Place.at(delivered.root / "extracts"), DAY, UTC, clock)
+
+
+def test_without_extracts_nothing_is_planted(clock: StandingClock, tmp_path: Path) -> None:
     assert plant(Place.at(tmp_path / "nothing"), DAY, UTC, clock) == []

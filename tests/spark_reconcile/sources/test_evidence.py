@@ -19,11 +19,12 @@ from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGH
 
 NEXT, BEFORE = DAY + timedelta(days=1), DAY - timedelta(days=1)
 LATE, MINUTE = 24 * HOUR, 60_000
+# Milliseconds by which the clocks of some nodes are fast.
 SKEW = {"1.fast": HOUR, "1.slow": -HOUR, "1.ahead": 40}
 
 
 def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult, dict[str, tuple[str, str]]]:
-    """Return the result of a run, and scope and verdict of each message."""
+    """Run a date, a day later; return the result, and scope and verdict of each message."""
     office.advance(1)
     result = run(office.settings, RunRequest(day), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
@@ -95,6 +96,10 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
 
 
 def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
+    """Return the judgement context with the clock of 1.a five seconds fast.
+
+    ``first``: the corrections in the first hour; by default the same.
+    """
     evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 

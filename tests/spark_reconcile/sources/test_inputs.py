@@ -216,7 +216,7 @@ def test_required_signatures_are_checked(office: Office, folder: Path) -> None:
 
     def verify(node: str, signed: bytes, signature: Signature, since: int | None) -> bool:
         assert since == MIDNIGHT + 24 * HOUR  # the watermark of the extract
-        return signature.value == "right" and node == "1.b" and b'"rows":3' not in signed.replace(b"3", b"x")
+        return signature.value == "right" and node == "1.b"
 
     found = {source.source: source.state for source in inputs.gather(office.extracts, [DAY], verify)}
     assert found == {"1.a.1.1": "UNSIGNED", "1.b.1.1": "COMPLETE", f"{HUB}.1.1": "BAD_SIGNATURE"}
@@ -234,4 +234,7 @@ def test_the_facts_of_a_source_do_not_contain_its_path(office: Office, folder: P
     (source,) = (one for one in inputs.gather(office.extracts, [DAY]) if one.source == "1.b.1.1")
     assert str(office.root) not in json.dumps(source.facts())
     assert source.facts()["rows"] == 2
+
+
+def test_every_state_has_its_own_name() -> None:
     assert len(STATES) == len({state.name for state in STATES})

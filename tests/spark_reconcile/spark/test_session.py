@@ -1,4 +1,6 @@
-"""Spark sessions with other settings, in separate processes, because Spark allows one session per process."""
+"""Spark sessions with other settings, in separate processes, because Spark allows one session per process; the files
+and log records of a local session.
+"""
 
 import json
 import logging
