@@ -132,3 +132,5 @@ async def test_jobs_are_hastened_neither_before_the_start_nor_after_the_end() ->
     scene.clockwork.stop()
     scene.clockwork.reschedule()
     scene.clockwork.hasten("daily")
+    await asyncio.sleep(0)
+    assert (scene.engine.ticks, scene.ran.empty()) == (0, True)

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from platform_node.node import HubNode
 from semq.datagrams.counts import DatagramCounts
 from semq.engine.latency import BOUNDS_S, Latency, Stage
-from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
+from semq.service.monitoring.metrics import LATENCY, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
 from tests.service.monitoring.test_health import NO_DATAGRAMS, VIOLATIONS, status_with
 from tests.waiting import until
@@ -140,12 +140,7 @@ def test_without_a_database_the_checks_are_reported() -> None:
     assert result[("semq_check", "check=store")] == 2
 
 
-def test_every_figure_of_the_endpoint_has_a_family() -> None:
-    names = {metric.name for metric in METRICS}
-    assert {f"semq_amqp_{name}_total" for name in SUMS} <= names
-
-
-async def test_a_running_node_reports_its_figures(inprocess: InProcess) -> None:
+async def test_a_running_node_reports_its_figures_and_all_figures_of_its_endpoint(inprocess: InProcess) -> None:
     hub: HubNode = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
