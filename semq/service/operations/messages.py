@@ -137,9 +137,9 @@ class MessageReading:
         return [row | {"overdue": is_overdue(row, surroundings)} for row in await with_sizes(self._node.store, rows)]
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
-        """Show one message: its row, whether it is overdue or stuck; after its deletion, the facts of the ledger.
+        """Show one message: its row, and whether it is overdue or stuck; if its row is deleted, facts from the ledger.
 
-        Facts of the ledger have the field ``cleaned``. A document to a group has ``members``, each with its outcome.
+        Facts from the ledger have the field ``cleaned``. A document to a group has ``members``, each with its outcome.
         """
         name = arguments.id
         rows = await self._rows(name)
@@ -262,7 +262,7 @@ class MessageReading:
         return stuck[:limit]
 
     async def explain(self, arguments: ByName) -> dict[str, Any]:
-        """Explain one message: whether it is stuck, cause, next step, last event."""
+        """Explain one message: whether it is stuck, cause, next step, last events."""
         row = await self.show(arguments)
         events = submissions.events(row) if _waits(row) else await self._node.store.execute(messages.trace, row["lk0"])
         return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}

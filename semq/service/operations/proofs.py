@@ -77,7 +77,7 @@ class LedgerCheck:
         self._node = node
 
     async def verify(self, arguments: VerifyLedger) -> dict[str, Any]:
-        """Compare the lines of the ledger, of all kept days by default, with its hash chain. Raises LedgerChanged."""
+        """Compare the lines of the ledger with its hash chain, by default for all kept days. Raises LedgerChanged."""
         store = self._node.store
         head = store.chain.head
 
