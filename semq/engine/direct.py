@@ -56,7 +56,7 @@ class DirectSessions:
         self.introduce(link.peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
-        """Send this node's certificates to a partner, unless its session has carried the same ones: a node accepts few
+        """Send this node's certificates to a partner, unless they were sent in its present session: a node accepts few
         introductions."""
         if certificates and self._shown.get(peer) != certificates:
             self._shown[peer] = certificates

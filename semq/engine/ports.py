@@ -74,7 +74,7 @@ class Submission:
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The promise: this message is committed at this node."""
+    """The answer to a submission: the document is committed at this node."""
 
     lk0: LK0
     digest: bytes  #: SHA-256 of the submitted document
@@ -86,10 +86,10 @@ class Accepted(msgspec.Struct, frozen=True):
 class Delivery(msgspec.Struct, frozen=True):
     """A received document on its way to an application."""
 
-    bref: int
+    bref: int  #: number of the row of tb_0030
     envelope: Envelope
     payload: bytes
-    redelivered: bool
+    redelivered: bool  #: the application may have had it before
     deliveries: int  #: number of deliveries, this one included
 
 

@@ -147,7 +147,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: Digest = ""
 
     @property
-    def graded(self) -> Answer | None:
+    def effective_answer(self) -> Answer | None:
         """The answer, or its equivalent for an older peer that sends only ``result`` (PROTOCOL.md section 17)."""
         return ANSWER_OF.get(self.result) if self.answer is None else self.answer
 

@@ -37,8 +37,8 @@ class Outcome(Status):
 class AckStatus(Status):
     """``p_ack_status`` and ``s_ack_status`` of a row of tb_0030 (seed 3)."""
 
-    AS_INIT = 210  #: our acknowledgement is not yet known to be noted
-    AS_ACK = 220  #: the other side has noted our acknowledgement
+    AS_INIT = 210  #: it is not known yet whether hub or sender has noted this node's acknowledgement
+    AS_ACK = 220  #: hub or sender has noted this node's acknowledgement
 
 
 class AppStatus(Status):

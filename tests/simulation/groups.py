@@ -55,7 +55,7 @@ def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
     ]
 
 
-class GroupBooks:
+class GroupRecords:
     """The oracle's records of the submissions to groups."""
 
     def __init__(self, oracle: "Oracle") -> None:

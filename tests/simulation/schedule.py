@@ -60,7 +60,7 @@ class SimulatedDoors:
         self._host.world.time.after(in_s, then)
 
 
-class ScheduleBooks:
+class ScheduleRecords:
     """The oracle's records of the scheduled documents of all nodes, by node and number."""
 
     def __init__(self, oracle: "Oracle") -> None:

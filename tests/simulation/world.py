@@ -88,7 +88,7 @@ class World:
         """Make a process of the hub."""
         return HubHost(self, name, home, tables)
 
-    # --- places of nodes and processes
+    # --- nodes and processes
     @property
     def hub(self) -> HubHost:
         """The process of the hub that nodes dial."""

@@ -229,7 +229,7 @@ def test_every_answer_of_the_receiver_has_a_number_for_older_peers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inquiry", "graded"),
+    ("inquiry", "answer"),
     [
         ({"result": 1}, Answer.RECV),
         ({"result": 0}, Answer.NOT),
@@ -237,5 +237,5 @@ def test_every_answer_of_the_receiver_has_a_number_for_older_peers() -> None:
         ({}, None),
     ],
 )
-def test_the_answer_of_an_older_peer_is_graded(inquiry: dict[str, Any], graded: Answer | None) -> None:
-    assert Inquiry(**inquiry).graded is graded
+def test_the_result_of_an_older_peer_counts_as_an_answer(inquiry: dict[str, Any], answer: Answer | None) -> None:
+    assert Inquiry(**inquiry).effective_answer is answer

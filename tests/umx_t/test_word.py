@@ -7,8 +7,8 @@ from semq.umx_t.status import SendStatus
 
 
 def test_the_states_of_a_message_are_distinct_keys() -> None:
-    places = {state: place for place, state in enumerate(SenderState)}
-    assert [places[state] for state in SenderState] == list(range(len(SenderState)))
+    numbers = {state: number for number, state in enumerate(SenderState)}
+    assert [numbers[state] for state in SenderState] == list(range(len(SenderState)))
 
 
 def test_statuses_are_keys_like_their_numbers() -> None:

@@ -133,7 +133,7 @@ class Copies:
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
         after = AfterCopies()
         for lk1, record in named:
-            row, answer = unit.outbound.get(lk1.object_id), record.graded
+            row, answer = unit.outbound.get(lk1.object_id), record.effective_answer
             if row is not None and not may_state(row, record.ident, row.target.node, source):
                 self._violation(unit, source, lk1, record.ident, f"An answer {_fault(row, record.ident)}")
             elif answer in ARRIVAL_BY_ANSWER:

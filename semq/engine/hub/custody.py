@@ -81,7 +81,7 @@ class Custody:
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        ``barred``: reasons to refuse messages, by index. If such a message has a stored copy, it is processed as a
+        ``barred``: reasons to refuse messages, by index. If a barred message has a stored copy, it is processed as a
         repeated message (H1); otherwise it is passed to ``refuse`` after the commit.
         """
         expected = [message for index, message in enumerate(messages) if index not in barred]

@@ -116,8 +116,8 @@ class MessageActs:
     # --- work
     @work
     def _cancel(self, lk0s: Sequence[LK0], reason: Reason, done: Done = lambda: None) -> Steps:
-        """Withdraw messages. NotThere and TooLate are raised for a single message; in a batch such messages are left
-        out."""
+        """Withdraw messages. NotThere and TooLate are raised for a single message; in a batch, messages that are gone
+        or have ended are left out."""
         ids = {lk0.object_id for lk0 in lk0s}
         is_expiry = reason[0] == Expired.code
         why = EXPIRED if is_expiry else reason[1]

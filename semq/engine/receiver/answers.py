@@ -157,7 +157,7 @@ class ChangedRows:
         for bref in self._answer.brefs:
             self._handover.release(bref)
         for row in self._rows:
-            self._handover.answered(row)
+            self._handover.note_answered(row)
             if row.target.user == PIECES_USER:
                 self._core.pieces.end(row)
                 # The row is not deleted here: one commit may end thousands of pieces, with gigabytes.

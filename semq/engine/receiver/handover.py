@@ -61,7 +61,7 @@ class Handover:
             not row.order_key and not queue.has_waiting and self._inbox.free(row.target.user) >= len(unit.new_pending)
         )
 
-    def arrived(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
+    def note_recorded(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
         """After the commit that recorded rows, each with whether it waits for the application: make the deliveries that
         were decided in the commit, queue the other waiting rows, and note the remaining rows for cleanup."""
         claimed = set()
@@ -72,7 +72,7 @@ class Handover:
             self._inbox.give(user, delivery)
         for row, is_new in rows:
             if not is_new:
-                self.finished(row.bref)
+                self.note_finished(row.bref)
             if row.order_key:
                 self._arrived_in_order(row)
             elif is_new and row.bref not in claimed:
@@ -86,7 +86,7 @@ class Handover:
         else:
             self.note_waiting(row)
 
-    def finished(self, bref: int) -> None:
+    def note_finished(self, bref: int) -> None:
         """Note that a row may be ready for cleanup; the statement that deletes it checks its state again."""
         self.to_clean.append(bref)
 
@@ -150,7 +150,7 @@ class Handover:
         self.queue_of(user).note_ready(key)
         self.feed(user)
 
-    def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
+    def note_floor(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
         """Deliver documents whose predecessor is settled by a new floor, or will never arrive because its incarnation
         is closed."""
         for key in self._blocked.freed(stream, floor, closed):
@@ -159,7 +159,7 @@ class Handover:
                 self.next_of(key, order.user)
 
     # --- answers of the application
-    def answered(self, row: Pending) -> None:
+    def note_answered(self, row: Pending) -> None:
         """Continue an order after the commit of an answer."""
         key = (row.lk0.store, row.order_key)
         if row.order_key:
@@ -241,7 +241,7 @@ class Handover:
             if delivery is not None:
                 yield delivery
         elif (key := (row.lk0.store, row.order_key)) not in self.orders:
-            orders[key] = None  # ``_arrived_in_order`` and ``unblocked`` search the known orders
+            orders[key] = None  # ``_arrived_in_order`` and ``note_floor`` search the known orders
 
     @work
     def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:

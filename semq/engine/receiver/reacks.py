@@ -62,7 +62,7 @@ class ReAcks:
                 statements.raise_floors(lk0, record, floors)
         yield COMMITTED
         for stream, (floor, closed) in statements.raised.items():
-            self.handover.unblocked(stream, floor, closed)
+            self.handover.note_floor(stream, floor, closed)
 
     @work
     def _inquiries(self, source: Address, records: Sequence[Inquiry]) -> Steps:
@@ -127,7 +127,7 @@ class _NodeStatements:
         self.core.violation(self._unit, Side.RECEIVER, error, ident, str(self._source))
 
     def note(self, lk0: LK0, record: Receipt) -> None:
-        """Note that the other side has noted an acknowledgement of this node."""
+        """Note that the hub or a sender has noted an acknowledgement of this node."""
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         if row is None:
             return

@@ -351,9 +351,9 @@ class _Arrivals:
             if row.target.user == PIECES_USER:
                 self.core.pieces.add(row)
             self._receiver.recorded(row.bref)
-        self._receiver.handover.arrived(self._rows, self._handled.given)
+        self._receiver.handover.note_recorded(self._rows, self._handled.given)
         for stream, (floor, closed) in self._raised.items():
-            self._receiver.handover.unblocked(stream, floor, closed)
+            self._receiver.handover.note_floor(stream, floor, closed)
 
 
 EFFECTS: dict[ReceiverDeed, Callable[[_Arrivals, Arrival, Any], None]] = {

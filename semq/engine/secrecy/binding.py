@@ -71,12 +71,10 @@ def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: 
 
 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
-    """Return a function for the facts that were added after version 1; None if ``rows`` has no such attribute.
+    """Return a function for the facts that were added after version 1; None if ``rows`` has no later attribute.
 
     The function returns a tuple with one mapping: the attributes whose value is not the default. The tuple is empty if
-    there are no such values.
-
-    A document without such values has the canonical form of version 1, which older nodes can verify.
+    all values are defaults: then the document has the canonical form of version 1, which older nodes can verify.
     """
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)

@@ -3,7 +3,7 @@
 A session proves only the name of its peer: the hub, or a partner in a direct session. A packet is checked here for its
 addressee (this node), its source (the hub itself, or another institution, never this node) and the message that each
 record names; ``sealing`` checks its signature after that, and then it is processed. ``KINDS`` has a row for each kind
-of packet. Called by ``local_engine``; the hub makes the same check in ``hub.speakers``.
+of packet. Called by ``local_engine``; ``hub.speakers`` has the check of the hub.
 """
 
 from collections.abc import Callable, Iterable
@@ -75,7 +75,7 @@ def _inquiry(record: Inquiry) -> RecordKind | None:
 
 
 def _answer(record: Inquiry) -> RecordKind | None:
-    return SAID_BY_HUB if record.graded in HUB_ANSWERS else SAID_BY_RECEIVER
+    return SAID_BY_HUB if record.effective_answer in HUB_ANSWERS else SAID_BY_RECEIVER
 
 
 def _presence(record: Presence) -> RecordKind | None:

@@ -90,7 +90,7 @@ class Receipts:
         named = [(lk0, record) for lk0, record in zip(lk0s, records, strict=True) if lk0]
         unit = yield Needs(
             outbound={lk0.object_id for lk0, _ in named},
-            bodies={lk0.object_id for lk0, record in named if record.graded is Answer.NOT},
+            bodies={lk0.object_id for lk0, record in named if record.effective_answer is Answer.NOT},
         )
         statements = _Answers(self._sender, speaker, unit, faults)
         for lk0, record in named:
@@ -335,7 +335,7 @@ class _Answers(Statements):
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
         """Process one answer; ignore it if the row is gone."""
-        row, answer = self.row(lk0), record.graded
+        row, answer = self.row(lk0), record.effective_answer
         if row is None or answer is None:
             return
         self.sender.asked.pop(row.object_id, None)

@@ -4,9 +4,9 @@ PROTOCOL.md sections 12 and 18: the refused message stays REJECTED in the ledger
 The same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
 certificate and signed with this node's present key. A document that was refused in clear (class 2, which its receiver
 refuses by name) is sent as a new message in clear, signed with the present key, if the refusal names an older one. Both
-ledgers link the two messages. Refused documents are searched when such a refusal arrives, and when the directory names
-another certificate of a partner, so a crash delays this to the next session at most. If a partner refuses the present
-key too, no document is resealed for it until the directory names another key, so that there is no endless loop.
+ledgers link the two messages. Refused documents are searched when a refusal for a key arrives, and when the directory
+names another certificate of a partner, so a crash delays this to the next session at most. If a partner refuses the
+present key too, no document is resealed for it until the directory names another key, so that there is no endless loop.
 
 In an order, the new message is the last one: documents sent after the refused one may overtake it.
 """

@@ -47,4 +47,4 @@ class PendingAsker:
             self._core.count("inquired")
             self._core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, inquiry)
         for bref in finished:
-            self._handover.finished(bref)
+            self._handover.note_finished(bref)

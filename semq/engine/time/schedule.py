@@ -79,7 +79,7 @@ class Schedule:
             self._slices.append(Slice(following, last, due))
 
     def hurry(self, due: float, sample: int = 0) -> None:
-        """Make all rows due at ``due`` and start again with the first interval, because the other side is back.
+        """Make all rows due at ``due`` and start again with the first interval, because a session has begun or ended.
 
         Slices of the slower pace keep it, except for the last ``sample`` ids of each: if the custodian has lost
         copies, it has lost the newest ones.

@@ -265,7 +265,7 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
     assert len(seen) <= 50 * 4
     # The floor passes the predecessors of ten documents: only these ten are searched for.
     seen.clear()
-    trio.b.engine.handover.unblocked(*floor_of(trio, 10))
+    trio.b.engine.handover.note_floor(*floor_of(trio, 10))
     trio.settle()
     assert len(seen) <= 10 * 3
 

@@ -23,10 +23,10 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.memory_store.tables import Tables
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.faults import HELL_ONLY
-from tests.simulation.groups import GroupBooks
+from tests.simulation.groups import GroupRecords
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage, SourceStream
 from tests.simulation.oracle.truth import belies, is_correction, is_true, new_markers, was_corrected
-from tests.simulation.schedule import ScheduleBooks
+from tests.simulation.schedule import ScheduleRecords
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -57,7 +57,7 @@ class Oracle:
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: by token: the times of its submissions, as running numbers
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
-        self.schedule, self.groups = ScheduleBooks(self), GroupBooks(self)
+        self.schedule, self.groups = ScheduleRecords(self), GroupRecords(self)
         self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
 
     # --- what processes and applications do
