@@ -81,7 +81,7 @@ FLAGS = (
     "unreadable",  # a line about it cannot be used: see ``facts``
     "out_of_range",  # the time of a line about it lies outside the dates that the extract of the line covers
     "locator",  # its source locator cannot be read
-    "mismatch",  # the same identity was seen with other bytes
+    "mismatch",  # it was seen with different bytes
     "twice",  # the receiver recorded it twice
     "astray",  # a node that is not its target recorded it
     "two_targets",  # lines name different targets

@@ -38,7 +38,7 @@ class VerdictFigures(NamedTuple):
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":
-        """Return the sums of these numbers and the other ones."""
+        """Return these numbers plus those of ``other``."""
         return VerdictFigures(*map(sum, zip(self, other, strict=True)))
 
 

@@ -82,7 +82,7 @@ class ClockHour(NamedTuple):
 
 
 def latest(hours: Sequence[ClockHour]) -> Skew:
-    """Return the estimate of the last hour with HOUR_MESSAGES_MIN messages; without such an hour, of all messages."""
+    """Return the estimate of the last hour with at least HOUR_MESSAGES_MIN messages; if none has, of all messages."""
     usable = [hour for hour in hours if hour.messages >= HOUR_MESSAGES_MIN]
     messages = sum(hour.messages for hour in hours)
     if usable:

@@ -26,7 +26,7 @@ from spark_reconcile.storage import Place
 
 VERSION = 4  #: version of the job's rules; part of the fingerprint, so that a changed grid changes the fingerprint
 HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has read it
-NAMED_BY_OTHERS = "ledgers of other nodes name a copy in it"
+NAMED_BY_OTHERS = "ledgers of other nodes name copies in this store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Evidence:
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
-        """Return this evidence with a missing source for each store of the hub that other ledgers name and that has no
-        extract.
+        """Return this evidence with a missing source for each of these stores of the hub that has no extract; unchanged
+        if no ledger of the hub is used. ``stores``: see ``readings.Survey``.
         """
         if not self.hubs:
             return self

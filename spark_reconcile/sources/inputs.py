@@ -104,7 +104,7 @@ class Source:
 
 
 def node_of(source: str) -> str:
-    """Return the node of a ledger such as 1.10008.1.1; another name is returned unchanged."""
+    """Return the node of a ledger such as 1.10008.1.1; any other name is returned unchanged."""
     parts = source.split(".")
     return ".".join(parts[:2]) if len(parts) == 4 else source
 
