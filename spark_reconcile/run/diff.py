@@ -16,12 +16,12 @@ SAMPLE = 50  # messages
 ABSENT = "-"  # verdict of a message that a run does not contain
 
 
-def diff(spark: SparkSession, old: Run, new: Run, sample: int = SAMPLE) -> dict[str, Any]:
-    """Return the number of messages by old and new verdict, with up to ``sample`` examples."""
+def diff(spark: SparkSession, old: Run, new: Run) -> dict[str, Any]:
+    """Return the number of changed messages by old and new verdict, with up to SAMPLE examples."""
     changed = changed_verdicts(spark, old, new)
     moves = changed.groupBy("old", "new").agg(F.count("*").alias("messages"))
     rows = sorted((row.asDict() for row in moves.collect()), key=lambda row: (-row["messages"], row["old"], row["new"]))
-    examples = changed.orderBy("old", "new", "lk0").limit(sample).collect()
+    examples = changed.orderBy("old", "new", "lk0").limit(SAMPLE).collect()
     return {
         "business_date": new.day.isoformat(),
         "old": _described(old),

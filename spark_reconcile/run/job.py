@@ -92,7 +92,7 @@ def run(
     progress: Progress,
     spark: SparkSession | None = None,
 ) -> RunResult:
-    """Reconcile one business date and publish the result.
+    """Reconcile one business date and publish the result. ``spark``: the session to use; None: start one.
 
     Raises BadExtract, SourcesMissing, BeingRun, NoJava, SparkAway, SparkFailed.
     """
@@ -115,7 +115,7 @@ def run(
         new_run = runs.begin(reports, request.day, clock, evidence.fingerprint)
         try:
             with session.semq_errors():
-                return _in_folder(spark, settings, request, evidence, new_run, reports, clock, progress)
+                return _publish(spark, settings, request, evidence, new_run, reports, clock, progress)
         except BaseException as error:
             _note_failure(new_run, error, clock)
             raise
@@ -123,7 +123,7 @@ def run(
             (new_run.place / STAGING).remove()
 
 
-def _in_folder(
+def _publish(
     spark: SparkSession,
     settings: ReconcileSettings,
     request: RunRequest,
@@ -133,6 +133,7 @@ def _in_folder(
     clock: Clock,
     progress: Progress,
 ) -> RunResult:
+    """Compare the ledgers, write all files of the run, and make it the current run of its date."""
     begun = clock.monotonic()
     findings = _compare(spark, settings, evidence, new_run, progress)
     history = runs.history(reports, request.day, 7 * settings.plausible_weeks)

@@ -155,13 +155,13 @@ def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
 
 
 def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> DataFrame:
-    """Write a table of the run, or a temporary one; return the written table."""
+    """Write a table and return the written table. ``is_published``: see ``_write``."""
     _write(frame, place, is_published=is_published)
     return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
 
 
 def _write(frame: DataFrame, place: Place, *, is_published: bool = True) -> None:
-    """Write a table of the run, or a temporary one."""
+    """Write a table. ``is_published``: whether it stays in the folder of the run; otherwise it is temporary."""
     if is_published:
         frame.write.parquet(place.uri, compression="zstd")
         place.make_reproducible()

@@ -184,7 +184,11 @@ class _Ledger:
 
 
 class _Slice:
-    """A slice of messages: sender, receiver and course of each."""
+    """A slice of messages: sender, receiver and course of each.
+
+    ``first``: number of messages in earlier slices. ``count``, ``total``: messages of this slice, of all slices.
+    ``begin``: start of the date. ``defects``, ``skew``: see ``generate``.
+    """
 
     def __init__(
         self,

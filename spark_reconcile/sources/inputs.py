@@ -17,6 +17,8 @@ from spark_reconcile.extracts.manifest import MANIFEST_FILE, MANIFEST_MAX, Manif
 from spark_reconcile.sources.parts import CheckedFile, checked_file, other_ranges
 from spark_reconcile.storage import Place
 
+_THREADS = 4  # extracts that are checked at the same time
+
 
 class State(NamedTuple):
     """A row of the table of states: whether the rows are used, whether a run must refuse, the meaning."""
@@ -109,10 +111,10 @@ def node_of(source: str) -> str:
     return ".".join(parts[:2]) if len(parts) == 4 else source
 
 
-def gather(root: Place, days: Iterable[date], verify: Verify | None = None, threads: int = 4) -> list[Source]:
+def gather(root: Place, days: Iterable[date], verify: Verify | None = None) -> list[Source]:
     """Check all extracts of some business dates below ``root``. With ``verify``, signatures are required."""
     folders = [(day, folder) for day in days for folder in (root / date_folder(day)).folders()]
-    with ThreadPoolExecutor(threads) as pool:  # hashing releases the interpreter lock
+    with ThreadPoolExecutor(_THREADS) as pool:  # hashing releases the interpreter lock
         sources = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
     return sorted(_choose(_refuse_false_hubs(sources)), key=lambda source: (source.day, source.source, source.state))
 

@@ -10,7 +10,6 @@ map this file into memory.
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -18,13 +17,14 @@ from spark_reconcile.spark import processes, session
 from spark_reconcile.spark.java import wheel_java
 
 
-def make(archive: Path = processes.CLASS_ARCHIVE) -> bool:
+def make() -> bool:
     """Make the archive in a session that ends with this call. Return whether there is an archive.
 
     The session runs a query, writes a table and reads it, so that the classes for these are loaded.
 
     Raises NoJava, SparkAway.
     """
+    archive = processes.CLASS_ARCHIVE
     java = wheel_java()
     if java is not None and not (java.parents[1] / "lib" / "server" / "classes.jsa").exists():
         # The archive extends Java's own archive, which the wheel lacks.

@@ -63,15 +63,12 @@ class StandingClock:
 
 @dataclass(frozen=True)
 class OfficeMessage:
-    """A message, and the values of its lines."""
+    """A message: of class 3, with a receipt."""
 
     number: int
     sender: str = "1.a"
     receiver: str = "1.b"
     at: int = 10 * HOUR  #: time of acceptance: milliseconds after midnight of DAY
-    save_fwd: int | None = 3
-    ack2: bool | None = True
-    digest: str = "d1"
 
     @property
     def lk0(self) -> str:
@@ -119,15 +116,15 @@ class Office:
         ``marks``: letters as in a course. The returned line may be changed until ``extract``.
         """
         ledger = self.node(name)
-        digest = message.digest if event in (Event.ACCEPTED, Event.RECEIVED) else ""
+        digest = "d1" if event in (Event.ACCEPTED, Event.RECEIVED) else ""
         line: dict[str, object] = {
             "node": name, "store": "1.1", "seq": len(ledger) + 1, "at": MIDNIGHT + message.at + after, "side": int(side),
             "event": int(event), "lk0": message.lk0, "source": message.sender, "target": f"{message.receiver}/buyer",
             "att": 1 if event is Event.SENT else 0, "lk1": f"1.1.{message.number}" if "c" in marks else "",
             "app_key_hash": None, "app_domain": None, "app_type": None, "app_subtype": None,
             "digest": "other" if "x" in marks else digest, "size": 1000 if digest else 0, "reason": "",
-            "save_fwd": message.save_fwd if event is Event.ACCEPTED else None,
-            "ack2": message.ack2 if event is Event.ACCEPTED else None,
+            "save_fwd": 3 if event is Event.ACCEPTED else None,
+            "ack2": True if event is Event.ACCEPTED else None,
         }  # fmt: skip
         ledger.append(line)
         return line
