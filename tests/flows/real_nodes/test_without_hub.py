@@ -198,6 +198,6 @@ async def test_targets_that_need_a_hub_are_refused_and_a_trace_asks_the_partner(
         (line["node"], line["event"], line.get("proved")) for line in traced["events"]
     ]
     unanswerable = await scene.clients[B].request("msg.trace", {"id": str(sent.lk0), "parties": True})
-    assert [(party["node"], "only over a link that this node dials" in party["why"]) for party in unanswerable["unanswered"]] == [
-        ("1.10008", True)
-    ]
+    assert [
+        (party["node"], "only over a link that this node dials" in party["why"]) for party in unanswerable["unanswered"]
+    ] == [("1.10008", True)]
