@@ -103,7 +103,7 @@ def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tup
 
 def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Any:
     # Spark is imported on first use, so that `status` and `--help` answer immediately.
-    from spark_reconcile.extracts.signatures import signer_of, verifier
+    from spark_reconcile.extracts.signatures import signer_of_config, verifier
     from spark_reconcile.progress import Progress
     from spark_reconcile.run.job import RunRequest, run
 
@@ -112,7 +112,7 @@ def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clo
         arguments.allow_partial,
         arguments.require_all,
         verify=verifier(Path(settings.trust), clock) if settings.trust else None,
-        sign=signer_of(arguments.config),
+        sign=signer_of_config(arguments.config),
         master=arguments.master,
         memory=arguments.memory,
     )
@@ -234,13 +234,13 @@ def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 
 def _plant(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile.extracts.signatures import signer
+    from spark_reconcile.extracts.signatures import signer_of_node
     from spark_reconcile.node import node_settings
     from spark_reconcile.samples.defects import plant
 
     day = _date(arguments, settings, clock)
     nodes = [node_settings(config) for config in arguments.signed_by]
-    signers = {str(node.address): signer(node) for node in nodes}
+    signers = {str(node.address): signer_of_node(node) for node in nodes}
     defects = plant(Place.at(settings.extracts), day, settings.calendar, clock, signers)
     for defect in defects:
         _print_message(f"{defect.verdict:<20}{defect.lk0}  {defect.how}")

@@ -93,7 +93,7 @@ IMPURE = {
 }  # fmt: skip
 IMPURE_NAMES = {"semq.clock"}
 
-# modules and functions that only semq/clock.py uses, on floors 0 to 4
+# modules and functions that only semq/clock.py uses, on all floors below 5
 TIME_AND_RANDOM = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
 NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burandom\(")
 # module | may use | because
@@ -122,7 +122,7 @@ STREAM_WRITERS: dict[str, set[str]] = {
 WRITERS_OF_TIMES: dict[str, str] = {
     "semq.moments": "its purpose: one form, always with an offset",
     "semq.store.postgres.ledger_partitions": "dates of partitions, for SQL",
-    "semq.store.postgres.chain": "dates of links, as they are stored",
+    "semq.store.postgres.chain": "dates of the links of the hash chain, as they are stored",
 }
 
 LINES_MAX = 500
@@ -143,7 +143,7 @@ SET_THROUGH: dict[str, str] = {
 }
 
 # Tests without a module of their name, and their subjects.
-NO_OPPOSITE: dict[str, str] = {
+TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/test_house.py": "the whole house",
     "tests/test_run.py": "the script run",
     "tests/house/test_documents.py": "the documents",
@@ -317,7 +317,7 @@ def test_folders_have_at_most_the_permitted_number_of_modules() -> None:
     assert {name: count for name, count in limited.items() if count > CROWDED.get(name, MODULES_MAX)} == {}
 
 
-def test_names_use_hub_and_bytes() -> None:
+def test_names_do_not_use_old_words() -> None:
     wrong = []
     for file in committed():
         if file.suffix == ".py":
@@ -354,7 +354,7 @@ def test_every_module_has_a_docstring() -> None:
     assert wrong == []
 
 
-def test_docstrings_are_complete_sentences() -> None:
+def test_no_docstring_has_a_sentence_cut_in_two() -> None:
     broken = []
     for file in modules().values():
         for node in nodes(file):
@@ -368,7 +368,7 @@ def test_every_test_file_has_a_module() -> None:
     wrong = []
     for file in (ROOT / "tests").rglob("test_*.py"):
         name = file.relative_to(ROOT)
-        if any(str(name) == row or row in map(str, name.parents) for row in NO_OPPOSITE):
+        if any(str(name) == row or row in map(str, name.parents) for row in TESTS_WITHOUT_MODULE):
             continue
         parts = list(name.with_suffix("").parts[1:])
         subject = parts.pop().removeprefix("test_")

@@ -1,5 +1,5 @@
 """The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``definitions``,
-``restoration`` and ``queue``.
+``restoration``, ``queue`` and ``consumption``.
 
 Arguments that are not in the table are stored and shown, but have no effect (most of them have none in RabbitMQ,
 either), and are not compared when a queue is declared again. The texts of reasons are RabbitMQ's.

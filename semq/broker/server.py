@@ -54,7 +54,8 @@ SERVER_PROPERTIES: Mapping[str, Any] = {
 
 @dataclass(slots=True)
 class ServerCounters:
-    """Sums since the start, for metrics; current values are read from the server itself."""
+    """Sums since the start, for metrics. ``published`` and ``delivered`` are those of ended connections only:
+    ``AmqpServer.counts`` adds those of open ones."""
 
     published: int = 0
     delivered: int = 0
@@ -102,9 +103,9 @@ class AmqpServer:
         self.in_transactions = MemoryGauge(self._check_alarm)
         self.timers = Timers(self._set_timer)
         self._store: MessageStore = store or NoStore()
-        self.journal = Journal(self._store, self._journal_pending)
+        self.journal = Journal(self._store, self._schedule_journal_flush)
         self.bodies = Bodies(self._store, self.journal)
-        self.long_tasks = LongTasks(self._long_tasks_pending)
+        self.long_tasks = LongTasks(self._schedule_long_tasks)
         # Without a store, all messages stay in memory.
         self.pager = (
             None
@@ -163,8 +164,8 @@ class AmqpServer:
         await idle.wait()
 
     def block_publishers(self, shortage: str | None) -> None:
-        """Block publishers because of a shortage that the broker cannot detect, such as disk space; None
-        unblocks them.
+        """Block publishers because of a shortage that the broker cannot detect, such as disk space. None
+        ends this shortage; publishers stay blocked while memory is short.
         """
         self._shortage = shortage
         self._check_alarm()
@@ -272,10 +273,10 @@ class AmqpServer:
         )
         return machine, BrokerSession(self, machine)
 
-    def _journal_pending(self) -> None:
+    def _schedule_journal_flush(self) -> None:
         self.turn.before_flush(self._flush_journal)
 
-    def _long_tasks_pending(self) -> None:
+    def _schedule_long_tasks(self) -> None:
         """Run the next slice when the store has saved the changes of the previous one, so that other clients are served
         in between.
         """
@@ -291,7 +292,7 @@ class AmqpServer:
         for vhost in self.vhosts.values():
             vhost.route_dead_letters()
         if len(self.long_tasks):
-            self._long_tasks_pending()
+            self._schedule_long_tasks()
 
     def _flush_journal(self) -> None:
         self.journal.flush()

@@ -58,10 +58,10 @@ class UnknownCode(BadInput):
 
 
 class BadTime(BadInput):
-    """The value is neither an age nor a date."""
+    """The value is neither a duration nor a date."""
 
     code = "SEMQ-2206"
-    remedy = "Write an age (30m, 2h, 7d) or a date (2026-03-31, 2026-03-31T14:00+02:00)."
+    remedy = "Write a duration (30m, 2h, 7d) or a date (2026-03-31, 2026-03-31T14:00+02:00)."
 
 
 class NotAHub(Misconfigured):

@@ -49,17 +49,17 @@ What to try next, in another terminal
 
 
 class Display:
-    """The printer of a line for each change of a document, and of the results."""
+    """The printer of the demo: a line for each change of a document, and the results."""
 
     def __init__(self, console: Console, tracker: DocumentTracker) -> None:
         self._console = console
         self._tracker = tracker
 
-    def line(self, text: str, style: str = "") -> None:
+    def print_line(self, text: str, style: str = "") -> None:
         """Print a line."""
         self._console.print(Text(text, style), soft_wrap=True)
 
-    def say(self, text: str, style: str = "") -> None:
+    def print_with_time(self, text: str, style: str = "") -> None:
         """Print a line with the time and its offset from UTC."""
         now = time_of_day(datetime.now().astimezone(), "milliseconds")
         self._console.print(Text.assemble((now, "dim"), " ", (text, style)), soft_wrap=True)
@@ -69,19 +69,19 @@ class Display:
         status, description, colour = STATES[document.state]
         took = f" after {document.took_ms:.1f} ms" if document.state == "delivered" else ""
         reason = f": {document.reason}" if document.reason else ""
-        self._say_about(document, f"{status or document.state}  {description}{took}{reason}", colour)
+        self._print_about(document, f"{status or document.state}  {description}{took}{reason}", colour)
 
     def show_read(self, app_key: AppKey) -> None:
         """Print that the receiver's application has acknowledged the document with this AppKey."""
         document = self._tracker.documents.get(app_key)
         if document is not None:
-            self._say_about(document, f"read and acknowledged by the application of {document.target}")
+            self._print_about(document, f"read and acknowledged by the application of {document.target}")
 
-    def _say_about(self, document: TrackedDocument, text: str, style: str = "") -> None:
+    def _print_about(self, document: TrackedDocument, text: str, style: str = "") -> None:
         """Print a line about a document, unless there are SHOWN_MAX documents or more and this one is left out."""
         step = len(self._tracker.documents) // SHOWN_MAX + 1
         if document.number % step == 0:
-            self.say(f"{document.number:4} {document.name}  {text}", style)
+            self.print_with_time(f"{document.number:4} {document.name}  {text}", style)
 
     def counts(self, counts: Mapping[str, Any]) -> None:
         """Print the counts in a box."""
@@ -100,11 +100,11 @@ class Display:
     def reconciliation(self, result: Reconciliation) -> None:
         """Print the result of the reconciliation and the path of its report."""
         if not result.report:
-            self.line(f"Reconciliation: {result.outcome}. {result.detail}")
+            self.print_line(f"Reconciliation: {result.outcome}. {result.detail}")
             return
         verdicts = ", ".join(f"{number} {name}" for name, number in result.verdicts.items())
-        self.line(f"Reconciliation: {result.messages} documents: {verdicts}.")
+        self.print_line(f"Reconciliation: {result.messages} documents: {verdicts}.")
         if result.planted:
             colour = "green" if result.is_good else "red"
-            self.line(f"{result.found} of {len(result.planted)} planted defects were found.", colour)
-        self.line(f"Report (kept): {result.report}")
+            self.print_line(f"{result.found} of {len(result.planted)} planted defects were found.", colour)
+        self.print_line(f"Report (kept): {result.report}")

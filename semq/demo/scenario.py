@@ -70,7 +70,7 @@ class Scenario:
         self.hour = SystemClock().wall().hour  #: UTC, at the start of the demo
         self._places = self._configured()
         self._display = Display(console, self._tracker)
-        self._say = self._display.say
+        self._say = self._display.print_with_time
         self._tracker.on_change = self._display.show_state
         self._nodes = {name: SupervisedNode(place, self._say) for name, place in self._places.items()}
         self._clients: dict[str, Client] = {}
@@ -80,8 +80,8 @@ class Scenario:
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
-        self._display.line(f"SEMQ demo: 10008 sends {source} {self.way()}.")
-        self._display.line(f"All files are in {self._folder} ({folder_at_end}).")
+        self._display.print_line(f"SEMQ demo: 10008 sends {source} {self.way()}.")
+        self._display.print_line(f"All files are in {self._folder} ({folder_at_end}).")
         await self._start()
         verb = "are" if len(self.receivers) > 1 else "is"
         self._say(f"10008 sends while {', '.join(self.receivers)} {verb} online")
@@ -104,7 +104,9 @@ class Scenario:
                 secure=options.secure and not options.direct,
             )
             self._display.reconciliation(result)
-        self._display.line(HINTS_STAYING.format(sender=places[SENDER], hub=places[HUB]) if options.stay else HINTS)
+        self._display.print_line(
+            HINTS_STAYING.format(sender=places[SENDER], hub=places[HUB]) if options.stay else HINTS
+        )
         if options.stay:
             await self._stay()
         return counts, result
@@ -303,6 +305,6 @@ class Scenario:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
         for name, node in self._nodes.items():
-            self._display.line(f"console of {name}: {await asyncio.to_thread(node.console)}")
-        self._display.line("The nodes keep running; Ctrl-C stops them.")
+            self._display.print_line(f"console of {name}: {await asyncio.to_thread(node.console)}")
+        self._display.print_line("The nodes keep running; Ctrl-C stops them.")
         await stop.wait()

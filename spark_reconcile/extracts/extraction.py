@@ -30,7 +30,7 @@ from spark_reconcile.extracts.extract import LedgerOrigin, extract_ledger
 from spark_reconcile.extracts.ledger import Disclosure
 from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, Sign, date_folder, folder_of, read_manifest
 from spark_reconcile.extracts.parcel import finished_manifest
-from spark_reconcile.extracts.signatures import signer
+from spark_reconcile.extracts.signatures import signer_of_node
 from spark_reconcile.node import DATABASE_VARIABLE, node_settings, node_url
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
@@ -143,7 +143,7 @@ def _extraction_task(arguments: Arguments, settings: ReconcileSettings) -> Extra
         deliver_to=configured.deliver_to,
         node_url=node_url(None, arguments.config),
         piece_bytes=configured.piece_bytes,
-        sign=signer(node),
+        sign=signer_of_node(node),
     )
 
 

@@ -25,7 +25,7 @@ LABEL = b"semq reconciliation 1\n"  # so that a signature made here is not valid
 ALGORITHM = "semq-1"
 
 
-def signer(node: NodeSettings) -> Sign | None:
+def signer_of_node(node: NodeSettings) -> Sign | None:
     """Return the signing function of a node; None if it is not enrolled. Raises NoIdentity, KeyRefused, WrongName."""
     ring = ring_of(node)
     if not ring.is_enrolled:
@@ -40,13 +40,13 @@ def signer(node: NodeSettings) -> Sign | None:
     return sign
 
 
-def signer_of(config: Path | None) -> Sign | None:
+def signer_of_config(config: Path | None) -> Sign | None:
     """Return the signing function of the node that a configuration file describes.
 
     None if the file describes no node, or the node is not enrolled; also without a file.
     """
     node = _node_of(config)
-    return signer(node) if node is not None else None
+    return signer_of_node(node) if node is not None else None
 
 
 def _node_of(config: Path | None) -> NodeSettings | None:
@@ -56,7 +56,7 @@ def _node_of(config: Path | None) -> NodeSettings | None:
     return node_settings(config)
 
 
-def authorities(trust: str, config: Path | None) -> Path | None:
+def authorities_file(trust: str, config: Path | None) -> Path | None:
     """Return the file of authorities for checks of signatures; None if there is none.
 
     It is ``[reconcile] trust``, else the file of the node that the configuration describes, if that node is enrolled.
@@ -73,9 +73,10 @@ def authorities(trust: str, config: Path | None) -> Path | None:
 def verifier(trust: Path, clock: Clock) -> Verify:
     """Return the function that checks signatures of nodes, by the authorities of a PEM file. Raises TrustUnreadable.
 
-    For the node HUB, every node of the hub may have signed. The certificate in a signature must be valid now, or must
-    have been valid at some time since the content could be signed. Extracts therefore stay valid as long as their
-    authority is trusted, repair lists only while the hub's certificate is valid.
+    For the node HUB, every node of the hub may have signed. The certificate in a signature must be valid now, or, if
+    the earliest time of signing (``since``) is given, must have been valid at some time since then. It is given for
+    extracts, which therefore stay valid as long as their authority is trusted; it is None for repair lists, which are
+    valid only while the hub's certificate is.
     """
     store = TrustStore.read(trust)
 

@@ -16,7 +16,7 @@ from semq.app import Client, NoAnswer, NodeBusy, NodeUnreachable, RefusedByNode
 from semq.clock import Clock
 from spark_reconcile.errors import NoSuchRun
 from spark_reconcile.extracts.manifest import Verify
-from spark_reconcile.extracts.signatures import authorities, verifier
+from spark_reconcile.extracts.signatures import authorities_file, verifier
 from spark_reconcile.node import node_url
 from spark_reconcile.repair.repair_list import HUB, INDEX, RepairLine, read_repair
 from spark_reconcile.run import runs
@@ -83,7 +83,7 @@ def apply(
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
     if not (place / INDEX).exists():
         raise NoSuchRun("There is no repair list here.", place=str(place))
-    trust = authorities(settings.trust, arguments.config)
+    trust = authorities_file(settings.trust, arguments.config)
     verify = verifier(trust, clock) if trust is not None else None
     results = asyncio.run(_apply(url, place, verify, print_message, is_real=arguments.yes))
     counts = dict(Counter(result.result for result in results))

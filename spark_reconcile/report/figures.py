@@ -8,7 +8,11 @@ the first.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE = "of this date", "of earlier dates, found now", "of earlier dates, known before"
+OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE = (
+    "of this date",
+    "of earlier dates (found now)",
+    "of earlier dates (known before)",
+)
 
 
 class VerdictFigures(NamedTuple):

@@ -4,14 +4,18 @@ A kill, a cut or a renewal causes no alarm at honest nodes. After the certificat
 partner must raise alarms, because it no longer accepts signatures of the old key, and the new certificate has no
 voucher.
 
-| what                          | where          | explained by                                                      |
-|-------------------------------|----------------|-------------------------------------------------------------------|
-| VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of X, the institution that the alarm is about        |
-| VIOLATION SEMQ-5216           | at the partner | a revocation of X; at most one line for each certificate issued   |
-| VIOLATION "… more violations" | at the partner | a revocation of X, and a minute with the maximum number of lines  |
-| VOIDED                        | at the hub     | a revoked sender, whose message ended REJECTED with SEMQ-5214     |
-| REJECTED, accepted again      | at the sender  | SEMQ-5214: its revocation; SEMQ-5201: another key of its partner  |
-| row of class 2, SEMQ-5214     | at both ends   | a revocation of its sender                                        |
+| what                           | where          | explained by                                                    |
+|--------------------------------|----------------|-----------------------------------------------------------------|
+| VIOLATION SEMQ-5214, 5204      | at the partner | a revocation of X, the institution that the alarm is about      |
+| VIOLATION SEMQ-5216            | at the partner | a revocation of X; at most one line for each certificate issued |
+| VIOLATION "… more violations"  | at the partner | a revocation of X, and at least LINES_PER_MINUTE other lines    |
+| VOIDED                         | at the hub     | a revoked sender, whose message ended REJECTED with SEMQ-5214   |
+| REJECTED SEMQ-5214, sent again | at the sender  | a revocation of the sender                                      |
+| REJECTED SEMQ-5201, sent again | at the sender  | a renewal or revocation of the sender's partner                 |
+| row of class 2, SEMQ-5214      | at both ends   | a revocation of its sender                                      |
+
+Further institutions that receive documents of both partners may raise the alarms of a partner, too. Lines about X are
+counted in the whole campaign. A message that is sent again is a new message.
 """
 
 from collections import Counter
@@ -26,8 +30,8 @@ from semq.store.rows import Event, Side
 MORE = " more violations of this peer within "
 
 
-class ExcusedLine(NamedTuple):
-    """An alarm in a ledger; in a campaign only a change of certificates may cause it."""
+class AlarmLine(NamedTuple):
+    """An alarm in a ledger. Only a change of certificates excuses it."""
 
     node: str
     side: int
@@ -59,7 +63,7 @@ class CertificateChanges:
     revoked: Counter[str] = field(default_factory=Counter)
     renewed: Counter[str] = field(default_factory=Counter)
 
-    def unexplained(self, lines: Iterable[ExcusedLine], given_up: Iterable[str] = ()) -> Iterator[ExcusedLine]:
+    def unexplained(self, lines: Iterable[AlarmLine], given_up: Iterable[str] = ()) -> Iterator[AlarmLine]:
         """Return the lines without an explanation.
 
         ``given_up``: LK0s of messages that ended REJECTED with SEMQ-5214 at revoked senders.
@@ -69,34 +73,34 @@ class CertificateChanges:
             if line.event == Event.VOIDED:
                 if line.side != Side.HUB or line.lk0 not in voided:
                     yield line
-            elif line.event != Event.VIOLATION or not any(self._explains(side, line, lines) for side in self.address):
+            elif line.event != Event.VIOLATION or not any(self._explains(name, line, lines) for name in self.address):
                 yield line
 
-    def _explains(self, side: str, line: ExcusedLine, lines: list[ExcusedLine]) -> bool:
-        """Whether the revocation of one side explains an alarm at the other."""
-        address = self.address[side]
+    def _explains(self, institution: str, line: AlarmLine, lines: list[AlarmLine]) -> bool:
+        """Whether the revocation of an institution explains an alarm at its partner or at a further receiver."""
+        address = self.address[institution]
         if (
-            not self.revoked[side]
-            or line.node not in (self.partner[side], *self.receivers)
+            not self.revoked[institution]
+            or line.node not in (self.partner[institution], *self.receivers)
             or not line.is_about(address)
         ):
             return False
         if line.code in (SignerGone.code, SignerUnknown.code):
             return True
-        about_side = [alarm for alarm in lines if alarm.node == line.node and alarm.is_about(address)]
+        about_institution = [alarm for alarm in lines if alarm.node == line.node and alarm.is_about(address)]
         if line.code == CertificateUnvouched.code:
-            details = [alarm.detail for alarm in about_side if alarm.code == line.code]
-            return len(details) == len(set(details)) <= self.revoked[side] + self.renewed[side]
-        return MORE in line.detail and sum(MORE not in alarm.detail for alarm in about_side) >= LINES_PER_MINUTE
+            details = [alarm.detail for alarm in about_institution if alarm.code == line.code]
+            return len(details) == len(set(details)) <= self.revoked[institution] + self.renewed[institution]
+        return MORE in line.detail and sum(MORE not in alarm.detail for alarm in about_institution) >= LINES_PER_MINUTE
 
-    def codes_of_resealing(self, side: str) -> set[str]:
-        """Return the codes of refusals after which documents of a side are sent again as new messages."""
-        partner = self.partner[side]
-        codes = {SignerGone.code} if self.revoked[side] else set()
+    def codes_of_resealing(self, institution: str) -> set[str]:
+        """Return the codes of refusals after which documents of an institution are sent again as new messages."""
+        partner = self.partner[institution]
+        codes = {SignerGone.code} if self.revoked[institution] else set()
         return codes | ({KeyUnknown.code} if self.revoked[partner] or self.renewed[partner] else set())
 
-    def staying_rows(self, node: str) -> dict[str, str]:
-        """Return, by table, the condition of rows that wait for an operator of a node.
+    def conditions_of_staying_rows(self, node: str) -> dict[str, str]:
+        """Return by table the SQL condition that selects the rows of a node that wait for its operator.
 
         These are messages of class 2 whose signature the receiver refused, at their sender and at their receiver.
         """

@@ -18,7 +18,7 @@ from semq.store.rows import Event, Side
 from semq.umx_t.pieces import PIECES_USER
 from tests.crash.book import Book, BookEntry
 from tests.crash.documents import MUST, CrashDocument, DocumentStream, source_of
-from tests.crash.excuses import ExcusedLine
+from tests.crash.excuses import AlarmLine
 from tests.crash.world import ADDRESS, SIDES, CrashWorld, other_members
 
 # Tables that are empty when all documents are settled. Other tables keep rows: ledger lines, streams, tokens, and the
@@ -103,7 +103,7 @@ def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
     """Return the numbers of rows of one store in tables that should be empty. Raises psycopg.OperationalError."""
     findings = {}
     with psycopg.connect(_url(world, node)) as connection:
-        stays = world.changes.staying_rows(node)
+        stays = world.changes.conditions_of_staying_rows(node)
         for table in CLEAN:
             rows = _count(connection, f"SELECT count(*) FROM {table} WHERE ({stays.get(table, 'false')}) IS NOT TRUE")
             if rows:
@@ -280,7 +280,7 @@ def _given_up(url: str) -> set[str]:
     return {lk0 for (lk0,) in rows}
 
 
-def _judge_any_ledger(node: str, url: str, findings: OracleFindings) -> list[ExcusedLine]:
+def _judge_any_ledger(node: str, url: str, findings: OracleFindings) -> list[AlarmLine]:
     """Check that no document is recorded twice; return the alarms."""
     with psycopg.connect(url) as connection:
         repeated = connection.execute(
@@ -292,7 +292,7 @@ def _judge_any_ledger(node: str, url: str, findings: OracleFindings) -> list[Exc
             ([int(event) for event in NEVER],),
         ).fetchall()
     findings.violations += [f"{lk0} was recorded {count} times at {node}" for lk0, count in repeated]
-    return [ExcusedLine(node, *alarm) for alarm in alarms]
+    return [AlarmLine(node, *alarm) for alarm in alarms]
 
 
 def _judge_log(node: str, log: Path, findings: OracleFindings) -> None:

@@ -5,7 +5,7 @@ import pytest
 from semq.engine.violations import LINES_PER_MINUTE
 from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
-from tests.crash.excuses import MORE, CertificateChanges, ExcusedLine
+from tests.crash.excuses import MORE, AlarmLine, CertificateChanges
 from tests.crash.world import ADDRESS, OTHER, A, B, C
 
 OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
@@ -18,10 +18,10 @@ def changes(**revoked: int) -> CertificateChanges:
     return campaign
 
 
-def alarm(node: str, detail: str, lk0: str = "", event: Event = Event.VIOLATION) -> ExcusedLine:
+def alarm(node: str, detail: str, lk0: str = "", event: Event = Event.VIOLATION) -> AlarmLine:
     """Return an alarm in the ledger of a node, about the message ``lk0``, or else about A."""
     side = Side.HUB if node == HUB else Side.RECEIVER
-    return ExcusedLine(node, side, event, lk0, ADDRESS[A], detail)
+    return AlarmLine(node, side, event, lk0, ADDRESS[A], detail)
 
 
 GONE = alarm(B, "SEMQ-5214 No valid certificate belongs to key 0 any more.", OF_A)
@@ -38,7 +38,7 @@ def test_an_alarm_about_a_revoked_institution_is_explained_at_a_receiver_of_both
 
 
 @pytest.mark.parametrize("line", [GONE, UNVOUCHED, alarm(B, "SEMQ-5204 The certificate is not known here.")])
-def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: ExcusedLine) -> None:
+def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: AlarmLine) -> None:
     assert list(changes(a=1).unexplained([line])) == []
     assert list(changes().unexplained([line])) == [line]  # without a revocation nothing explains it
     assert list(changes(b=1).unexplained([line])) == [line]
@@ -58,7 +58,7 @@ def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(
         alarm(B, "SEMQ-5214 parked", OF_A, event=Event.PARKED),
     ],
 )
-def test_no_revocation_explains_other_alarms(line: ExcusedLine) -> None:
+def test_no_revocation_explains_other_alarms(line: AlarmLine) -> None:
     assert list(changes(a=9, b=9).unexplained([line], [OF_A])) == [line]
 
 
@@ -99,8 +99,11 @@ def test_documents_are_resealed_only_after_a_change_of_keys() -> None:
 
 def test_rows_may_stay_only_at_a_revoked_sender_and_its_partner() -> None:
     campaign = changes(a=1)
-    assert campaign.staying_rows(HUB) == {}
-    assert set(campaign.staying_rows(A)) == {"tb_0031", "tb_0031_body"}
-    assert set(campaign.staying_rows(B)) == {"tb_0030", "tb_0030_body"}
-    assert all(f"'{ADDRESS[A]}.%'" in campaign.staying_rows(B)[table] for table in campaign.staying_rows(B))
-    assert not any(changes().staying_rows(node) for node in (HUB, A, B))
+    assert campaign.conditions_of_staying_rows(HUB) == {}
+    assert set(campaign.conditions_of_staying_rows(A)) == {"tb_0031", "tb_0031_body"}
+    assert set(campaign.conditions_of_staying_rows(B)) == {"tb_0030", "tb_0030_body"}
+    assert all(
+        f"'{ADDRESS[A]}.%'" in campaign.conditions_of_staying_rows(B)[table]
+        for table in campaign.conditions_of_staying_rows(B)
+    )
+    assert not any(changes().conditions_of_staying_rows(node) for node in (HUB, A, B))

@@ -1,4 +1,4 @@
-"""Faults: the same seed draws the same faults, and every kind of the table can be carried out."""
+"""Faults: the same seed draws the same faults, and every kind of the tables can be carried out."""
 
 from itertools import islice
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rabbitmq", [False, True])
-def test_every_kind_strikes_every_part_of_a_cluster(rabbitmq: bool) -> None:
+def test_every_kind_strikes_all_places_of_its_group_in_a_cluster(rabbitmq: bool) -> None:
     strikes = {
         (fault.kind, fault.where) for faults in plans(1, 2_000, cluster=True, rabbitmq=rabbitmq) for fault in faults
     }
@@ -59,14 +59,14 @@ def test_every_kind_strikes_every_part_of_a_cluster(rabbitmq: bool) -> None:
         assert {place for drawn, place in strikes if drawn == kind} >= set(places[group])
 
 
-def test_every_kind_strikes_a_direct_link() -> None:
+def test_every_kind_strikes_all_places_of_its_group_with_a_direct_link() -> None:
     strikes = {(fault.kind, fault.where) for faults in plans(1, 1_000, secure=True, direct=True) for fault in faults}
     for _, kind, group in [*KINDS, *SECURE_KINDS, *DIRECT_KINDS]:
         assert {place for drawn, place in strikes if drawn == kind} >= set(DIRECT_PLACES[group])
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_first_cycle_of_a_campaign_with_a_direct_link_only_changes_ways(seed: int) -> None:
+def test_a_campaign_with_a_direct_link_begins_with_a_change_of_ways_alone(seed: int) -> None:
     first, *_ = plans(seed, 2, secure=True, direct=True)
     assert [fault.kind for fault in first] == ["change ways"]
 

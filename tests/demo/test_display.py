@@ -24,7 +24,7 @@ def test_each_change_has_a_line_with_its_time_and_offset() -> None:
     for document in tracker.documents.values():
         display.show_state(document)
         display.show_read(document.app_key)
-    display.say("[brackets] are kept")
+    display.print_with_time("[brackets] are kept")
     assert text(console).count("SS_ACK2") == text(console).count("read and acknowledged") == 3
     assert "[brackets] are kept" in text(console)
     assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d ", line) for line in text(console).splitlines())

@@ -18,7 +18,7 @@ RANDOM = bytes(8)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40))
-def test_a_sealed_payload_opens_with_the_same_facts(payload: bytes, bound: bytes) -> None:
+def test_a_sealed_payload_opens_with_the_same_bound_data(payload: bytes, bound: bytes) -> None:
     sealed = SealingPair().session().seal(payload, bound, RANDOM)
     assert len(sealed) == len(payload) + OVERHEAD
     assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
@@ -72,7 +72,7 @@ def test_two_runs_from_one_memory_snapshot_repeat_no_nonce() -> None:
     assert first.seal(b"", b"", bytes([1] * 8))[:NONCE_LENGTH] != second.seal(b"", b"", bytes([2] * 8))[:NONCE_LENGTH]
 
 
-def test_a_salt_is_a_hmac_of_the_name() -> None:
+def test_a_salt_is_the_hmac_of_the_lk0() -> None:
     key = HKDFExpand(SHA256(), 32, b"semq 1 digests").derive(SECRET)
     assert Opening(SECRET).salt("1.10008.1.1.a.7") == hmac.digest(key, b"1.10008.1.1.a.7", "sha256")
 

@@ -1,4 +1,6 @@
-"""Exchange ``semq.admin``: each wrong request gets an answer with its error, and changes nothing."""
+"""Exchange ``semq.admin``: each wrong request gets an answer with its error, and changes nothing; acts are logged,
+and the requests of a user are limited.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -52,7 +54,7 @@ async def test_an_invalid_request_is_answered_with_its_error_code(inprocess: InP
     assert not node.engine.acceptance.stopping
 
 
-async def test_missing_arguments_are_named(inprocess: InProcess) -> None:
+async def test_a_missing_unknown_or_wrong_argument_is_named(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     admin = await inprocess.client(node)
     answer = await ask(admin, "msg.show")

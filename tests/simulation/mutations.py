@@ -365,14 +365,14 @@ def a_day_ahead(release: Any) -> Any:
     return ahead
 
 
-def without_the_last(check: Any) -> Any:
+def without_the_last(targets_of: Any) -> Any:
     """Leave out the last member of each group that has several members."""
 
-    def check_less(*arguments: Any) -> Any:
-        members = check(*arguments)
+    def without_last(*arguments: Any) -> Any:
+        members = targets_of(*arguments)
         return members[:-1] or members
 
-    return check_less
+    return without_last
 
 
 PATCHES: dict[str, tuple[Patch, ...]] = {
@@ -432,7 +432,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "reported_late": (swap(deeds, "refusal", decided_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
     "due_early": (swap(schedule, "release_due", a_day_ahead),),
-    "group_member": (swap(GroupExpansion, "check", without_the_last),),
+    "group_member": (swap(GroupExpansion, "targets_of", without_the_last),),
     "due_token": (swap(scheduling, "_known", lambda known: lambda unit, waiting, token: None),),
 }
 # Name, rule (or transition, break, section) of PROTOCOL.md, first seed, number of seeds, fault kinds, violation found.

@@ -62,7 +62,7 @@ def test_lines_cannot_be_changed_or_deleted(connection: Connection, statement: s
     assert len(audit.lines(connection, AuditFilter())) == 1
 
 
-def test_a_line_before_an_act_is_open_until_the_line_after_it(connection: Connection) -> None:
+def test_an_announced_act_is_open_until_a_line_reports_its_outcome(connection: Connection) -> None:
     (asked,) = audit.add(connection, [replace(line(0), outcome="asked")])
     assert audit.is_open(connection, asked, "msg.0")
     assert not audit.is_open(connection, asked, "msg.1")

@@ -3,8 +3,9 @@
 Rows are states, columns are received methods. A cell reads "next state:action"; a dot in place of the state keeps it, a
 single dot ignores the method, and ``!`` is a connection exception: 503, or the code that follows. The action is the
 method ``_on_<action>`` of ``connection``, ``server`` or ``client`` (``_on_channel_<action>`` for channels); ``traffic``
-only permits the frame, and the grid of the channel decides. An unknown word fails at import; the tests visit every
-cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the specification's grammar of each class.
+only permits the frame, and the grid of the channel decides. An unknown state or code fails at import, an unknown action
+in the tests, which visit every cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the specification's grammar
+of each class.
 """
 
 from enum import Enum
@@ -107,8 +108,9 @@ class Cell(NamedTuple, Generic[State]):
 Grid = dict[State, dict[str, Cell[State]]]
 
 
-def read(text: str, states: type[State]) -> "Grid[State]":
-    """Return the grid in ``text``. Raises KeyError or ValueError for unknown words."""
+def read_grid(text: str, states: type[State]) -> "Grid[State]":
+    """Return the grid in ``text``. Raises KeyError for an unknown state or code, ValueError for a row with another
+    number of cells than its heading."""
     grid: Grid[State] = {}
     for block in text.strip().split("\n\n"):
         (_, *methods), *rows = map(str.split, block.splitlines())
@@ -125,6 +127,6 @@ def _cell(cell: str, states: type[State]) -> Cell[State]:
     return Cell(None if next_state == "." else states[next_state], action)
 
 
-SERVER = read(SERVER_GRID, ConnectionState)
-CLIENT = read(CLIENT_GRID, ConnectionState)
-CHANNEL = read(CHANNEL_GRID, ChannelState)
+SERVER = read_grid(SERVER_GRID, ConnectionState)
+CLIENT = read_grid(CLIENT_GRID, ConnectionState)
+CHANNEL = read_grid(CHANNEL_GRID, ChannelState)

@@ -29,7 +29,7 @@ async def list_(session: Session) -> None:
 @group.command()
 @on_node
 async def partners(session: Session) -> None:
-    """List the backlog for each partner: number, size and time of the oldest message."""
+    """List the backlog for each partner: number and size of its waiting messages, and the time of the oldest one."""
     rows = await session.ask("queue.partners")
     if session.out.as_json:
         session.out.data(rows)

@@ -15,7 +15,8 @@ PARTS = ("counters", "amqp", "store")
 
 
 async def health(visit: Visit) -> Response:
-    """Show the health checks, the violations of the last day, and the figures since the start."""
+    """Show the health checks, the violations of the last day, and the figures of the node: sums since the start,
+    and present values."""
     answer, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
     return show(
         visit, "health.html", checks=worded_checks(visit, answer["checks"]), verdict=answer["verdict"], status=status,

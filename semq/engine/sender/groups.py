@@ -29,14 +29,15 @@ def is_group(target: Address) -> bool:
 
 
 class GroupExpansion:
-    """Replaces a submission to a group by a message for each member, and counts the messages without a commit."""
+    """Replaces a submission to a group by a message for each member, and counts the messages whose commit is not
+    finished."""
 
     def __init__(self, partners: Partners) -> None:
         self._partners = partners
         self._uncommitted = 0
 
-    def check(self, submission: Submission, size: int) -> tuple[Address, ...]:
-        """Return the targets of a document: the members of a group without this institution, or all users of an
+    def targets_of(self, submission: Submission, size: int) -> tuple[Address, ...]:
+        """Return the targets of a document: all members of a group except this institution, or all users of an
         institution.
 
         Raises UnknownTarget, GroupRefused, GroupWaits, BadAddress, BadCombination, DocumentTooLarge.
@@ -44,7 +45,8 @@ class GroupExpansion:
         target = submission.target
         if target.type == NodeType.USERS and target.user:
             raise BadAddress(
-                "The address of all users of an institution names no user.", address=str(target)
+                "The address of all users of an institution (4.NODE) must not be followed by a user.",
+                address=str(target),
             ).with_remedy(f"Send to {target.node}, or to one user: {NodeType.LOCAL:d}.{target.id}/{target.user}.")
         if submission.attributes.save_fwd is not SaveFwd.MUST:
             raise BadCombination("A document to a group has a receipt from each member, so it needs @SaveFwd=3.")
@@ -62,7 +64,7 @@ class GroupExpansion:
             )
         if group is None and not self._partners.complete:
             raise errors.GroupWaits(
-                "The hub has sent no complete list of groups since this node started.", target=str(target)
+                "This node has no complete list of groups from the hub yet.", target=str(target)
             ).with_remedy("Submit it again when the link to the hub is up (`semq node status`).")
         if group is None:
             raise errors.UnknownTarget(
@@ -74,7 +76,7 @@ class GroupExpansion:
             )  # fmt: skip
         if group.others:
             raise errors.GroupRefused(
-                "No agreement allows this institution to send to all members.", target=str(target),
+                "Agreements allow this institution to send to some members of the group only.", target=str(target),
                 may_send_to=len(group.members), not_to=group.others,
             ).with_remedy("Ask the hub's operator for agreements with all members (`semq definitions`).")  # fmt: skip
         allowed = BYTES_MAX // len(group.members)
@@ -89,12 +91,12 @@ class GroupExpansion:
     def expand(
         self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
     ) -> None:
-        """Fill in the members of a submission. The function ``check`` refuses a member. When all members have passed,
-        the function ``admit`` counts each for its rate, and may refuse it, too.
+        """Fill in the members of a submission. ``check`` raises an error for a member that is refused. When all members
+        have passed, ``admit`` counts each message against the rate limit, and may refuse it as well.
 
-        Raises the errors of ``GroupExpansion.check``, and GroupRefused or GroupWaits with the members that are refused.
+        Raises the errors of ``targets_of``, and GroupRefused or GroupWaits with the members that are refused.
         """
-        targets = self.check(submission, len(submission.body))
+        targets = self.targets_of(submission, len(submission.body))
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
             raise errors.GroupWaits("Too many documents to groups are being stored.", uncommitted=self._uncommitted)
         members = [replace(submission, target=each, row_id=0, done=_ignore, failed=_ignore) for each in targets]

@@ -141,7 +141,7 @@ class Pump:
         self.owner.plan_inquiry(object_id)
 
     def watch(self, object_id: int) -> None:
-        """Plan an inquiry about a row in SS_INIT of which the hub has stored a copy."""
+        """Plan an inquiry about a row that went from SS_INIT to SS_ACK: the hub has a copy of an earlier attempt."""
         self.owner.plan_inquiry(object_id)
 
     @work
@@ -173,7 +173,8 @@ def _query(lane: Lane, pick: Pick, bytes_max: int) -> Unsent:
 
 
 class _Claims:
-    """The rows of one source that are claimed in one attempt at a unit, track by track, within its share."""
+    """The rows of one source that one attempt at a unit claims, track by track, within the share of this source (rows
+    and bytes)."""
 
     def __init__(
         self, core: Core, owner: LaneOwner, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], bytes_max: int
@@ -186,9 +187,9 @@ class _Claims:
         self.sent: list[int] = []
         self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit that sends them
         self.events: list[Any] = []
-        self._ends = [(pick, *self._track(pick, query)) for pick, query in reads]
+        self._ends = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
 
-    def _track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
+    def _claim_track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
         """Claim rows of one track. Return its cursor, whether rows were found, and the row that blocks the track; None:
         no row blocks it."""
         cursor, blocking = pick.after, None
@@ -200,7 +201,7 @@ class _Claims:
                 blocking = row
                 break
             cursor = row.object_id
-            if not row.held:  # earlier work of this unit may have held or refused the row for a person
+            if not row.held:  # earlier work of this unit may have held or refused the row at the request of an operator
                 self._claim_row(row)
         return cursor, bool(self._unit.found.get(query)), blocking
 
@@ -222,7 +223,7 @@ class _Claims:
                 self.sent.append(row.object_id)
 
     def _hold(self, row: Outbound, error: BodyUnreadable) -> None:
-        """Hold a row whose body cannot be read, for a person; the rows behind it are sent."""
+        """Hold a row whose body cannot be read, until an operator decides; the rows behind it are sent."""
         row.held, row.reason = True, (error.code, error.text)
         self._unit.change_outbound(row, row.ss_status)
         side = Side.HUB if row.direction is Direction.RELAYED else Side.SENDER

@@ -215,7 +215,7 @@ class Acceptance:
     def _check_partner(self, submission: Submission, size: int) -> None:
         """Refuse a document of ``size`` bytes that the directory or the agreement with the partner does not allow."""
         if is_group(submission.target):
-            self.groups.check(submission, size)
+            self.groups.targets_of(submission, size)
         elif submission.target.node != self.core.address:
             dest = str(submission.target.node)
             self.partners.check(dest)

@@ -29,7 +29,7 @@ GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The program of a companion."""
+    """What a companion runs: its module, and what it is given."""
 
     module: str
     shares_output: bool = False  #: the program writes to the standard output of the node
@@ -37,7 +37,7 @@ class Program:
 
 
 class Companion:
-    """One program, ``python -P -m MODULE ARGUMENTS``."""
+    """A running program, ``python -P -m MODULE ARGUMENTS``."""
 
     def __init__(
         self, program: Program, arguments: Sequence[str], environment: Callable[[], Mapping[str, str]], clock: Clock

@@ -1,4 +1,6 @@
-"""Permitted and forbidden input of a peer, with the reply code of each refusal; other channels are not affected."""
+"""Permitted and forbidden input of a peer, with the reply code of each refusal; a soft error affects no other channel,
+a hard error no other connection.
+"""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -66,7 +68,7 @@ HARD: list[tuple[str, bytes, int, tuple[int, int]]] = [
     ("body on a channel that is not open", frame(FRAME_BODY, 2, b"x"), 504, (0, 0)),
     ("channel opened twice", method_bytes(m.ChannelOpen()), 504, (20, 10)),
     ("one channel too many", b"".join(method_bytes(m.ChannelOpen(), 65_535 - n) for n in range(10)), 530, (0, 0)),
-    ("header that fits no frame", PUBLISH + frame(FRAME_HEADER, 1, LONG_HEADER), 501, (0, 0)),
+    ("header that cannot be forwarded in one frame", PUBLISH + frame(FRAME_HEADER, 1, LONG_HEADER), 501, (0, 0)),
     ("close of a channel that is not open", method_bytes(m.ChannelClose(), 2), 504, (20, 40)),
     ("close-ok without close", method_bytes(m.ChannelCloseOk()), 503, (20, 41)),
     ("flow-ok without flow", method_bytes(m.ChannelFlowOk()), 503, (20, 21)),
@@ -145,7 +147,7 @@ def test_bytes_that_are_not_a_frame_close_the_connection_at_once(
 
 
 @pytest.mark.parametrize("kind", [FRAME_METHOD, FRAME_HEADER, FRAME_BODY])
-def test_an_oversize_frame_ends_the_connection_at_its_header(kind: int) -> None:
+def test_an_oversize_frame_ends_the_connection_at_its_head(kind: int) -> None:
     pair = one_channel()
     (closed,) = pair.server.receive(FRAME_HEAD.pack(kind, 1, 4097), 0)
     assert isinstance(closed, ConnectionClosed)
@@ -245,7 +247,7 @@ def test_bodies_arriving_on_many_channels_are_bounded_together() -> None:
     assert failed.error.reply_code == 506
 
 
-def test_a_channel_error_of_the_owner_drops_the_content_that_arrives() -> None:
+def test_a_channel_that_its_owner_closes_drops_the_arriving_content() -> None:
     pair = two_channels()
     pair.server.receive(PUBLISH + header_frame(800), 0)
     pair.server.close_channel(1)
@@ -322,7 +324,8 @@ def test_data_that_may_change_is_copied(cast: Callable[[bytearray], Data]) -> No
         buffer = bytearray(part)
         data = cast(buffer)
         events += pair.server.receive(data, 0)
-        if not isinstance(data, bytes):  # as the transport does with the next input
+        if not isinstance(data, bytes):
+            # the transport reuses its buffer in the same way: the next input overwrites this one
             data[:] = bytes(len(data))
     (event,) = events
     assert isinstance(event, Published)

@@ -8,7 +8,7 @@ import pytest
 from semq.amqp import ClientConnection, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
-from semq.amqp.connection.states import CHANNEL, CLIENT, SERVER, Cell, ChannelState, ConnectionState, read
+from semq.amqp.connection.states import CHANNEL, CLIENT, SERVER, Cell, ChannelState, ConnectionState, read_grid
 from semq.amqp.errors import CommandInvalid, ConnectionException
 from semq.amqp.events import ConnectionClosed, ConnectionEvent, ConnectionFailed
 from semq.amqp.frames import frame
@@ -234,7 +234,7 @@ def test_content_frames_are_accepted_in_the_states_of_other_methods(role: str, s
 )
 def test_an_unknown_word_in_a_grid_is_refused(text: str) -> None:
     with pytest.raises((KeyError, ValueError)):
-        read(text, ChannelState)
+        read_grid(text, ChannelState)
 
 
 def test_every_action_of_the_grids_has_a_method() -> None:

@@ -181,11 +181,11 @@ def test_a_group_is_not_refused_permanently_before_the_list_of_the_hub_has_ended
     with pytest.raises(DirectoryTooLarge):
         known.learn([Presence(node="1.a"), Presence(node="1.b")])
     with pytest.raises(GroupWaits):
-        expansion.check(document, 1)
+        expansion.targets_of(document, 1)
     known.learn([Presence(node="3.g", members=("1.a",)), Presence(node="", complete=True)])
-    assert expansion.check(document, 1) == (Address(1, "a"),)
+    assert expansion.targets_of(document, 1) == (Address(1, "a"),)
     with pytest.raises(GroupRefused):
-        expansion.check(replace(document, target=Address(3, "other")), 1)
+        expansion.targets_of(replace(document, target=Address(3, "other")), 1)
 
 
 def test_documents_to_groups_must_be_of_class_3() -> None:

@@ -1,4 +1,5 @@
-"""A hub forges statements to nodes with certificates. It can delay or suppress documents; other attempts are noticed.
+"""A hub forges statements to nodes with certificates. It can delay or suppress documents; other attempts have no
+effect, and most are noted as violations.
 
 The hub delivers statements meant for another node, a node's own statements, and statements of an earlier session or
 about another position.
@@ -36,7 +37,7 @@ def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
     assert not is_ignoring_b(world)
 
 
-def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(world: SealedWorld) -> None:
+def test_a_reack2_for_another_node_is_refused_when_the_hub_readdresses_it(world: SealedWorld) -> None:
     packet = signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b))
     world.a.receive(replace(packet, target=A))
     assert violations(world.a) == 1
@@ -44,8 +45,9 @@ def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(worl
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_a_node_ignores_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
-    """The hub delivers ReAck2 packets of A to A: signed for B or unsigned, addressed to B or to A."""
+def test_a_node_refuses_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
+    """The hub delivers ReAck2 packets of A to A: signed for B or unsigned, addressed to B or to A; as signed,
+    or with a floor of its own in place of the record."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b))
     of_a = replace(floors(world.a), floors={f"{world.b.engine.core.inc:x}": (FAR_FLOOR, None)})
     for statement in (packet, replace(packet, records=[of_a])):
@@ -128,7 +130,7 @@ MARKER_SID = 0
 
 
 def record_marker(world: SealedWorld) -> None:
-    """Let B record a void marker of A at position MARKER_SID, above the floor."""
+    """Let B record a void marker of A at position MARKER_SID, which is not below the floor."""
     world.cut(world.b)
     send(world, b"taken back")
     world.later(1)

@@ -105,7 +105,7 @@ async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook:
     assert (answer["exported"], answer["dropped"], answer["failures"]) == (2, 0, 0)
 
 
-async def test_the_hub_reports_how_long_it_has_stored_a_document(inprocess: InProcess, hook: Hook) -> None:
+async def test_the_hub_exports_a_span_for_a_stored_document(inprocess: InProcess, hook: Hook) -> None:
     hub = await inprocess.hub(HUB_CONFIG + telemetry(hook))
     a = await inprocess.local("10008", hub.port)
     await linked(a)

@@ -1,4 +1,6 @@
-"""A permanently lost store of the hub, by the command line: which nodes wait for it, and how an operator retires it."""
+"""A store of the hub is lost for good: a stuck document names the cause, and an operator retires the store on the
+command line.
+"""
 
 from functools import partial
 from typing import Any
@@ -35,7 +37,7 @@ async def is_reported_as_away(node: Any, lk0: str) -> bool:
     return "CUSTODIAN_AWAY" in (await semq(node, "stuck", "explain", lk0)).out
 
 
-async def has_asked_for_lost_store(hub: HubNode) -> bool:
+async def was_asked_for_lost_store(hub: HubNode) -> bool:
     return (1, 1) in hub.engine.custody.stores.missed
 
 
@@ -53,7 +55,7 @@ async def test_a_lost_store_is_retired_by_an_operator(inprocess: InProcess) -> N
 
     text = HUB_CONFIG.replace("[amqp]\nport = 0", f"semq_db_id = 2\n[amqp]\nport = {port}")
     hub = await inprocess.hub(text)
-    await until(partial(has_asked_for_lost_store, hub))
+    await until(partial(was_asked_for_lost_store, hub))
     await until(partial(is_reported_as_away, node, lk0))
     explained = await semq(node, "stuck", "explain", lk0)
     assert "semq hub stores list" in explained.out

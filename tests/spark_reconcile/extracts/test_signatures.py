@@ -19,7 +19,7 @@ from semq.service.credentials.identity import ring_of
 from spark_reconcile import commands
 from spark_reconcile.days import parse_date
 from spark_reconcile.extracts.manifest import Sign
-from spark_reconcile.extracts.signatures import authorities, signer, signer_of, verifier
+from spark_reconcile.extracts.signatures import authorities_file, signer_of_config, signer_of_node, verifier
 from spark_reconcile.repair.repair_list import HUB, RepairIndex, write_index
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
@@ -53,7 +53,7 @@ def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float 
     text = HUB_CONFIG if node.startswith("2.") else LOCAL.format(name=node[2:], hub=1)
     settings = load(config(folder, text), {})
     ring(settings.pki_dir, by, node, at=NOW - timedelta(days=age), days=days)  # type: ignore[arg-type]
-    sign = signer(settings)
+    sign = signer_of_node(settings)
     assert sign is not None
     return sign
 
@@ -83,7 +83,7 @@ def test_signatures_of_the_former_certificate_are_valid_until_it_ends(tmp_path: 
     before = sign_of(tmp_path, days=10)(CONTENT)
     keys = ring_of(load(config(tmp_path), {}))
     add(keys, OURS)
-    renewed = signer_of(config(tmp_path))
+    renewed = signer_of_config(config(tmp_path))
     assert renewed is not None
     after = renewed(CONTENT)
     assert before.key_id != after.key_id
@@ -118,10 +118,11 @@ def test_an_unreadable_signature_is_not_valid(tmp_path: Path, trust: Path, field
 
 
 def test_a_node_that_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
-    assert signer_of(config(tmp_path)) is None
-    assert authorities("", config(tmp_path)) is None
+    assert signer_of_config(config(tmp_path)) is None
+    assert authorities_file("", config(tmp_path)) is None
     job = config(tmp_path, "[reconcile]\n")
-    assert [signer_of(job), signer_of(None), authorities("", job), authorities("", None)] == [None] * 4
+    assert [signer_of_config(job), signer_of_config(None)] == [None, None]
+    assert [authorities_file("", job), authorities_file("", None)] == [None, None]
     with pytest.raises(TrustUnreadable):
         verifier(tmp_path / "nothing.pem", CLOCK)
 
@@ -129,11 +130,11 @@ def test_a_node_that_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
 def test_an_enrolled_node_trusts_its_own_authorities(tmp_path: Path) -> None:
     sign = sign_of(tmp_path)
     file = config(tmp_path)
-    trusted = authorities("", file)
+    trusted = authorities_file("", file)
     assert trusted is not None
     assert verifier(trusted, CLOCK)("1.10008", CONTENT, sign(CONTENT), None)
-    assert signer_of(file) is not None
-    assert authorities("stated.pem", file) == Path("stated.pem")
+    assert signer_of_config(file) is not None
+    assert authorities_file("stated.pem", file) == Path("stated.pem")
 
 
 async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
@@ -156,7 +157,7 @@ async def test_only_signed_extracts_and_repair_lists_are_accepted(inprocess: InP
     node_config, hub_config = Path(str(node.settings.file)), Path(str(hub.settings.file))
     for file in (node_config, hub_config):
         assert (await call("extract", "--config", file, "--business-date", today, "--extracts", storage))[0] == 0
-    trusted = authorities("", hub_config)
+    trusted = authorities_file("", hub_config)
     assert trusted is not None
 
     def states() -> dict[str, str]:
@@ -186,7 +187,7 @@ async def test_only_signed_extracts_and_repair_lists_are_accepted(inprocess: InP
     url = f"amqp://guest:guest@127.0.0.1:{node.port}"
     foreign_hub = sign_of(tmp_path / "foreign-hub", FOREIGN, "2.hub")
     for sign, expected, state in (
-        (signer_of(hub_config), 0, ""), (foreign_hub, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED"),
+        (signer_of_config(hub_config), 0, ""), (foreign_hub, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED"),
     ):  # fmt: skip
         write_index(Place.at(tmp_path / "repair"), RepairIndex(today, "r", "f", {}), sign)
         code, result = await call(

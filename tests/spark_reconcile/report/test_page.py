@@ -83,7 +83,7 @@ def test_the_verdicts_are_those_of_all_other_files(report: PublishedReports) -> 
     summary, table = report.summary, report.page.table("Each message of this date")
     shown, found, known = (
         {name.split()[0]: number(count) for name, count in table.column(heading).items()}
-        for heading in ("Of this date", "Of earlier dates, found now", "Of earlier dates, known before")
+        for heading in ("Of this date", "Of earlier dates (found now)", "Of earlier dates (known before)")
     )
     carried = {name: found[name] + known[name] for name in found}
     assert {name: count for name, count in found.items() if count and name != "All"} == summary["carried"]["found_now"]

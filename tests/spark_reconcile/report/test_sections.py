@@ -1,4 +1,4 @@
-"""Parts of the page about the whole date: thresholds, and ledgers that need attention."""
+"""Parts of the page about the whole date: thresholds, ledgers that need attention, ages and latency."""
 
 from datetime import timedelta
 
@@ -50,9 +50,9 @@ def test_a_breach_names_the_figure_and_its_limit(breach: Breach, words: str) -> 
     assert breach_words(breach) == words
 
 
-def test_a_breach_of_the_whole_date_names_both_figures_that_count() -> None:
+def test_a_breach_of_the_whole_date_names_messages_of_the_date_and_exceptions_found_now() -> None:
     assert breach_words(Breach("", "X", "max_count", 4, 0, 4), VerdictFigures(2, 2, 9)) == (
-        "2 of this date, 2 of earlier dates, found now; accepted: none"
+        "2 of this date, 2 of earlier dates (found now); accepted: none"
     )
 
 

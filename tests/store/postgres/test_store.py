@@ -1,4 +1,6 @@
-"""The store on Postgres returns the same rows as the store in memory; unavailable connections and changed tables."""
+"""The store on Postgres: it returns the same rows as the store in memory, and reports unavailable connections and
+changed tables.
+"""
 
 import asyncio
 import threading
@@ -164,7 +166,7 @@ async def test_an_unavailable_connection_is_reported_as_an_unavailable_store(dat
             await store.execute(query)
 
 
-async def test_the_callback_gets_the_lines_of_each_commit_before_the_actions_of_the_work(database: str) -> None:
+async def test_on_lines_gets_the_lines_of_each_commit_before_the_actions_of_the_work(database: str) -> None:
     seen: list[str] = []
 
     def note_and_fail(lines: Sequence[LedgerLine]) -> None:
