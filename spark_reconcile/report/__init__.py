@@ -82,7 +82,7 @@ def write_report(
 
 def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:
     """Write pairs.csv; return the counts of the pairs on the page. ``days``: earlier dates with a published run."""
-    sheet, shown, worst = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
+    sheet, shown, worst, institutions = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
     cells: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for cell in readings.drill(findings.cells, names):
@@ -97,6 +97,7 @@ def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: 
         tallies={name: tally(rows) for name, rows in cells.items()},
         matrix=count(place / PAIRS, {pair_name(sender, receiver) for sender in nodes for receiver in nodes}),
         past=[(day, count(run.place / PAIRS, names)) for day, run in published],
+        institutions=institutions,
     )
 
 

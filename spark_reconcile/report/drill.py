@@ -93,6 +93,6 @@ def matrix(pairs: Pairs) -> Row:
     return {
         "nodes": nodes,
         "rows": [{"sender": sender, "cells": [cell(sender, receiver) for receiver in nodes]} for sender in nodes],
-        "has_all_nodes": len(nodes) < MATRIX_NODES,
+        "has_all_nodes": len(nodes) == pairs.institutions,
         "has_exceptions": most > 0,
     }

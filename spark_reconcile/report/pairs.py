@@ -99,21 +99,26 @@ class Pairs(NamedTuple):
     tallies: Mapping[str, Tally]  #: keyed by the name of the pair
     matrix: Counts  #: pairs in which both institutions are among the worst
     past: Sequence[tuple[date, Counts]]  #: counts of earlier dates, oldest first
+    institutions: int  #: number of the institutions of all pairs
 
 
 def write_pairs(
     table: Place, target: Place, settings: ReconcileSettings, breaches: Iterable[Breach]
-) -> tuple[SheetSize, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]]]:
-    """Write pairs.csv; return its size, the pairs to show, and the worst pair of each verdict."""
+) -> tuple[SheetSize, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]], int]:
+    """Write pairs.csv; return its size, the pairs to show, the worst pair of each verdict, and the number of
+    institutions of all pairs.
+    """
     exceeded: dict[str, list[str]] = {}  # by pair: the verdicts whose threshold it exceeds
     for breach in breaches:
         exceeded.setdefault(breach.pair, []).append(breach.verdict)
     shown: list[Pair] = []
     worst: dict[str, tuple[Pair, VerdictFigures]] = {}
+    institutions: set[str] = set()
 
     def selected(pairs: Iterator[Pair]) -> Iterator[Pair]:
         """Yield all pairs, and note those for the page."""
         for pair in pairs:
+            institutions.update((pair.sender, pair.receiver))
             for name in {*pair.date, *pair.found}:
                 figures = pair.figures(name)
                 if figures.new > (worst[name][1].new if name in worst else 0):
@@ -133,7 +138,7 @@ def write_pairs(
         ]  # fmt: skip
 
     sheet = write_sheet(target, HEADINGS, selected(_read(table)), cells, settings.csv_rows_max, "pairs.parquet")
-    return sheet, tuple(shown), worst
+    return sheet, tuple(shown), worst, len(institutions)
 
 
 def _read(table: Place) -> Iterator[Pair]:

@@ -59,7 +59,7 @@ def test_tables_have_captions_and_scopes_and_charts_have_names(report: Published
     ]
 
 
-def test_on_a_narrow_screen_every_table_is_cards_whose_cells_have_labels(report: PublishedReports) -> None:
+def test_on_a_narrow_screen_every_table_is_small_or_becomes_cards_with_labels(report: PublishedReports) -> None:
     tables = re.findall(r"<table\b.*?</table>", report.text, re.DOTALL)
     for table in tables:
         kinds = re.match(r'<table class="([^"]*)"', table)
@@ -210,7 +210,7 @@ def test_missing_sources_old_messages_and_wrong_clocks_are_reported(report: Publ
     assert "50.0 % of 6 messages (3 of this date); accepted: at most 10 %" in text
 
 
-def test_a_business_key_is_shown_as_far_as_it_is_disclosed_with_the_command_that_reveals_it(
+def test_only_disclosed_parts_of_a_business_key_are_shown_beside_the_command_that_shows_the_key(
     report: PublishedReports,
 ) -> None:
     (row,) = (row for row in report.rows("exceptions.parquet") if row["app_key_hash"])
@@ -225,7 +225,7 @@ def test_a_business_key_is_shown_as_far_as_it_is_disclosed_with_the_command_that
     assert set(keys.values()) <= {"", "trade/order/<std>"}
 
 
-def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(report: PublishedReports) -> None:
+def test_a_story_is_ordered_by_the_clock_of_the_hub_and_its_times_have_their_offset(report: PublishedReports) -> None:
     story = next(
         table.rows
         for table in report.page.tables
@@ -262,7 +262,7 @@ def test_exceptions_precede_the_pairs_and_pairs_without_exceptions_are_folded(re
 
 def rendered(found: Findings, repair: dict[str, int] | None = None) -> str:
     """Return the page of findings without pairs and exceptions, with single spaces."""
-    pairs = Pairs(SheetSize(0, 0), (), {}, {}, {}, [])
+    pairs = Pairs(SheetSize(0, 0), (), {}, {}, {}, [], 0)
     nothing = Exceptions(SheetSize(0, 0), [])
     facts = summary(found, pairs, nothing)
     content = PageContent(found, facts, pairs, nothing, {}, [], repair or {})
@@ -305,7 +305,7 @@ def test_cut_files_are_marked_everywhere(report: PublishedReports) -> None:
     assert "pairs.csv has the worst 3 of them, pairs.parquet all" in page
 
 
-def test_the_metrics_are_as_prometheus_reads_them(report: PublishedReports) -> None:
+def test_prometheus_can_read_the_metrics_and_they_equal_the_summary(report: PublishedReports) -> None:
     types, samples = exposition.read((report.folder / "metrics.prom").read_text("utf-8"))
     assert types == dict.fromkeys(
         [

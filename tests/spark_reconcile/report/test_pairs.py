@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reconcile.report import pairs as module
+from spark_reconcile.report.drill import MATRIX_NODES, matrix
 from spark_reconcile.report.figures import VerdictFigures
-from spark_reconcile.report.pairs import DateCount, Pair, count, write_pairs
+from spark_reconcile.report.pairs import DateCount, Pair, Pairs, count, write_pairs
 from spark_reconcile.report.sheets import SheetSize
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
@@ -48,9 +49,10 @@ def table(folder: Path, parts: Iterable[str] = (ROWS,)) -> Place:
 
 
 def write(tmp_path: Path, *breaches: Breach) -> tuple[list[dict[str, str]], SheetSize, tuple[Pair, ...]]:
-    sheet, shown, _ = write_pairs(
+    sheet, shown, _, institutions = write_pairs(
         table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, breaches
     )
+    assert institutions == 3
     content = (tmp_path / "pairs.csv").read_bytes().decode("utf-8-sig")
     return list(csv.DictReader(io.StringIO(content, newline=""))), sheet, shown
 
@@ -90,7 +92,7 @@ def test_the_worst_pair_of_each_verdict_is_found_among_all_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
-    _, _, worst = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, ())
+    _, _, worst, _ = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, ())
     assert {name: (pair.name, figures) for name, (pair, figures) in worst.items()} == {
         "MATCHED": ("1.10>1.b", VerdictFigures(90)),
         "NOT_DELIVERED": ("1.10>1.b", VerdictFigures(7, 1, 1)),
@@ -107,3 +109,15 @@ def test_a_pair_of_an_earlier_run_is_found_in_all_parts(tmp_path: Path) -> None:
         "1.z>1.y": DateCount(9, 0, 0),
     }
     assert count(Place.at(tmp_path / "none"), {"1.10>1.b"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("receivers", "others", "has_all_nodes"),
+    [(MATRIX_NODES - 2, 0, True), (MATRIX_NODES - 1, 0, True), (MATRIX_NODES, 0, False), (3, 1, False)],
+)
+def test_the_matrix_says_whether_it_has_all_institutions(receivers: int, others: int, has_all_nodes: bool) -> None:
+    """``others``: institutions of pairs that the page does not show."""
+    shown = tuple(Pair("1.a", f"1.b{number:02}") for number in range(receivers))
+    table = matrix(Pairs(SheetSize(0, 0), shown, {}, {}, {}, [], institutions=1 + receivers + others))
+    assert len(table["nodes"]) == min(1 + receivers, MATRIX_NODES)
+    assert table["has_all_nodes"] is has_all_nodes
