@@ -46,7 +46,10 @@ class HubLogins:
         self._allow_plain = allow_plain
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user; None refuses the login. The reason goes to the log, but not to the client."""
+        """Return the name of the user; None refuses the login.
+
+        The reason goes to the log, but not to the client. Only for a wrong name or password has the log no reason.
+        """
         if mechanism == "EXTERNAL":
             return self._by_certificate(credentials, peer)
         if credentials.user.startswith(TOKEN_USER_PREFIX):
@@ -77,6 +80,8 @@ class HubLogins:
     async def _by_token(self, credentials: Credentials, peer: PeerInfo) -> str | None:
         node = credentials.user.removeprefix(TOKEN_USER_PREFIX)
         if self._registry is None or not (peer.tls or peer.is_loopback) or not self._is_node(node):
+            facts = {"has_authority": self._registry is not None, "tls": peer.tls, "is_node": self._is_node(node)}
+            log.warning("token_not_possible", node=node[:80], peer=str(peer), **facts)
             return None
         ticket = await self._registry.ticket(credentials.password or b"")
         if ticket is None or ticket.node != node:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from structlog.testing import capture_logs
 
 from platform_node.logins import ENROLL, HubLogins
 from platform_node.registry import Registry
@@ -106,6 +107,18 @@ async def test_without_tls_there_is_no_login_by_certificate_or_token() -> None:
     authenticator = logins(None)
     assert "EXTERNAL" not in authenticator.mechanisms
     assert await authenticator.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), NEAR) is None
+
+
+async def test_the_log_says_why_no_token_can_be_accepted(registry: Registry) -> None:
+    with capture_logs() as log_lines:
+        for registry_or_none, node, peer in ((None, NODE, NEAR), (registry, NODE, CLEAR), (registry, "1.99", TLS)):
+            authenticator = logins(registry_or_none)
+            assert await authenticator.authenticate("PLAIN", Credentials(f"enroll/{node}", b"token"), peer) is None
+    assert [(line["event"], line["has_authority"], line["tls"], line["is_node"]) for line in log_lines] == [
+        ("token_not_possible", False, None, True),
+        ("token_not_possible", True, None, True),
+        ("token_not_possible", True, "TLSv1.3", False),
+    ]
 
 
 async def test_unknown_tokens_are_refused(registry: Registry) -> None:
