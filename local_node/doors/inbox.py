@@ -122,8 +122,9 @@ class InboxQueue(ServiceQueue):
         self._consumers.remove(consumer)
         self._changed()
         if not self._consumers and self._undelivered:
-            undelivered, self._undelivered = self._undelivered, deque()
-            self._engine().answers.give_back([delivery.bref for delivery in undelivered])
+            undelivered, self._undelivered = [delivery.bref for delivery in self._undelivered], deque()
+            self._assembly.forget(undelivered)
+            self._engine().answers.give_back(undelivered)
 
     def resume(self, consumer: ServiceConsumer) -> None:
         self._feed_soon()
@@ -132,7 +133,7 @@ class InboxQueue(ServiceQueue):
         answers = self._engine().answers
         self._is_settling = True
         if disposition is Disposition.ACK:
-            answers.finish(self._assembly.with_pieces(tokens))
+            answers.finish(self._assembly.take_with_pieces(tokens))
         elif disposition is Disposition.REJECT:
             self._assembly.forget(tokens)
             answers.fail(tokens, "rejected by the application")

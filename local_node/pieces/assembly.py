@@ -27,7 +27,7 @@ BODY = "tb_0030_body"
 
 
 class PiecedBody(LargeBody):
-    """The body of a document in pieces, whose payloads are in tb_0030_body."""
+    """The body of a document in pieces; the payloads of its pieces are in tb_0030_body."""
 
     __slots__ = ("_brefs", "_store", "_tasks")
 
@@ -68,7 +68,8 @@ class Assembly:
     def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
         self._engine = engine
         self._store = store
-        #: rows of the pieces, by the row of their document; only documents that an application has
+        #: numbers of the rows of a document's pieces, by the number of its manifest's row; for joined documents, until
+        #: they are settled or given back
         self._pieces: dict[int, list[int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -83,14 +84,15 @@ class Assembly:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def with_pieces(self, brefs: Iterable[int]) -> list[int]:
-        """Return the rows of documents and of their pieces, which end in the same commit."""
+    def take_with_pieces(self, brefs: Iterable[int]) -> list[int]:
+        """Return the numbers of the rows of documents and of their pieces, which end in the same commit, and forget the
+        pieces."""
         if not self._pieces:
             return list(brefs)
         return [row for bref in brefs for row in (bref, *self._pieces.pop(bref, ()))]
 
     def forget(self, brefs: Iterable[int]) -> None:
-        """Note that applications no longer have these documents."""
+        """Forget the pieces of documents that are given back or rejected."""
         for bref in brefs:
             self._pieces.pop(bref, None)
 

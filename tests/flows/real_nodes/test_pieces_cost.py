@@ -20,7 +20,7 @@ PIECE_MODULES = tuple(
 )
 # How often each function is called for a small document; each call makes one comparison. `prepare` is called for two
 # events, `sent` and `delivered`.
-EXPECTED = {"prepare": 2, "is_needed": 1, "with_pieces": 1}
+EXPECTED = {"prepare": 2, "is_needed": 1, "take_with_pieces": 1}
 
 
 async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inprocess: InProcess) -> None:

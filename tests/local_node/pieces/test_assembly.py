@@ -1,9 +1,15 @@
-"""The pieces of a document in the order of its manifest: a missing, exchanged or altered piece is refused."""
+"""The pieces of a document in the order of its manifest: a missing, exchanged or altered piece is refused; and their
+numbers, which are forgotten with an undelivered document.
+"""
 
 from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from local_node.doors.inbox import InboxQueue
+from local_node.pieces.assembly import Assembly, JoinedDelivery
 from semq.engine.errors import PiecesMissing
 from semq.service.large_documents import ordered
 from semq.store.views.pieces import ArrivedPiece
@@ -41,3 +47,20 @@ def test_pieces_are_ordered_and_repetitions_are_left_out() -> None:
 def test_a_document_with_wrong_pieces_is_not_delivered(pieces: list[ArrivedPiece]) -> None:
     with pytest.raises(PiecesMissing):
         ordered(pieces, DOCUMENT, MANIFEST)
+
+
+def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_before_its_delivery() -> None:
+    given_back: list[int] = []
+    engine: Any = SimpleNamespace(answers=SimpleNamespace(give_back=given_back.extend))
+    turn: Any = SimpleNamespace(before_flush=lambda work: None)
+    consumer: Any = SimpleNamespace(credit=0)
+    assembly = Assembly(lambda: engine, lambda: engine)
+    assembly._pieces[7] = [10, 11, 12]  # as after the joining
+    queue = InboxQueue("", lambda: engine, turn, engine, assembly, lambda: None)
+    queue.attach(consumer)
+    envelope: Any = SimpleNamespace(attributes=SimpleNamespace(pieces=DOCUMENT))
+    body: Any = None
+    queue.give(JoinedDelivery(7, envelope, b"", redelivered=False, deliveries=1, body=body))
+    queue.detach(consumer)
+    assert given_back == [7]
+    assert assembly.take_with_pieces([7]) == [7]
