@@ -334,7 +334,7 @@ class HubNode(Node[HubEngine]):
             await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
             self.store.note_missing_commits("the control database knows later ones")
-        self.engine.custody.count_pairs(await self.store.execute(held_by_pair))
+        self.engine.custody.take_pair_counts(await self.store.execute(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
 
@@ -391,7 +391,7 @@ class HubNode(Node[HubEngine]):
             {
                 "node": str(node),
                 "online": str(node) in self.engine.sessions,
-                "held": self.engine.custody.held.get(str(node), 0),
+                "held": self.engine.custody.rows_by_target.get(str(node), 0),
                 **self._process(str(node)),
             }
             for node in self.directory.nodes()

@@ -84,7 +84,7 @@ class StoreOperations:
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the hub's stores, the retired ones, and unknown ones that nodes have asked about."""
         stores = self._node.engine.custody.stores
-        held = self._node.engine.custody.held
+        held = self._node.engine.custody.rows_by_target
         own: dict[str, Any] = {"store": _text(stores.home), "state": "in use", "held": sum(held.values())}
         member, others = self._node.membership, dict[StoreName, dict[str, Any]]()
         if member is not None:

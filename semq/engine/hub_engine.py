@@ -69,7 +69,7 @@ class HubEngine:
             self._send_directory(session)
         self._send_presence(link.peer, online=True)
         self.flush()  # a node with a new certificate may have signed the packets that are passed on next
-        self.custody.came(node)
+        self.custody.note_online(node)
         if session.is_here and self.instances is not None:
             self.instances.fronts.came(link)
 
@@ -80,7 +80,7 @@ class HubEngine:
         if session is None or session.link is not link:
             return
         del self.sessions[node]
-        self.custody.went(node)
+        self.custody.note_offline(node)
         self.relay.report(session)
         self._send_presence(link.peer, online=False)
         if session.is_here and self.instances is not None:
@@ -94,7 +94,7 @@ class HubEngine:
 
     def waiting(self) -> Iterable[str]:
         """Return the nodes for which copies wait in this store."""
-        return self.custody.held
+        return self.custody.rows_by_target
 
     def _send_directory(self, session: PresentNode) -> None:
         link = session.link

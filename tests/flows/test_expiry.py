@@ -216,12 +216,12 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
     expires_at = a.engine.core.now_ms() + 6000
     document = {"target": "56001", "body_base64": "eA==", "expires_at": expires_at}
     lk0 = (await ask(await inprocess.client(a), "msg.submit", document))["result"]["lk0"]
-    await until(lambda: hub.engine.custody.held.get("1.56001"))
+    await until(lambda: hub.engine.custody.rows_by_target.get("1.56001"))
     await a.stop()
     await until(lambda: hub.engine.core.now_ms() > expires_at)
     b = await inprocess.local("56001", hub.port)
     await linked(b)
-    await until(lambda: not hub.engine.custody.held)
+    await until(lambda: not hub.engine.custody.rows_by_target)
     events = (await ask(await inprocess.client(b), "msg.trace", {"id": lk0}))["result"]["events"]
     assert [line["event"] for line in events][:1] == ["REJECTED"]
     client = await inprocess.client(await inprocess.started(settings))

@@ -105,7 +105,7 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     scene = await scene_of(inprocess, LARGE_HUB)
     if waits:
         await scene.send(900, 1001, DRAINED, 901)
-        await until(lambda: scene.hub.engine.custody.held.get("1.56001") == 4)
+        await until(lambda: scene.hub.engine.custody.rows_by_target.get("1.56001") == 4)
     b = await receiver(scene, SMALL)
     session = b.uplink.link
     if not waits:
@@ -113,7 +113,7 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     result = await scene.refused(1001, DRAINED)
     assert result == [f"The document has {size} bytes; the receiver takes 1000." for size in (1001, DRAINED)]
     assert b.uplink.link is session
-    assert not scene.hub.engine.custody.held
+    assert not scene.hub.engine.custody.rows_by_target
     client = await inprocess.client(b)
     rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]
     assert {row["size"] for row in rows if row["app_status"] == "NEW"} == {900, 901}

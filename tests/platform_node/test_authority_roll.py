@@ -99,7 +99,7 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
     operator, app = await inprocess.client(hub), await inprocess.client(a)
     await b.stop()
     sent = await submit(app, "56001", "stored")
-    await until(lambda: hub.engine.custody.held.get("1.56001", 0) == 5)
+    await until(lambda: hub.engine.custody.rows_by_target.get("1.56001", 0) == 5)
     await ask(operator, "ca.roll")
 
     async def waits_for_b_only() -> bool:

@@ -144,10 +144,10 @@ async def test_a_document_waiting_in_one_store_is_delivered_through_the_other_in
         assert await publish(channel, "56001", b"waits")
         home = first if homes(first)["1.56001"] == (1, 1) else second
         other = second if home is first else first
-        await until(lambda: home.engine.custody.held.get("1.56001") == 1)
+        await until(lambda: home.engine.custody.rows_by_target.get("1.56001") == 1)
         b = await hubs.local("56001", other)
         assert await received(b, inprocess, 1) == [b"waits"]
-        await until(lambda: not home.engine.custody.held)
+        await until(lambda: not home.engine.custody.rows_by_target)
         await until(lambda: a.engine.core.counters.counts.get("delivered") == 1)
 
 

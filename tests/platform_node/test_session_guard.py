@@ -41,7 +41,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
     # Documents for the node wait at the hub, and are delivered after it has enrolled again.
     sent = await submit(app, "56001", 5)
-    await until(lambda: hub.engine.custody.held.get("1.56001", 0) >= 2)
+    await until(lambda: hub.engine.custody.rows_by_target.get("1.56001", 0) >= 2)
     await b.stop()
     await inprocess.enrol(b.settings, hub)
     await linked(await inprocess.started(b.settings))

@@ -417,7 +417,7 @@ class HubHost(Host):
     def volatile(self) -> dict[str, object]:
         custody = self.engine.custody
         facts: dict[str, object] = {
-            "held": custody.held,
+            "held": custody.rows_by_target,
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }

@@ -1,10 +1,10 @@
-"""Copies that the hub stores: rows of tb_0031 for absent targets, kept until the receiver's Ack (PROTOCOL.md section
-5.2, H4-H13).
+"""Copies that the hub stores: rows of tb_0031 for messages that cannot be forwarded at once, kept until the
+receiver's Ack (PROTOCOL.md section 5.2, H4-H13).
 
 Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver or, after an
 operator's refusal, of its sender; every acknowledgement must contain the identity of the row (rules N9, N12, N13).
 ``apply_event`` processes every event of a copy: the grid decides, the row and the ledger change in the open
-transaction, and the action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts
+transaction, and ``deeds`` does the deed of the cell. Statements of nodes arrive through ``copies``, acts
 of operators through ``copy_acts``. ``Custody`` implements ``lanes.LaneOwner``.
 """
 
@@ -28,13 +28,15 @@ from semq.umx_t.status import SendStatus
 
 K = TypeVar("K")
 Refuse = Callable[[Envelope, Reason], None]
-# A refused row is SS_SENT, so that inquiries about it are planned, and held, so that its copy is not sent.
+# A refused row has the status SS_SENT, so that inquiries about it are planned. Its flag ``held`` keeps the copy from
+# being sent.
 STATUS = {
     CopyState.SS_INIT: SendStatus.SS_INIT,
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
-# Events whose ledger line ``apply_event`` writes itself; the deeds write the lines of all other events.
+# Events whose ledger line ``apply_event`` writes itself. The lines of other events, if any, are written by the deeds,
+# and for ``resend`` by ``copy_acts``.
 LINES = {
     HubEvent.ack: Event.RELEASED,
     HubEvent.held: Event.RELEASED,
@@ -53,26 +55,27 @@ class Custody:
         self.directory = directory
         self.stores = Stores(core, recovered)
         self.sessions = sessions
-        self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
-        self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; see ``count_pairs``
+        self.rows_by_target: dict[str, int] = dict(recovered.backlog)
+        self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; see ``take_pair_counts``
         self._storing: dict[str, int] = {}  #: messages being stored, by target
         self._sends: dict[int, int] = {}  #: how often each row without an Ack was sent
         self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._ask, lambda: bool(self.sessions))
         self.pump.recover(recovered.tracks)
-        if self.held:
+        if self.rows_by_target:
             self.schedule.make_due(0, recovered.first_id - 1, core.now())
 
     # --- state for ``forwarding``
     def is_clear(self, dest: str, class3: bool) -> bool:
         """Whether no copy for a target is stored or being stored. Always True for classes 1 and 2, which promise no
         order."""
-        return not class3 or (not self.held.get(dest) and not self._storing.get(dest))
+        return not class3 or not (self.rows_by_target.get(dest) or self._storing.get(dest))
 
     def is_full(self, dest: str) -> bool:
         """Whether a target's quota of stored rows is used up."""
-        return self.held.get(dest, 0) + self._storing.get(dest, 0) >= self.core.settings.quota_rows_per_partner
+        rows = self.rows_by_target.get(dest, 0) + self._storing.get(dest, 0)
+        return rows >= self.core.settings.quota_rows_per_partner
 
     def expect(self, dest: str) -> None:
         """Note that a message for ``dest`` will be passed to ``store``, so that no later one overtakes it."""
@@ -114,7 +117,7 @@ class Custody:
             self.pump.wake_track(dest, source, priority)
 
     def _decided(self, messages: Sequence[Data]) -> None:
-        """Remove messages from the list of those being stored: they were stored or refused, or the commit failed."""
+        """Stop counting messages as being stored: they were stored or refused, or the commit failed."""
         for message in messages:
             self._decrement(self._storing, str(message.envelope.target.node))
 
@@ -123,10 +126,10 @@ class Custody:
         self.core.count("stored", len(rows))
         for row in rows:
             pair = str(row.lk0.node), row.dest
-            self.held[row.dest] = self.held.get(row.dest, 0) + 1
+            self.rows_by_target[row.dest] = self.rows_by_target.get(row.dest, 0) + 1
             self._by_pair[pair] = self._by_pair.get(pair, 0) + 1
 
-    def count_pairs(self, pairs: Mapping[tuple[str, str], int]) -> None:
+    def take_pair_counts(self, pairs: Mapping[tuple[str, str], int]) -> None:
         """Take over the counts of copies that were stored before this engine was built."""
         self._by_pair.update(pairs)
 
@@ -136,12 +139,12 @@ class Custody:
 
     def _count_release(self, row: Outbound) -> None:
         """Note that a copy was deleted from the store."""
-        self._decrement(self.held, row.dest)
+        self._decrement(self.rows_by_target, row.dest)
         self._decrement(self._by_pair, (str(row.lk0.node), row.dest))
         self._end_flight(row)
 
     def _end_flight(self, row: Outbound) -> None:
-        """Note that a copy sent to its target is answered, refused or lost."""
+        """Note that a copy no longer waits for the answer of its target: it was released or refused."""
         self._sends.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
@@ -154,14 +157,16 @@ class Custody:
             del counts[dest]
 
     # --- sessions
-    def came(self, node: str) -> None:
-        """H13: note that a target is online: inquire about copies sent to it before, and send the waiting ones."""
+    def note_online(self, node: str) -> None:
+        """H13: note that a target is online: make the inquiries about all sent copies due soon, and send its waiting
+        ones."""
         self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
-        if self.held.get(node):
+        if self.rows_by_target.get(node):
             self.pump.wake_all(node)  # from the first row on: parked copies are tried again
 
-    def went(self, node: str) -> None:
-        """Note that a target is offline: forget the copies that were sent to it without an answer."""
+    def note_offline(self, node: str) -> None:
+        """Note that a target is offline: its unanswered copies no longer count as in flight. Their rows and inquiries
+        stay."""
         self.pump.lane(node).flight.clear()
 
     def run(self, node: str) -> None:

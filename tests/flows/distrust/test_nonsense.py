@@ -141,7 +141,7 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     """A document of 56001 waits for 88001; 10008 sends all statements about it that only 88001 and the hub may send."""
     admin = await inprocess.client(scene.other)
     lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
-    await until(lambda: scene.hub.engine.custody.held.get("1.88001"))
+    await until(lambda: scene.hub.engine.custody.rows_by_target.get("1.88001"))
     with psycopg.connect(scene.hub.store.url) as connection:
         ((copy,),) = connection.execute("SELECT object_id FROM tb_0031").fetchall()
     ack = Receipt(ack_flag=AckFlag.TRANSPORT, ident=lk0, src_ref_id=copy, status=Answer.RECV)
@@ -155,7 +155,7 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
         before = lines(scene.other, Event.VIOLATION)
         await scene.peer.send_frame(packet(function, primitive, record))
         await until(partial(has_violations, scene.other, before + 1))
-    assert scene.hub.engine.custody.held == {"1.88001": 1}
+    assert scene.hub.engine.custody.rows_by_target == {"1.88001": 1}
     assert (await ask(admin, "msg.show", {"id": lk0}))["result"]["outcome"] is None
     await check_delivery(scene, 1, 0)
 

@@ -42,7 +42,7 @@ async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *other
 
 
 def held(hub: HubNode, node: str) -> int:
-    return hub.engine.custody.held.get(node, 0)
+    return hub.engine.custody.rows_by_target.get(node, 0)
 
 
 async def test_a_home_moves_while_documents_wait_in_the_store_that_it_leaves(inprocess: InProcess) -> None:

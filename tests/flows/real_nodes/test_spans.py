@@ -110,7 +110,7 @@ async def test_the_hub_exports_a_span_for_a_stored_document(inprocess: InProcess
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     await submit(inprocess, a, {"traceparent": PARENT})
-    await until(lambda: hub.engine.custody.held)
+    await until(lambda: hub.engine.custody.rows_by_target)
     b = await inprocess.local("56001", hub.port)
     await linked(b)
     await until(lambda: "store" in spans(hook))

@@ -221,7 +221,7 @@ async def test_a_document_that_its_target_never_records_is_shown_until_it_is_sen
     engine = scene.hub.engine
     monkeypatch.setattr(engine.core, "settings", with_settings(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")
-    await until(lambda: engine.custody.held.get("1.10008"))
+    await until(lambda: engine.custody.rows_by_target.get("1.10008"))
     peer = await log_in_by_hand(inprocess, scene.hub)
     admin, denied = await inprocess.client(scene.hub), 0
 

@@ -70,8 +70,8 @@ async def running(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
         for target in ("10008", "56001"):
             for number in range(EACH):
                 assert await publish(channel, target, b"%d" % number)
-        await until(lambda: first.engine.custody.held.get("1.10008") == EACH)
-        await until(lambda: second.engine.custody.held.get("1.56001") == EACH)
+        await until(lambda: first.engine.custody.rows_by_target.get("1.10008") == EACH)
+        await until(lambda: second.engine.custody.rows_by_target.get("1.56001") == EACH)
         yield HubWithTwoInstances(hubs, first, second, sender)
 
 
@@ -220,7 +220,7 @@ async def test_delivered_copies_disappear_from_the_answers_of_both_instances(
 ) -> None:
     target = await own_instances.hubs.local("10008", own_instances.second, own_instances.first)
     assert sorted(await received(target, own_instances.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
-    await until(lambda: not own_instances.first.engine.custody.held)
+    await until(lambda: not own_instances.first.engine.custody.rows_by_target)
     for hub in (own_instances.first, own_instances.second):
         assert by_store(await own_instances.ask(hub, "held.list")) == {"2.2": EACH}
 

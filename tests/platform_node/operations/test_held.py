@@ -33,12 +33,12 @@ class HeldScene:
 
     async def submit(self, to: str, count: int = 1, **more: Any) -> list[str]:
         """Submit documents, and wait until the hub stores them; return their LK0s."""
-        before = self.hub.engine.custody.held.get(f"1.{to}", 0)
+        before = self.hub.engine.custody.rows_by_target.get(f"1.{to}", 0)
         lk0s = []
         for number in range(count):
             arguments = {"target": to, "body_base64": "eA==", "app_key": f"trade/order//S{number}", **more}
             lk0s.append(str((await ask(self.app, "msg.submit", arguments))["result"]["lk0"]))
-        await until(lambda: self.hub.engine.custody.held.get(f"1.{to}", 0) == before + count)
+        await until(lambda: self.hub.engine.custody.rows_by_target.get(f"1.{to}", 0) == before + count)
         return lk0s
 
     async def semq(self, *words: str, node: LocalNode | HubNode | None = None) -> CommandResult:
@@ -80,7 +80,7 @@ async def test_copies_for_a_removed_institution_are_refused(scene: HeldScene, mo
     dry_run = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
     assert dry_run.status == 0
     assert "5 copies" in dry_run.out
-    assert scene.hub.engine.custody.held == {"1.56001": 5, "1.88001": 1}
+    assert scene.hub.engine.custody.rows_by_target == {"1.56001": 5, "1.88001": 1}
     result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed on 31 March", "--json")
     assert result.status == 0, result
     assert result.out == '{"refused": 5}\n'
@@ -92,7 +92,7 @@ async def test_copies_for_a_removed_institution_are_refused(scene: HeldScene, mo
         refused = await scene.details(scene.admin, lk0, Event.REFUSED)
         # The second line is the refusal of the sender's marker.
         assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The hub knows no institution 1.56001."]
-    await until(lambda: scene.hub.engine.custody.held == {"1.88001": 1})
+    await until(lambda: scene.hub.engine.custody.rows_by_target == {"1.88001": 1})
     assert await scene.outcome(others[0]) == "None"
     failed = await scene.semq("failed", "list", "--json", node=scene.node)
     assert failed.out.count('"error": "SEMQ-1214') == 5
@@ -148,7 +148,7 @@ async def test_an_act_reports_the_copies_that_it_left_unchanged(scene: HeldScene
     scene.remove_institution("56001")
     result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
     assert result.out == "2 refused; their senders are informed\n"
-    await until(lambda: not scene.hub.engine.custody.held)
+    await until(lambda: not scene.hub.engine.custody.rows_by_target)
     assert await scene.details(scene.app, cancelled, Event.UNKNOWN) != []
 
 
@@ -249,7 +249,7 @@ async def test_bad_requests_are_refused(scene: HeldScene) -> None:
         await scene.submit("56001", 1)
     answer = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})  # the name of two copies
     assert answer["error"]["code"] == "SEMQ-2102"
-    assert scene.hub.engine.custody.held == {"1.56001": 2}
+    assert scene.hub.engine.custody.rows_by_target == {"1.56001": 2}
 
 
 async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: InProcess, scene: HeldScene) -> None:
@@ -262,7 +262,7 @@ async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: In
         "sent again by guest: once more",
     ]
     node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
-    await until(lambda: not scene.hub.engine.custody.held)
+    await until(lambda: not scene.hub.engine.custody.rows_by_target)
     received = await until(partial(_received_count, await inprocess.client(node)))
     assert received == 2
     assert (await scene.semq("held", "resend", "--all", "--dry-run")).out.endswith("0 copies, 0 B\n")
