@@ -12,7 +12,7 @@ class SendStatus(Status):
 
     SS_INIT = 10  #: accepted and committed, not sent (or to be sent again)
     SS_SENT = 20  #: sent, no answer yet
-    SS_ACK_FWD = 30  #: the hub forwarded it and takes no further part
+    SS_ACK_FWD = 30  #: the hub forwarded it, without custody
     SS_ACK = 40  #: a store of the hub holds it (custody)
     SS_ACK2 = 50  #: the receiver recorded it
 
@@ -28,8 +28,9 @@ class Outcome(Status):
     CANCELLED = 130
     #: the sender deleted the payload after custody, the custodian lost it, and the receiver's ledger does not have it
     LOST = 140
-    #: class 1 and 2; class 3: a row restored from a backup after it had been settled, or a cancelled message whose void
-    #: marker the hub refused, because the target does not exist
+    #: class 1 and 2: no answer tells the outcome, or an operator of the hub refused the copy; class 3: a row restored
+    #: from a backup after it had been settled, or a cancelled message whose void marker the hub refused, because the
+    #: target does not exist
     UNKNOWN = 150
     DROPPED = 160  #: class 1, the target was offline
 

@@ -422,7 +422,9 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "answer_number": (swap(Copies, "_answers", rewritten(records_by_number)),),
     "noted_number": (swap(Copies, "_noted", rewritten(noted_by_number)),),
     "reack_number": (swap(reacks._NodeStatements, "note", reack_by_number),),
-    "reack_copy": (swap(reacks._NodeStatements, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),
+    "reack_copy": (
+        swap(reacks._NodeStatements, "_names_copy_of", lambda original: staticmethod(lambda row, record: True)),
+    ),
     "cancel_number": (swap(MessageActs, "_cancel", rewritten(cancel_by_number)),),
     "own_store": (swap(Stores, "receive_acks", note_elsewhere),),
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),

@@ -48,8 +48,8 @@ class ReAcks:
 
     @work
     def _reacks(self, source: Address, records: Sequence[Receipt]) -> Steps:
-        """R3 and R4: close acknowledgements that were noted. Raised floors shorten the ledger and let orders
-        continue."""
+        """R3 and R4: close acknowledgements that were noted. Raised floors shorten the ledger and release
+        documents that wait because of their order key."""
         readable, faults = _read(source, records)
         unit = yield Needs(
             pending={record.dest_ref_id for _, record, _ in readable if record.dest_ref_id},
@@ -88,7 +88,10 @@ class ReAcks:
 
 
 def _read(source: Address, records: Sequence[Receipt]) -> tuple[list[tuple[LK0, Receipt, Floors]], list[Fault]]:
-    """Return the readable records from nodes with the right to send them, and the faults of the others."""
+    """Return the readable records, and the faults of the others.
+
+    A ReAck2 must come from the node of its message. ``note`` checks who sends a ReAck.
+    """
     readable: list[tuple[LK0, Receipt, Floors]] = []
     faults: list[Fault] = []
     for record in records:
@@ -111,7 +114,7 @@ def _floors(record: Receipt) -> Floors:
 
 
 class _NodeStatements:
-    """The statements and inquiries of one node in one attempt at a unit."""
+    """The statements and inquiries of one node, processed in one unit. An object is for one attempt at the unit."""
 
     def __init__(self, owner: ReAcks, source: Address, unit: Unit, faults: Sequence[Fault]) -> None:
         self.core = owner.core
@@ -127,7 +130,7 @@ class _NodeStatements:
         self.core.violation(self._unit, Side.RECEIVER, error, ident, str(self._source))
 
     def note(self, lk0: LK0, record: Receipt) -> None:
-        """Note that the hub or a sender has noted an acknowledgement of this node."""
+        """Record in the row that the hub (ReAck) or the sender (ReAck2) has noted an acknowledgement of this node."""
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         if row is None:
             return
@@ -137,7 +140,7 @@ class _NodeStatements:
             return
         if record.ack_flag is AckFlag.END_TO_END:
             before, noted, event = row.s_ack_status, unit.sender_acked, Event.SENDER_ACKED
-        elif self._source == self._hub and self._is_copy(row, record):
+        elif self._source == self._hub and self._names_copy_of(row, record):
             before, noted, event = row.p_ack_status, unit.platform_acked, Event.PLATFORM_ACKED
         else:
             return
@@ -153,12 +156,12 @@ class _NodeStatements:
         unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, event, str(lk0), str(row.target)))
 
     @staticmethod
-    def _is_copy(row: Pending, record: Receipt) -> bool:
+    def _names_copy_of(row: Pending, record: Receipt) -> bool:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
-        """Raise the floor of each incarnation of which this node has recorded a document, or for whose document the
-        named row waits.
+        """Raise the floors of the named incarnations and set ``closed``, but only for an incarnation from which this
+        node has recorded a document, or whose document the row of this ReAck2 waits for (``prev``).
 
         Floors of other incarnations are ignored: a partner could invent any number of incarnations, and each would add
         a permanent row.

@@ -2,7 +2,7 @@
 
 | module    | subject                                                                   |
 |-----------|---------------------------------------------------------------------------|
-| binding   | the attributes that seal and signature of a document bind                 |
+| binding   | the attributes that a document's seal and its signature cover             |
 | sealing   | session keys, sealing, opening, signing, and checks of signatures         |
 | testimony | the check of each packet at a local node: source, addressee, message      |
 """
