@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from local_node.renewal import Renewing
-from semq.errors import SemqError, unusable
+from semq.errors import SemqError, unusable_path_of
 from semq.pki.succession import Succession, is_issued_by, verify_succession
 from semq.service.credentials.identity import NodeIdentity
 
@@ -76,7 +76,7 @@ class SuccessionDuty:
         try:
             identity.replace_authorities(authorities)
         except OSError as error:
-            raise unusable(error) or error from error
+            raise unusable_path_of(error) or error from error
         self._node.apply_authorities()
 
     def _renew(self) -> None:

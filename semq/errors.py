@@ -10,14 +10,14 @@ Every class has a stable ``code`` (SEMQ-nnnn, never reused). The first line of i
 operators, ``facts`` on the instance hold the details, and ``remedy`` says what to do. Packages derive their own error
 classes from these.
 
-| codes     | errors about                            |
-|-----------|-----------------------------------------|
-| 1000–1999 | the protocol and its documents          |
-| 2000–2999 | configuration, start-up, command line   |
-| 3000–3999 | the store                               |
-| 4000–4999 | AMQP (4nnn is the reply code nnn)       |
-| 5000–5999 | identity and secrecy                    |
-| 6000–6999 | reconciliation                          |
+| codes     | errors about                                                                  |
+|-----------|-------------------------------------------------------------------------------|
+| 1000–1999 | the protocol and its documents; client library, folders, web, webhooks        |
+| 2000–2999 | configuration, start-up, command line                                         |
+| 3000–3999 | the store                                                                     |
+| 4000–4999 | AMQP, transport, datagrams (4nnn is the reply code nnn; 49nn: no reply code)  |
+| 5000–5999 | identity and secrecy                                                          |
+| 6000–6999 | reconciliation                                                                |
 """
 
 from typing import Any, ClassVar, Self
@@ -83,7 +83,7 @@ class UnusablePath(Misconfigured):
     remedy = "Correct the path, or its permissions; `semq doctor --config FILE` checks every path of a configuration."
 
 
-def unusable(error: OSError) -> UnusablePath | None:
+def unusable_path_of(error: OSError) -> UnusablePath | None:
     """Return UnusablePath if ``error`` names a path, otherwise None."""
     if error.filename is None:
         return None

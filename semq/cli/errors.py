@@ -19,7 +19,7 @@ class NoPort(Misconfigured):
     remedy = "Give --node amqp://user:password@host:port; the node prints its port when it starts."
 
 
-class UnreadableFile(BadInput):
+class UnusableFile(BadInput):
     """The file cannot be read or written."""
 
     code = "SEMQ-2203"

@@ -22,7 +22,7 @@ from semq.cli.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UN
 from semq.cli.groups import rows_for
 from semq.cli.options import parameters
 from semq.cli.output.printer import complain, escape_unprintable_characters
-from semq.errors import Misconfigured, SemqError, Unavailable, unusable
+from semq.errors import Misconfigured, SemqError, Unavailable, unusable_path_of
 
 HELP = """Store-and-forward delivery of business documents between institutions.
 
@@ -76,7 +76,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         complain(error.advice())
         return exit_status_of(error)
     except OSError as error:
-        if (unusable_path := unusable(error)) is None:
+        if (unusable_path := unusable_path_of(error)) is None:
             raise
         complain(unusable_path.advice())
         return exit_status_of(unusable_path)

@@ -19,7 +19,7 @@ import uvloop
 from semq.clock import Clock, SystemClock
 from semq.config import load
 from semq.config.settings import Settings
-from semq.errors import Misconfigured, SemqError, unusable
+from semq.errors import Misconfigured, SemqError, unusable_path_of
 from semq.foreign_text import shown
 from semq.service.log import set_up
 
@@ -91,7 +91,7 @@ def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) ->
     if isinstance(error, KeyboardInterrupt):
         return EXIT_OK
     if isinstance(error, OSError):
-        unusable_path = unusable(error)
+        unusable_path = unusable_path_of(error)
         if unusable_path is None:
             raise error
         error = unusable_path

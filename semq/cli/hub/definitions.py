@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.errors import PairsWouldStop, UnreadableFile
+from semq.cli.errors import PairsWouldStop, UnusableFile
 from semq.cli.output.values import counted
 from semq.cli.session import Session, on_node
 
@@ -85,4 +85,4 @@ def _read(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableFile(file=str(file), fault=str(error)) from error
+        raise UnusableFile(file=str(file), fault=str(error)) from error

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.errors import UnreadableFile
+from semq.cli.errors import UnusableFile
 from semq.cli.output.printer import Output
 from semq.cli.output.values import counted
 from semq.cli.session import JsonOption, Session, on_node
@@ -107,4 +107,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UnreadableFile(file=str(path), fault=error.strerror) from error
+        raise UnusableFile(file=str(path), fault=error.strerror) from error

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 from semq.app import Document
 from semq.app.file_body import FileBody
-from semq.cli.errors import EmptyDocument, NoFileNamed, UnreadableFile
+from semq.cli.errors import EmptyDocument, NoFileNamed, UnusableFile
 from semq.foreign_text import in_page
 
 NAME_BYTES_MAX = 255  # limit of file names on the common file systems
@@ -31,7 +31,7 @@ def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple
 
     Without files, standard input is read unless it is a terminal. Regular files are checked for emptiness before the
     first one is yielded, so that nothing is sent if one of them is empty; other faults are found when the file is read.
-    Raises NoFileNamed, EmptyDocument, UnreadableFile.
+    Raises NoFileNamed, EmptyDocument, UnusableFile.
     """
     if not files and sys.stdin.isatty():
         raise NoFileNamed
@@ -58,13 +58,13 @@ def _is_empty(path: Path) -> bool:
 
 
 def _read(name: str) -> bytes | FileBody:
-    """Return the bytes of a file, or a FileBody for a large one. Raises UnreadableFile."""
+    """Return the bytes of a file, or a FileBody for a large one. Raises UnusableFile."""
     try:
         if name != STDIN and Path(name).is_file() and Path(name).stat().st_size > LARGE:
             return FileBody(Path(name))
         return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as error:
-        raise UnreadableFile(file=name, fault=error.strerror) from error
+        raise UnusableFile(file=name, fault=error.strerror) from error
 
 
 def file_name(lk0: str, key: str) -> str:
@@ -89,7 +89,7 @@ def file_name(lk0: str, key: str) -> str:
 def write_body(folder: Path, document: Document) -> Path:
     """Write a document to a file in a folder and return its path; the file survives a crash of the machine.
 
-    A repeated delivery of the document replaces the file. Raises UnreadableFile.
+    A repeated delivery of the document replaces the file. Raises UnusableFile.
     """
     name = file_name(document.lk0, document.app_key.key)
     try:
@@ -99,7 +99,7 @@ def write_body(folder: Path, document: Document) -> Path:
         except OSError:  # the file system allows only shorter names, or a folder has this name
             return _write(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document)
     except OSError as error:
-        raise UnreadableFile(file=str(folder / name), fault=error.strerror) from error
+        raise UnusableFile(file=str(folder / name), fault=error.strerror) from error
 
 
 def _write(folder: Path, name: str, document: Document) -> Path:

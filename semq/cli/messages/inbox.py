@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from semq.app import Document
-from semq.cli.errors import NotWritten, UnreadableFile
+from semq.cli.errors import NotWritten, UnusableFile
 from semq.cli.messages.files import write_body
 from semq.cli.messages.message import group
 from semq.cli.output.printer import Output
@@ -80,7 +80,7 @@ class InboxReader:
         """Print or write a document; return whether that succeeded."""
         try:
             path = write_body(self._into, document) if self._into is not None else None
-        except UnreadableFile as error:
+        except UnusableFile as error:
             self.unwritten.add(document.lk0)
             self._session.out.notice(f"{short_name(document.lk0)}  not written, not acknowledged: {error}")
             return False

@@ -14,7 +14,7 @@ import typer
 from semq.app import AppKey, Sent
 from semq.app.content_type import content_type_of
 from semq.app.errors import NoReceiptRequested
-from semq.cli.errors import UnreadableFile
+from semq.cli.errors import UnusableFile
 from semq.cli.messages.files import STDIN, first_block, read_bodies
 from semq.cli.messages.presentation import (
     LIST_COLUMNS,
@@ -285,7 +285,7 @@ async def prove(
     try:
         out.write_text(answer["proof"], "utf-8")
     except OSError as error:
-        raise UnreadableFile(file=str(out), fault=error.strerror) from error
+        raise UnusableFile(file=str(out), fault=error.strerror) from error
     session.out.result(
         {"name": name_of(answer), "lk0": answer["lk0"], "receiver": answer["receiver"], "file": str(out)},
         f"{name_of(answer)}  {answer['receiver']}  {out}",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.errors import UnreadableFile
+from semq.cli.errors import UnusableFile
 from semq.cli.output.printer import Output
 from semq.cli.output.values import local_time, node_name
 from semq.cli.session import InstitutionOption, JsonOption, Session, on_node, read_config
@@ -63,7 +63,7 @@ async def trust(
         try:
             await session.ask("trust.add", repeat=False, pem=add.read_text("ascii"))
         except (OSError, UnicodeDecodeError) as error:
-            raise UnreadableFile(file=str(add), fault=str(error)) from error
+            raise UnusableFile(file=str(add), fault=str(error)) from error
     if remove is not None:
         await session.ask("trust.remove", repeat=False, fingerprint=remove)
     answer = await session.ask("trust.list")
@@ -161,7 +161,7 @@ def install(
     try:
         pem = certificate.read_bytes()
     except OSError as error:
-        raise UnreadableFile(file=str(certificate), fault=error.strerror) from error
+        raise UnusableFile(file=str(certificate), fault=error.strerror) from error
     installed = ring.store_certificate(pem, trust_of(settings, ring), now)
     slot, advice = "next", "; `semq cert rotate` activates it"
     if not ring.is_enrolled:

@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from semq.config.web import HttpSection
-from semq.errors import unusable
+from semq.errors import unusable_path_of
 from semq.web.errors import WebPortTaken
 from semq.web.transport.connection import Connection
 
@@ -114,7 +114,7 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
                 context.load_verify_locations(http.client_authorities)
             context.verify_mode = ssl.CERT_OPTIONAL
     except OSError as error:
-        raise unusable(error) or error from error
+        raise unusable_path_of(error) or error from error
     return context
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.app import AppKey, Document
-from semq.cli.errors import EmptyDocument, NoFileNamed, UnreadableFile
+from semq.cli.errors import EmptyDocument, NoFileNamed, UnusableFile
 from semq.cli.messages.files import NAME_BYTES_MAX, file_name, read_bodies, write_body
 from semq.foreign_text import shown
 
@@ -73,9 +73,9 @@ def test_a_document_is_written_although_a_folder_has_its_file_name(tmp_path: Pat
     assert path.read_bytes() == b"x"
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(UnreadableFile):
+    with pytest.raises(UnusableFile):
         write_body(tmp_path / "file", document("a"))
 
 
@@ -94,7 +94,7 @@ def test_an_empty_document_needs_an_option(tmp_path: Path, monkeypatch: pytest.M
     assert list(read_bodies(named, allow_empty=True)) == list(zip(named, (b"x", b"", b""), strict=True))
 
 
-def test_a_terminal_is_read_only_if_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_is_not_read_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = TextIOWrapper(BytesIO(b"typed"))
     monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stdin", stream)
