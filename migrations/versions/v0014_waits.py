@@ -1,4 +1,4 @@
-"""Reasons for waiting per submission, names of earlier refusals, and indexes for searching messages by key."""
+"""Reasons why a submission waits, LK0s under which it was refused before, and indexes that find messages by key."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """Add columns without a default, and indexes on columns that never change.
+    """Add columns without a default, a table, and indexes on columns that never change; replace two functions.
 
     A node of the previous version can continue to run.
     """

@@ -1,8 +1,9 @@
 """The methods of AMQP 0-9-1 and RabbitMQ's extensions as value classes, one per row of ``spec.GRID``.
 
 Each class finds its row by its own name (``QueueDeclareOk`` is ``queue.declare-ok``) and fails at import if the names
-or the order of its arguments differ from the row. ``codec`` encodes and decodes them. Publish, deliver, ack, nack and
-reject are here for the general path and tests; ``fast_path`` reads and writes them without these objects.
+or the order of its arguments differ from the row. A reply is an extension if its request is. ``codec`` encodes and
+decodes them. Publish, deliver, ack, nack and reject are here for the general path and tests; ``fast_path`` reads and
+writes them without these objects.
 """
 
 from types import MappingProxyType

@@ -165,7 +165,7 @@ class Argument(NamedTuple):
 
 
 class MethodRow(NamedTuple):
-    """One method of the specification."""
+    """One method: a row of ``GRID``."""
 
     name: str  # "queue.declare-ok"
     class_id: int

@@ -58,11 +58,11 @@ class Allowance:
         if self._in_hand_bytes <= limits.in_hand_bytes // 2 and self._in_hand_count <= limits.in_hand_count // 2:
             self._link.resume_reading("in hand")
 
-    def pause(self, reason: str, is_paused: bool) -> None:
+    def set_paused(self, reason: str, is_paused: bool) -> None:
         """Stop reading from the connection for this reason, or remove the reason."""
         (self._link.pause_reading if is_paused else self._link.resume_reading)(reason)
 
-    def hold(self, cost: int) -> None:
+    def change_held(self, cost: int) -> None:
         """Add the cost of events that begin to wait. A negative ``cost`` is for events that wait no longer.
 
         ``session`` computes the cost: a large content costs more than a method.

@@ -172,7 +172,7 @@ class BrokerSession:
             self._stalled[channel] = None
         if channel.held is not None:
             channel.held.append(event)
-            self.allowance.hold(_cost(event))
+            self.allowance.change_held(_cost(event))
             return
         self._handle(channel, event, handler)
 
@@ -192,12 +192,12 @@ class BrokerSession:
 
     def resume_events(self, channel: ConnectedChannel, waiting: "deque[e.ConnectionEvent]") -> None:
         """Process the events of a channel that had to wait."""
-        self.allowance.hold(-sum(map(_cost, waiting)))
+        self.allowance.change_held(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
             self._process(waiting.popleft())
         if channel.held is not None:
             channel.held.extendleft(reversed(waiting))
-            self.allowance.hold(sum(map(_cost, waiting)))
+            self.allowance.change_held(sum(map(_cost, waiting)))
         self.settlements.flush()
 
     def _channel_opened(self, event: e.ChannelOpened) -> None:
@@ -262,7 +262,7 @@ class BrokerSession:
     def _end_channel(self, channel: ConnectedChannel) -> None:
         self.channels.pop(channel.number, None)
         if channel.held:
-            self.allowance.hold(-sum(map(_cost, channel.held)))
+            self.allowance.change_held(-sum(map(_cost, channel.held)))
         channel.end()
         self.vhost.route_dead_letters()
 

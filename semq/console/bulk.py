@@ -1,11 +1,11 @@
 """Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
-Used by the pages ``failed`` and ``held``. A batch is one transaction of the node; an act can be stopped between two
-batches. The work continues in the web process when the page is closed. If the process ends, the remaining messages stay
-unchanged, and the act can be prepared again.
+Used by the pages ``failed`` and ``held``. A batch is one transaction of the node, at a hub one for each of its
+stores; an act can be stopped between two batches. The work continues in the web process when the page is closed. If the
+process ends, the remaining messages stay unchanged, and the act can be prepared again.
 
 The audit log has a line for the beginning of an act, and a line for its end. If the second line is missing, the act is
-running, or the end of a process has interrupted it (``interrupted``).
+running, was interrupted by the end of a process, or its end could not be noted (``interrupted``).
 """
 
 import asyncio
@@ -45,17 +45,17 @@ class BulkAct:
     error: str = ""
     state: str = "prepared"  #: prepared, running, done, failed, stopped
     started_at: int | None = None
-    asked: int | None = None  #: number of the line in the audit log about the beginning
+    asked_line: int | None = None  #: number of the line in the audit log about the beginning
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
-        """Begin the act if its state is ``prepared``. If this raises StoreUnavailable, the act has not begun."""
+        """Begin the act if its state is ``prepared``. If this raises, the act has not begun."""
         if self.state != "prepared":
             return
         self.state, self.why, self.started_at = "running", why, at
         try:
             facts = {"messages": self.total, "chosen": self.filter_text, "why": why}
-            self.asked = await visit.note(AUDIT_PREFIX + self.act, facts, outcome="asked")
+            self.asked_line = await visit.note(AUDIT_PREFIX + self.act, facts, outcome="asked")
         except BaseException:
             self.state = "prepared"
             raise
@@ -86,7 +86,7 @@ class BulkAct:
         facts = {"done": self.done, "of": self.total}
         detail = self.error or ("" if self.state == "done" else self.state)
         try:
-            await visit.note(AUDIT_PREFIX + self.act, facts, outcome=outcome, detail=detail, asked=self.asked)
+            await visit.note(AUDIT_PREFIX + self.act, facts, outcome=outcome, detail=detail, asked=self.asked_line)
         except SemqError as error:
             log.warning("bulk_act_end_not_noted", act=self.act, state=self.state, **facts, error=str(error))
 
@@ -103,7 +103,7 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
     return work
 
 
-_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # web process of a node | key of an act | act
+_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # the acts by key, for each web process
 
 
 def prepare(visit: Visit, **facts: Any) -> BulkAct:
@@ -130,8 +130,10 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return, for each act that the end of a process interrupted, the audit line of its beginning, the newest first."""
+    """Return the audit line of the beginning of each act of an earlier process that has no line for its end, the newest
+    first: the end of the process interrupted the act, or the end of the act could not be noted.
+    """
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
-    own_lines = {act.asked for act in _acts.get(visit.web, {}).values()}
+    own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}
     return [line for line in audit_lines if line["outcome"] == "asked" and line["number"] not in own_lines | ended]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 class Coverage(NamedTuple):
     """Numbers of documents of one direction that a report covers."""
 
-    documents: int = 0  #: received or lost
+    documents: int = 0  #: arrived (also those of ``full``) or lost
     lost: int = 0  #: documents that have not arrived
     full: int = 0  #: documents that have arrived and were dropped for lack of room
 
@@ -25,12 +25,12 @@ class DatagramCounts:
     lost: int = 0  #: documents that the peer sent as datagrams and that have not arrived
     lost_there: int = 0  #: documents sent that have not arrived, as the peer reports
     full_there: int = 0  #: documents sent that have arrived and were dropped for lack of room, as the peer reports
-    slowed: int = 0  #: halvings of the rate because of the loss that the peer reports
+    slowed: int = 0  #: halvings of the rate because of the documents that the peer reports as lost or dropped
     # Documents that were not sent as datagrams, by reason.
     too_large: int = 0  #: too large for a datagram
     not_open: int = 0  #: no datagrams pass
     too_fast: int = 0  #: more than the rate or the socket allows, or no route to the peer
-    no_room: int = 0  #: part of the three numbers above: dropped, because the connection had no room either
+    no_room: int = 0  #: those of the three numbers above that were dropped, because the connection had no room either
     # Ignored datagrams, by reason.
     forged: int = 0  #: not authentic
     repeated: int = 0  #: received before, or older than the replay window

@@ -39,11 +39,11 @@ def test_unsettled_publishes_pause_reading_by_bytes_and_count() -> None:
 def test_waiting_events_pause_reading() -> None:
     link = PausableLink()
     allowance = Allowance(LIMITS, link)
-    allowance.hold(4)
+    allowance.change_held(4)
     assert link.reasons == {"held"}
-    allowance.hold(-1)
+    allowance.change_held(-1)
     assert link.reasons == {"held"}
-    allowance.hold(-1)
+    allowance.change_held(-1)
     assert link.reasons == set()
 
 

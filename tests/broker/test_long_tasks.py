@@ -28,7 +28,7 @@ def test_the_first_slice_is_done_at_once_and_later_slices_take_turns() -> None:
     long_tasks.do(work("a", 3))
     long_tasks.do(work("b", 2))
     assert done == ["a0", "b0"]
-    assert notified == [1]  # once: the server runs slices until no task waits
+    assert notified == [1]  # only once, because a notified server runs slices until no task waits
     while len(long_tasks):
         long_tasks.run()
     assert done == ["a0", "b0", "a1", "b1", "a2"]

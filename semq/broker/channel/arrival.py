@@ -82,7 +82,7 @@ class ArrivingBody:
             self._document.abandon()
 
     def _pause(self, is_paused: bool) -> None:
-        self._channel.session.allowance.pause(UNSTORED, is_paused)
+        self._channel.session.allowance.set_paused(UNSTORED, is_paused)
 
     def _write(self, chunk: bytes) -> None:
         session = self._channel.session

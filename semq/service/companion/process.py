@@ -1,4 +1,5 @@
-"""The main function of a companion: a program beside a node that serves applications and speaks AMQP to the node.
+"""The main function of a companion: a program that runs beside a node, serves applications, and speaks AMQP to the
+node.
 
 A companion reads the node's configuration, connects to the node, and runs its jobs until a signal. If the node has
 started it (``program``), it ends with the node: its standard input is a pipe that closes when the node ends. Used by
@@ -29,7 +30,8 @@ Serve = Callable[[Settings, str, Job], Coroutine[Any, Any, None]]
 
 # Environment variable with the URL of the node. Without it, the host and port of the configuration are used.
 NODE_VARIABLE = "SEMQ_NODE"
-NO_SETTINGS = (NODE_VARIABLE, DATABASE_VARIABLE)  # variables that are not settings, although their names look alike
+# variables that are not settings, although their names look like those of settings
+NO_SETTINGS = (NODE_VARIABLE, DATABASE_VARIABLE)
 WITH_PARENT = "--with-parent"
 RETRY_S = 1.0
 

@@ -1,8 +1,9 @@
-"""Operations ``broker.*`` of ``semq.admin``: queues, consumers, connections, channels, exchanges, bindings.
+"""Operations ``broker.*`` and ``worker.list`` of ``semq.admin``: queues, consumers, connections, channels, exchanges,
+bindings.
 
-Rows are sorted by virtual host and name, and returned in pages. ``vhost`` and ``name`` (a prefix of the row's main
-name) filter, ``limit`` bounds the page, ``next`` of an answer is ``after`` of the next request. A request makes one
-pass over the names in the event loop; only the rows of the page are built.
+Rows are sorted by virtual host and name, and returned in pages. ``vhost`` and ``name`` select rows (``name``: a
+prefix of the main name). ``limit`` bounds the page. To get the following page, pass ``next`` of the answer as
+``after``. A request makes one pass over all names, in the event loop; only the rows of the page are built.
 """
 
 import heapq
@@ -23,6 +24,7 @@ CLIENT_NAME_MAX = 80  # characters
 INBOX = "semq.inbox"
 Key = tuple[str, ...]  # the sort key of a row: virtual host, main name, and more
 Row = dict[str, Any]
+Page = dict[str, Any]  # ``rows`` and ``next``
 Entry = tuple[Key, Callable[[], Row]]  # a key, and the function that builds its row
 
 
@@ -50,36 +52,36 @@ class BrokerOperations:
     def __init__(self, node: ServingNode) -> None:
         self._node = node
 
-    async def queues(self, arguments: BrokerPage) -> Row:
+    async def queues(self, arguments: BrokerPage) -> Page:
         """List queues with their messages and consumers."""
         return page(queues(self._node.server), arguments)
 
-    async def consumers(self, arguments: BrokerPage) -> Row:
+    async def consumers(self, arguments: BrokerPage) -> Page:
         """List consumers, sorted by queue."""
         return page(consumers(self._node.server), arguments)
 
-    async def connections(self, arguments: BrokerPage) -> Row:
+    async def connections(self, arguments: BrokerPage) -> Page:
         """List open connections, sorted by user."""
         return page(connections(self._node.server), arguments)
 
-    async def channels(self, arguments: BrokerPage) -> Row:
+    async def channels(self, arguments: BrokerPage) -> Page:
         """List channels, sorted by user."""
         return page(channels(self._node.server), arguments)
 
-    async def exchanges(self, arguments: BrokerPage) -> Row:
+    async def exchanges(self, arguments: BrokerPage) -> Page:
         """List exchanges; exchanges of a type x-… are served by the node itself."""
         return page(exchanges(self._node.server), arguments)
 
-    async def bindings(self, arguments: BrokerPage) -> Row:
+    async def bindings(self, arguments: BrokerPage) -> Page:
         """List bindings, sorted by source."""
         return page(bindings(self._node.server), arguments)
 
-    async def workers(self, arguments: BrokerPage) -> Row:
+    async def workers(self, arguments: BrokerPage) -> Page:
         """List the consumers of this institution's inboxes: workers and other applications."""
-        return page(workers(self._node.server), arguments)
+        return page(inbox_consumers(self._node.server), arguments)
 
 
-def page(entries: Iterable[Entry], wanted: BrokerPage) -> Row:
+def page(entries: Iterable[Entry], wanted: BrokerPage) -> Page:
     """Return the page of matching entries after ``wanted.after``; ``next`` is None on the last page."""
     matching = (
         (key, build)
@@ -131,7 +133,7 @@ def _consumer(key: Key, consumer: Any, session: Any) -> Row:
     }  # fmt: skip
 
 
-def workers(server: AmqpServer) -> Iterator[Entry]:
+def inbox_consumers(server: AmqpServer) -> Iterator[Entry]:
     """Yield the consumers of this institution's inboxes: ``semq worker`` and other applications."""
     return ((key, build) for key, build in consumers(server) if key[1] == INBOX or key[1].startswith(f"{INBOX}."))
 
