@@ -1,7 +1,7 @@
 """``./run bench``: sustained documents per second and latency on real processes, with the floor set by Postgres.
 
 Rates are sustainable, because the measured time ends when the queues of all nodes are empty. Latency is measured before
-the rates, and the disk is probed at the same time. Options add work:
+the rates; while it is measured, the disk is probed. Options add work:
 
     --large [N]     N documents of 1 MiB beside small ones: rate of the large ones, latency of the small ones, memory
     --backlog N     N documents wait for an offline institution during all other phases
@@ -11,7 +11,7 @@ the rates, and the disk is probed at the same time. Options add work:
                     other benchmarks, each with --help
 
 Exit status: 0 with figures; 1 without figures, because documents were lost, repeated or damaged, a node died, or there
-was no progress; 130 when interrupted. bench/README.md explains the figures.
+was no progress; 2 for wrong arguments; 130 when interrupted. bench/README.md explains the figures.
 """
 
 import argparse
@@ -47,10 +47,10 @@ WARM_UP = 500  # documents
 LATENCY_S = 10  # duration of the latency phase
 FLOOR_MAX = 20_000  # documents; the rate of the floor does not depend on their number
 SUMMARY = """
-{messages} documents of {size} bytes from A to {partners} partner(s) by a hub; {cores} cores, load {load_1m}
+{messages} documents of {size} bytes from A to {partners} partner(s) through a hub; {cores} cores, load {load_1m}
   online   {online_per_s:>6}/s from submit at A until all nodes are clean; {online_ack2_per_s}/s until SS_ACK2
            {ratio_online:>6} of the floor, {floor_per_s}/s \
-({ratio_online_now} of {floor_now_per_s}/s with the rows of this run)
+({ratio_online_now} of {floor_now_per_s}/s, the floor with the row changes of this run)
   stored   {stored_per_s:>6}/s likewise, through the hub's store
            {ratio_stored:>6} of its floor, {floor_stored_per_s}/s
   cpu      {cpu_us:>6} µs a document in the nodes and their Postgres, online

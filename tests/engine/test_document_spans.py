@@ -1,4 +1,4 @@
-"""Spans of documents: the lines of commits give each span once, and memory is bounded."""
+"""Spans of documents: the ledger lines of the commits yield each span exactly once, and memory is bounded."""
 
 from typing import Any
 
@@ -18,19 +18,19 @@ NOW = 9_000
 TARGET = "1.56001"
 
 
-class Spans:
+class SpanRecorder:
     """The spans of one node, and those that it has exported."""
 
     def __init__(self, ratio: float = 0.0) -> None:
         self.reported: list[Span] = []
-        self.documents = DocumentSpans(ratio, lambda: NOW, self.reported.append)
+        self.tracked = DocumentSpans(ratio, lambda: NOW, self.reported.append)
 
     def commit(
         self, side: Side, document: Envelope, *events: tuple[int, Event, int]
     ) -> list[tuple[str, int, int, str]]:
         """Commit lines; return stage, start, end and error of the spans that end with them."""
         before = len(self.reported)
-        self.documents.committed(
+        self.tracked.committed(
             [LedgerLine(at, side, event, document.ident, TARGET, att, size=3) for at, event, att in events]
         )
         return [(span.stage, span.began, span.ended, span.error) for span in self.reported[before:]]
@@ -43,8 +43,8 @@ def envelope(number: int = 1, target: str = TARGET, headers: dict[str, Any] | No
 
 
 def test_the_sender_reports_acceptance_and_end() -> None:
-    spans, document = Spans(), envelope()
-    spans.documents.begin(Side.SENDER, document, 1_000)
+    spans, document = SpanRecorder(), envelope()
+    spans.tracked.begin(Side.SENDER, document, 1_000)
     result = spans.commit(Side.SENDER, document, (1_100, Event.ACCEPTED, 0), (1_100, Event.SENT, 1))
     assert result == [("submit", 1_000, NOW, "")]
     result = spans.commit(Side.SENDER, document, (1_200, Event.STORED, 1), (1_300, Event.DELIVERED, 1))
@@ -58,45 +58,45 @@ def test_the_sender_reports_acceptance_and_end() -> None:
 
 @pytest.mark.parametrize("event", [Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED])
 def test_an_end_without_delivery_is_an_error(event: Event) -> None:
-    spans, document = Spans(), envelope()
-    spans.documents.begin(Side.SENDER, document, 1_000)
+    spans, document = SpanRecorder(), envelope()
+    spans.tracked.begin(Side.SENDER, document, 1_000)
     assert spans.commit(Side.SENDER, document, (1_500, event, 1)) == [("deliver", 1_000, 1_500, event.name.lower())]
 
 
 def test_a_document_of_class_1_without_a_receipt_ends_when_it_is_sent() -> None:
-    spans, document = Spans(), envelope(save_fwd=SaveFwd.DROP, ack2=False)
-    spans.documents.begin(Side.SENDER, document, 1_000)
+    spans, document = SpanRecorder(), envelope(save_fwd=SaveFwd.DROP, ack2=False)
+    spans.tracked.begin(Side.SENDER, document, 1_000)
     result = spans.commit(Side.SENDER, document, (1_100, Event.ACCEPTED, 0), (1_200, Event.SENT, 1))
     assert [stage for stage, *_ in result] == ["submit", "deliver"]
 
 
 def test_the_hub_reports_forwarded_and_stored_documents() -> None:
-    spans, document = Spans(), envelope()
+    spans, document = SpanRecorder(), envelope()
     for attempt in (1, 2):
-        spans.documents.begin(Side.HUB, document, 1_000)
+        spans.tracked.begin(Side.HUB, document, 1_000)
         assert spans.commit(Side.HUB, document, (1_000, Event.FORWARDED, attempt)) == [("forward", 1_000, 1_000, "")]
-    spans.documents.begin(Side.HUB, document, 1_900)
+    spans.tracked.begin(Side.HUB, document, 1_900)
     result = spans.commit(
         Side.HUB, document, (2_000, Event.STORED, 0), (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1)
     )
     assert result == [("store", 2_000, 2_200, "")]
-    spans.documents.begin(Side.HUB, document, 2_300)  # another copy, of a sender that was not informed of the first
+    spans.tracked.begin(Side.HUB, document, 2_300)  # another copy, of a sender that was not informed of the first
     assert len(spans.commit(Side.HUB, document, (2_300, Event.STORED, 0), (2_400, Event.RELEASED, 1))) == 1
     assert len({span.span_id for span in spans.reported}) == 4
-    spans.documents.begin(Side.HUB, document, 3_000)
+    spans.tracked.begin(Side.HUB, document, 3_000)
     assert spans.commit(Side.HUB, document, (3_000, Event.REFUSED, 1)) == [("forward", 3_000, 3_000, "refused")]
 
 
 def test_a_copy_that_was_stored_before_a_restart_has_one_span() -> None:
-    spans, document = Spans(), envelope()
-    spans.documents.begin(Side.HUB, document, 1_000)
+    spans, document = SpanRecorder(), envelope()
+    spans.tracked.begin(Side.HUB, document, 1_000)
     result = spans.commit(Side.HUB, document, (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
     assert result == [("store", 1_000, 2_200, "")]
 
 
 def test_the_receiver_reports_each_delivery() -> None:
-    spans, document = Spans(), envelope()
-    spans.documents.begin(Side.RECEIVER, document, 1_000)
+    spans, document = SpanRecorder(), envelope()
+    spans.tracked.begin(Side.RECEIVER, document, 1_000)
     result = spans.commit(Side.RECEIVER, document, (1_000, Event.RECEIVED, 0), (1_200, Event.GIVEN, 1))
     assert result == [("record", 1_000, NOW, ""), ("wait", 1_000, 1_200, "")]
     result = spans.commit(Side.RECEIVER, document, (1_300, Event.GIVEN, 2), (1_400, Event.DONE, 2))
@@ -104,27 +104,27 @@ def test_the_receiver_reports_each_delivery() -> None:
     assert len({span.span_id for span in spans.reported}) == 4
     record, *others = spans.reported
     assert {span.parent_id for span in others} == {record.span_id}
-    spans.documents.begin(Side.RECEIVER, document, 1_000)
+    spans.tracked.begin(Side.RECEIVER, document, 1_000)
     result = spans.commit(Side.RECEIVER, document, (1_500, Event.GIVEN, 3), (1_600, Event.PARKED, 3))
     assert result[-1] == ("process", 1_500, 1_600, "parked")
 
 
-def test_documents_that_are_not_sampled_leave_nothing() -> None:
-    spans = Spans()
+def test_documents_that_are_not_sampled_have_no_spans() -> None:
+    spans = SpanRecorder()
     for document in (
         envelope(headers={}),
         envelope(headers={"traceparent": PARENT.removesuffix("1") + "0"}),
         envelope(headers={"traceparent": 7}),
         envelope(target=f"{TARGET}/_pieces"),
     ):
-        spans.documents.begin(Side.SENDER, document, 1_000)
+        spans.tracked.begin(Side.SENDER, document, 1_000)
         assert spans.commit(Side.SENDER, document, (1_100, Event.ACCEPTED, 0)) == []
 
 
 def test_with_a_ratio_all_nodes_choose_the_same_documents() -> None:
-    sender, receiver, document = Spans(1.0), Spans(1.0), envelope(headers={})
-    sender.documents.begin(Side.SENDER, document, 1_000)
-    receiver.documents.begin(Side.RECEIVER, document, 1_000)
+    sender, receiver, document = SpanRecorder(1.0), SpanRecorder(1.0), envelope(headers={})
+    sender.tracked.begin(Side.SENDER, document, 1_000)
+    receiver.tracked.begin(Side.RECEIVER, document, 1_000)
     sender.commit(Side.SENDER, document, (1_100, Event.ACCEPTED, 0))
     receiver.commit(Side.RECEIVER, document, (1_100, Event.RECEIVED, 0))
     assert sender.reported[0].parent == receiver.reported[0].parent
@@ -134,10 +134,10 @@ def test_with_a_ratio_all_nodes_choose_the_same_documents() -> None:
 def test_documents_in_progress_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document_spans, "OPEN_MAX", 10)
     monkeypatch.setattr(document_spans, "STEPS_MAX", 4)
-    spans = Spans()
+    spans = SpanRecorder()
     for number in range(30):
-        spans.documents.begin(Side.SENDER, envelope(number), 1_000)
-    assert spans.documents.forgotten == 20
+        spans.tracked.begin(Side.SENDER, envelope(number), 1_000)
+    assert spans.tracked.forgotten == 20
     assert spans.commit(Side.SENDER, envelope(3), (1_100, Event.DELIVERED, 1)) == []
     last = envelope(29)
     spans.commit(Side.SENDER, last, *[(1_100, Event.AGAIN, 1)] * 50, (1_200, Event.DELIVERED, 1))

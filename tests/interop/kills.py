@@ -25,11 +25,11 @@ from pika.exceptions import AMQPError
 
 from bench.lone_node import node_process
 
-DEAD = {"x-dead-letter-exchange": ""}
+TO_DEAD_LETTERS = {"x-dead-letter-exchange": ""}
 QUEUES: dict[str, dict[str, object]] = {
-    "work": {**DEAD, "x-dead-letter-routing-key": "work.dead"},
+    "work": {**TO_DEAD_LETTERS, "x-dead-letter-routing-key": "work.dead"},
     "work.dead": {},
-    "short": {**DEAD, "x-dead-letter-routing-key": "short.dead", "x-message-ttl": 1},
+    "short": {**TO_DEAD_LETTERS, "x-dead-letter-routing-key": "short.dead", "x-message-ttl": 1},
     "short.dead": {},
     "urgent": {"x-max-priority": 3},
     "left": {},
@@ -52,7 +52,7 @@ class ClientBook:
     acked: set[int] = field(default_factory=set)  #: deliveries that were acknowledged
     committed: set[int] = field(default_factory=set)  #: transactions
     complaints: list[str] = field(default_factory=list)
-    kill_after: int = 0  #: the node is killed after the confirm of this number
+    kill_after: int = 0  #: the node is killed after the confirm of this number or a higher one
     is_time_to_kill: threading.Event = field(default_factory=threading.Event)
 
     def confirm(self, queue: str, number: int) -> None:
@@ -116,7 +116,8 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
 def kill_repeatedly(folder: Path, kills: int, seed: int, gap_max: int = 500) -> ClientBook:
     """Start and kill the node ``kills`` times; then compare its queues with the records of the clients.
 
-    Each kill follows the confirm of a message whose number is 20 to ``gap_max`` above that of the kill before.
+    Each kill has a number, 20 to ``gap_max`` above that of the kill before, and follows the first confirm of a message
+    with this number or a higher one.
     """
     random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):
@@ -154,7 +155,7 @@ def _run_client(port: int, act: Callable[[BlockingChannel, ClientBook], None], b
 
 
 def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
-    """Drain all queues, and record complaints."""
+    """Drain the queues (``short`` by its dead letters), and record complaints."""
     drained = {queue: list(_drain(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
     drained["short.dead"] = list(_drain(channel, "short.dead", book, len(book.confirmed["short"])))
     for queue, numbers in drained.items():
@@ -176,7 +177,7 @@ def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
 
 def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int = 0) -> Iterator[int]:
     """Yield the number of each message; wait up to a minute for ``at_least`` of them, as dead letters may be late."""
-    patience = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while True:
         method, _, body = channel.basic_get(queue, auto_ack=True)
         if method is not None:
@@ -186,7 +187,7 @@ def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int
                     method.redelivered or number not in book.seen, f"{number} was delivered again without the flag"
                 )
             yield number
-        elif at_least <= 0 or time.monotonic() > patience:
+        elif at_least <= 0 or time.monotonic() > deadline:
             return
 
 

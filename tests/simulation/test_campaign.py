@@ -1,7 +1,8 @@
-"""A share of the campaign in every test run: no document lost or duplicated, no false outcome, no row left.
+"""A part of the campaign in every test run: no document lost or duplicated, no false outcome, no row left.
 
-A run has 1,000 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. Shares are tests,
-so that they are distributed over the workers of the test run.
+A run has 1,000 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. The
+seeds are divided into ten shares, and each share is a test, so that the workers of the run divide them among
+themselves.
 """
 
 import json
@@ -23,8 +24,8 @@ from tests.simulation.runs import SimulatorProcess
 ROOT = Path(__file__).parents[2]
 SEEDS, SEEDS_DEEP = 1000, 5000
 SHARES = 10
-# Drills of cells that few drills reach, with a seed that reached the cell when the row was written. A usual run tries
-# this seed first, and all others if it does not reach the cell any more.
+# Cells that few drills reach, each with a seed whose drill reached it when the row was written. A usual run tries this
+# seed first, and all others if it does not reach the cell any more.
 KNOWN_TABLE = """
 class12  FINAL       claim          9
 class12  FINAL       corrected     12
@@ -62,7 +63,7 @@ def expect_no_violation(totals: Totals, size: int) -> None:
 
 
 @pytest.mark.parametrize("share", range(1, SHARES))
-def test_a_share_of_the_campaign_finds_nothing(runs: SimulatorProcess, size: int, share: int) -> None:
+def test_a_share_of_the_campaign_finds_no_violation(runs: SimulatorProcess, size: int, share: int) -> None:
     totals = runs(run_share, share * size, size)
     expect_no_violation(totals, size)
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
@@ -77,7 +78,7 @@ def test_every_decided_cell_of_the_grids_is_reached(runs: SimulatorProcess, size
     assert coverage["reached"] == sum(1 for grid in GRIDS for _ in grid.cells())
 
 
-def test_nothing_is_found_among_nodes_without_a_hub(runs: SimulatorProcess) -> None:
+def test_nodes_without_a_hub_cause_no_violation(runs: SimulatorProcess) -> None:
     totals = runs(run_share, 0, 60, focus=frozenset({"no_hub"}))
     expect_no_violation(totals, 60)
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
@@ -100,7 +101,7 @@ def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Si
 def run(*arguments: str) -> dict[str, Any]:
     """Return the report of the command."""
     command = [sys.executable, "-P", "-m", "tests.simulation", "--workers", "1", "--json", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}  # with any hash seed: the command sets its own
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}  # PYTHONHASHSEED stays: the command sets its own
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

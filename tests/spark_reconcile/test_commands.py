@@ -36,7 +36,7 @@ def test_a_missing_source_is_named_with_exit_status_4(office: Office, capsys: Ou
     assert "the hub" in output["error"]
 
 
-def test_a_bad_extract_ends_with_65(office: Office, capsys: Output) -> None:
+def test_a_bad_extract_ends_with_exit_status_65(office: Office, capsys: Output) -> None:
     office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     (office.folder(HUB) / "manifest.json").write_text("{}")
@@ -44,7 +44,7 @@ def test_a_bad_extract_ends_with_65(office: Office, capsys: Output) -> None:
     assert (code, output["outcome"]) == (65, "refused")
 
 
-def test_a_date_that_is_being_run_ends_with_5(office: Office, capsys: Output) -> None:
+def test_a_date_that_is_being_run_ends_with_exit_status_5(office: Office, capsys: Output) -> None:
     with (Place.at(office.settings.reports) / "business_date=2026-11-20").lock():
         code, output = call(office.clock, capsys, "run", *places(office))
     assert (code, output["outcome"]) == (5, "being_run")
@@ -63,14 +63,14 @@ def test_a_date_that_is_being_run_ends_with_5(office: Office, capsys: Output) ->
         (["extract", "--node", "1.a", "--database-url", "postgresql://127.0.0.1:1/none"], 69),
     ],
 )
-def test_failures_have_exit_codes(
+def test_failures_have_their_exit_status(
     office: Office, capsys: Output, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
 ) -> None:
     monkeypatch.delenv("SEMQ_DATABASE_URL", raising=False)
     assert call(office.clock, capsys, *arguments, *places(office))[0] == code
 
 
-def test_a_folder_that_cannot_be_written_ends_with_69(office: Office, capsys: Output) -> None:
+def test_a_folder_that_cannot_be_written_ends_with_exit_status_69(office: Office, capsys: Output) -> None:
     office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     Path(office.settings.reports).write_text("a file is in the way")
@@ -92,7 +92,7 @@ def test_an_unexpected_error_is_reported_in_json_too(
     assert (output["outcome"], output["exit_code"]) == ("failed", 1)
 
 
-def test_wrong_arguments_end_with_2(capsys: Output) -> None:
+def test_wrong_arguments_end_with_exit_status_2(capsys: Output) -> None:
     with pytest.raises(SystemExit) as caught:
         commands.main(["run", "--no-such-option"])
     assert caught.value.code == 2
@@ -191,5 +191,5 @@ def test_invented_ledgers_are_written_with_their_truth(office: Office, capsys: O
     assert json.loads((tmp_path / "truth" / "truth.json").read_text())["rows"] == output["rows"]
 
 
-def test_the_kind_of_an_error_decides_the_exit_code() -> None:
+def test_the_kind_of_an_error_decides_the_exit_status() -> None:
     assert [commands.exit_code_of(error) for error in (SemqError(), Unavailable(), Misconfigured())] == [1, 69, 78]

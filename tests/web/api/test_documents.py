@@ -29,7 +29,9 @@ async def delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
 
 
 async def has_acts(site: Site, *expected: str) -> bool:
-    """Whether the audit log has these acts. Lines about submissions are written after the answer."""
+    """Whether the acts in the audit log are exactly these, in this order. Lines about submissions are
+    written after the answer.
+    """
     return [act for _, act, _ in await site.audit()] == list(expected)
 
 
@@ -171,7 +173,7 @@ async def test_a_wrong_document_is_refused_with_a_code(
     assert content["instance"] == "/api/v1/documents"
 
 
-async def test_a_document_that_is_too_large_is_refused_before_it_is_read(site: Site) -> None:
+async def test_a_document_above_the_limit_is_refused_with_or_without_an_announced_length(site: Site) -> None:
     program = await site.program("submit")
     for content in (b"x" * 100_001, _pieces(100_001)):
         answer = await program.post("/documents?target=56001", content=content)
@@ -185,7 +187,7 @@ async def _pieces(size: int) -> Any:
         yield b"x" * min(10_000, size - begin)
 
 
-async def test_with_submit_no_document_is_readable_and_with_events_no_body(site: Site) -> None:
+async def test_a_program_that_may_only_submit_reads_no_document_and_one_with_events_reads_no_body(site: Site) -> None:
     program, viewer = await site.program("submit"), await site.program("viewer")
     sent = await program.post("/documents?target=10008", content=b"x")
     assert sent.status_code == 201
