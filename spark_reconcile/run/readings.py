@@ -1,4 +1,4 @@
-"""What the driver reads from the tables that a run has written: names, counts, and the lines of some messages.
+"""Reads of the driver from the tables that a run has written: names, counts, and the lines of some messages.
 
 The driver reads these tables itself, a batch at a time, because a query of Spark costs a third of a second even for a
 table of ten rows. They have one row for many messages, or are searched for a few messages. ``stages`` writes them;

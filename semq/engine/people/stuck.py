@@ -150,7 +150,7 @@ class StuckCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the node knows besides the row."""
+    """Facts of the node that the cause depends on, besides the row."""
 
     now_ms: int
     overdue_ms: int

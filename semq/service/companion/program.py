@@ -29,7 +29,7 @@ GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a companion runs: its module, and what it is given."""
+    """The module that a companion runs, and its input."""
 
     module: str
     shares_output: bool = False  #: the program writes to the standard output of the node

@@ -1,4 +1,4 @@
-"""What the code for pieces costs small documents: the tests count its calls and its queries."""
+"""The cost of the code for pieces to small documents: the tests count its calls and its queries."""
 
 import sys
 from collections import Counter
