@@ -13,7 +13,7 @@ SemqError
 │   ├── RangeNotSatisfiable  the body has none of the requested bytes
 │   └── ForeignHost      the request names a host that is not this node
 ├── Unavailable
-│   ├── TooManyRequests  the rate, or another limit, of this user is exceeded
+│   ├── TooManyRequests  a rate or another limit of this user, or of this address, is exceeded
 │   ├── BodiesFull       the bodies of other requests fill the memory
 │   ├── SpoolFull        large bodies fill the disk
 │   ├── OidcAway         the OpenID Connect provider gives no answer, or a wrong one
@@ -118,7 +118,7 @@ class OidcMissing(Misconfigured):
 
 
 class TooManyRequests(Unavailable):
-    """Too many requests of this user."""
+    """Too many requests of this user, or failed sign-ins from this address."""
 
     code = "SEMQ-1410"
     remedy = "Wait for the time in Retry-After; [http] has the limits."

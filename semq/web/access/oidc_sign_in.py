@@ -20,7 +20,7 @@ VIA = "oidc"  # means of sign-in, in the audit log
 
 
 async def begin(visit: Visit) -> Response:
-    """Redirect the browser to the provider. Raises OidcAway, TooManyRequests."""
+    """Redirect the browser to the provider. Raises NoSuchPage without a provider, OidcAway, TooManyRequests."""
     provider = visit.web.oidc
     if provider is None:
         raise NoSuchPage
@@ -42,8 +42,10 @@ async def begin(visit: Visit) -> Response:
 
 
 async def callback(visit: Visit) -> Response:
-    """Begin a session for the person that the provider has identified. Raises OidcRefused, OidcAway,
-    TooManyRequests.
+    """Begin a session for the person that the provider has identified.
+
+    Raises NoSuchPage without a provider, BadRequest for a HEAD request, OidcRefused, OidcAway, TooManyRequests,
+    StoreUnavailable.
     """
     provider, peer = visit.web.oidc, peer_of(visit)
     if provider is None:

@@ -32,7 +32,10 @@ ACT = "document.submit"  # name of a submission in the audit log
 
 
 async def submit(call: Call) -> Response:
-    """Submit a document. Raises BadArguments, BodyTooLarge, RefusedByNode, NodeBusy, NodeUnreachable."""
+    """Submit a document.
+
+    Raises BadRequest, BadArguments, BodyTooLarge, BodiesFull, SpoolFull, and the errors of ``Client.send``.
+    """
     web = call.web
     given_attributes = attributes.attributes_of(call.request)
     is_form = str(given_attributes.get("content_type", "")).partition(";")[0].strip().lower() == FORM
@@ -101,7 +104,7 @@ async def trace(call: Call) -> Response:
 async def body(call: Call) -> Response:
     """Return the payload of a document that is still in a queue of the node, or one range of its bytes.
 
-    Raises RangeNotSatisfiable, RoleMissing, RefusedByNode, NodeUnreachable, BodiesFull.
+    Raises RangeNotSatisfiable, BodiesFull, and the errors of ``Operations.ask``.
     """
     byte_range = ByteRange.requested(call.request)
     arguments: dict[str, Any] = {"id": _name(call), "offset": 0}
@@ -136,7 +139,7 @@ async def body(call: Call) -> Response:
 async def _record(call: Call) -> dict[str, Any]:
     """Return the record of a document. A caller without the role viewer sees sent documents only.
 
-    Raises NoSuchPage, RefusedByNode.
+    Raises NoSuchPage, and the errors of ``Client.request``.
     """
     record: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
     if not call.visitor.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":

@@ -59,7 +59,7 @@ async def events(call: Call) -> Response:
         async with subscription:
             if queue is None and last:
                 yield event("gap", GAP)
-            received = call.web.sent_events.until(queue, last) if queue is not None else set()
+            received = call.web.sent_events.sent_up_to(queue, last) if queue is not None else set()
             sent = call.web.sent_events.begin(queue) if queue is not None else deque(maxlen=1)
             async for document_event in subscription:
                 if not await _may_follow(call):

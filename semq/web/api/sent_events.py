@@ -1,13 +1,12 @@
 """Identifiers of the events that the latest streams of each queue have sent.
 
-When a client continues a stream, ``events`` uses the identifiers: it does not send the events again that the client has
-received.
+When a client reconnects, ``events`` looks them up, and does not send the events again that the client has received.
 """
 
 from collections import OrderedDict, deque
 from itertools import islice
 
-BEHIND = 1000  # number of sent events that are remembered for each stream
+BEHIND = 1000  # sent events that are remembered for each stream, and that stay unacknowledged at the node
 QUEUES_MAX, STREAMS_MAX = 256, 4  # queues that are remembered, and streams of each queue
 
 
@@ -26,7 +25,7 @@ class SentEvents:
         streams.append(deque(maxlen=BEHIND))
         return streams[-1]
 
-    def until(self, queue: str, last: str) -> set[str]:
+    def sent_up_to(self, queue: str, last: str) -> set[str]:
         """Return the identifiers up to ``last`` of the stream that has sent ``last``; an empty set if no stream has."""
         for sent in self._streams.get(queue, ()):
             if last in sent:

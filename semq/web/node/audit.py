@@ -50,9 +50,10 @@ class Audit:
         asked: int | None = None,
         read_payload: bool = False,
     ) -> int:
-        """Commit a line and return its number. If this raises StoreUnavailable, the caller must not act.
+        """Commit a line and return its number. If this raises, the caller must not act.
 
         ``asked``: number of the line that was written before the act. ``read_payload``: the act displays a payload.
+        Raises StoreUnavailable, QueryTooSlow, BadRequest.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         line = self._line(user, via, peer, act, arguments, outcome, detail, asked, read_payload)

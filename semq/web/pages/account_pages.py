@@ -14,6 +14,7 @@ from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit
 
 NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+ACTS = ("roles", "password", "disable", "enable")
 
 
 async def account(visit: Visit) -> Response:
@@ -69,15 +70,18 @@ async def change(visit: Visit) -> Response:
     """Change roles or password of a user, or disable or enable the user. Raises BadRequest, RoleMissing."""
     fields = await visit.form()
     name, act = str(fields.get("name", "")), str(fields.get("act", ""))
+    if act not in ACTS:
+        raise BadRequest(f"There is no such act on a user; the acts are {', '.join(ACTS)}.")
     if name == visit.visitor.name and act in ("roles", "disable"):
-        raise BadRequest("Another administrator has to change your own rights.")
+        raise BadRequest("You cannot change your own rights; another administrator has to do it.")
     write, now = visit.web.database.write, visit.web.clock.wall()
     roles = _roles(fields.getlist("roles")) if act == "roles" else []
     user = await visit.read(accounts.account, name)
     if act == "roles":
         visit.visitor.check_grant(roles)
     elif act in ("password", "enable") and user is not None:
-        visit.visitor.check_grant(user.roles)  # with a new password, an administrator could sign in as this user
+        # With a new password, an administrator could sign in as this user; enabling gives the user these roles again.
+        visit.visitor.check_grant(user.roles)
     hash_ = await passwords.new_hash(str(fields.get("password", ""))) if act == "password" else ""
     asked = await visit.note(f"user.{act}", {"name": name, "roles": roles or None}, outcome="asked")
     match act:
@@ -85,10 +89,8 @@ async def change(visit: Visit) -> Response:
             is_done = await write(accounts.set_roles, name, roles)
         case "password":
             is_done = await write(accounts.set_password, name, hash_, None)
-        case "disable" | "enable":
-            is_done = await write(accounts.disable, name, now if act == "disable" else None)
         case _:
-            is_done = False
+            is_done = await write(accounts.disable, name, now if act == "disable" else None)
     visit.web.sessions.forget()
     await visit.note(f"user.{act}", {"name": name}, outcome="done" if is_done else "refused", asked=asked)
     if not is_done:
@@ -101,5 +103,7 @@ def _roles(fields: Sequence[object]) -> list[str]:
     all_roles = {role.value for role in AccessRole}
     roles = [str(field) for field in fields]
     if not roles or not all_roles.issuperset(roles):
-        raise BadRequest("A user has at least one role.", roles=" ".join(sorted(all_roles)))
+        raise BadRequest(
+            "A user has at least one role, and only roles of this list.", roles=" ".join(sorted(all_roles))
+        )
     return roles

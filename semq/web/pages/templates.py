@@ -7,7 +7,7 @@ from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
-from semq.foreign_text import in_page, shown
+from semq.foreign_text import shown
 from semq.moments import moment_text, utc_text
 from semq.web.access.csrf import FIELD
 from semq.web.pages.languages import Languages
@@ -63,8 +63,3 @@ def moment(value: object) -> str:
 def token_field(token: str) -> Markup:
     """Return the hidden field that carries the token of the session in a form (``access.csrf``)."""
     return Markup('<input type="hidden" name="{}" value="{}">').format(FIELD, token)
-
-
-def without_invisible(page: str) -> str:
-    """Return a rendered page without invisible characters."""
-    return in_page(page)

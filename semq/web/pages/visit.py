@@ -2,8 +2,9 @@
 
     ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=AccessRole.OPERATOR)]
 
-``page`` and ``form`` make Starlette routes. Such a route finds the visitor, checks the role and the token of the form,
-calls the handler with a ``Visit``, and turns errors into pages. ``api.endpoint`` does the same for programs.
+``page`` and ``form`` make Starlette routes. The route finds the visitor, checks the token of the form, the
+rate and the role, calls the handler with a ``Visit``, and turns errors into pages. ``api.endpoint`` does the same for
+programs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,11 +22,12 @@ from starlette.routing import Route
 from semq.access_rights import AccessRole
 from semq.app.errors import IncompleteAnswer
 from semq.errors import SemqError
+from semq.foreign_text import in_page
 from semq.web.access import csrf
 from semq.web.access.visitor import Visitor
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
 from semq.web.pages import languages
-from semq.web.pages.templates import token_field, without_invisible
+from semq.web.pages.templates import token_field
 from semq.web.services import Web, web_of
 from semq.web.transport import event_stream
 from semq.web.transport.bodies import announced, bounded
@@ -128,7 +130,7 @@ class Visit:
             "query": self.query, "unreached": self.unreached,
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(common | context)
-        response = HTMLResponse(without_invisible(text), http_status)
+        response = HTMLResponse(in_page(text), http_status)
         if NOTICE in self.request.cookies:
             response.delete_cookie(NOTICE, path="/", samesite="strict", httponly=True)
         return response

@@ -3,8 +3,8 @@
 The files have no name, and are deleted after the request or when the process ends.
 
 A large body is written block by block as it arrives, in a thread; no further bytes are read from the client while a
-block is written.
-If the bytes of all files reach their limit, or the disk is full, the request is refused and nothing is submitted.
+block is written. If the bytes of all files reach their limit, or the disk is full, the request is refused and nothing
+is submitted.
 """
 
 import asyncio

@@ -93,6 +93,14 @@ async def test_an_administrator_cannot_remove_its_own_rights(hub: HubNode) -> No
         assert await site.users() == {"ann": ("admin",)}
 
 
+async def test_an_unknown_act_is_refused_and_not_recorded(hub: HubNode) -> None:
+    async with serving(hub) as site:
+        await add_user(site)
+        admin = await site.signed_in("admin")
+        assert (await admin.post_form("/users/change", name="ann", act="remove")).status_code == 400
+        assert await site.audit("user.remove") == []
+
+
 async def test_acts_are_recorded_without_passwords(hub: HubNode) -> None:
     async with serving(hub) as site:
         admin = await site.signed_in("admin")
