@@ -32,17 +32,17 @@ COUNTERS: dict[str, str] = {
     "carried": "passed to the instance that serves the home of their target",
     "carrier_returned": "messages between instances that came back, because no instance serves that store",
     "carrier_repeated": "messages between instances that had arrived before",
-    "carrier_dropped": "documents of other instances dropped, because their target takes none",
+    "carrier_dropped": "documents from other instances that were dropped, because the link to their target was full",
     "unknown_packet": "packets of a kind that this version does not know",
     # at the receiver
     "received": "received and recorded",
     "duplicate": "duplicates dropped",
-    "signer_awaited": "messages and receipts ignored so far, because the certificate of their signer has not arrived",
+    "signer_awaited": "messages and receipts ignored, because the certificate of their signer had not arrived",
     "floor_ignored": "floors of unknown streams ignored",
     "answer_late": "answers of applications to documents that have left the queue",
     "answer_failed": "answers of applications that could not be recorded; the documents are delivered again",
     # at every node
-    "unreadable": "rows whose stored message cannot be read, set aside for a person",
-    "disbelieved": "packets without the proof that they need, ignored",
-    "violation": "violations by peers refused",
+    "unreadable": "rows whose stored message cannot be read, set aside for an operator",
+    "disbelieved": "statements ignored, because their proof was missing or wrong",
+    "violation": "violations by peers, which were refused",
 }

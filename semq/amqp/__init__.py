@@ -30,7 +30,7 @@ at any time before the handshake times out; until the answer the client may send
 
 **Commands, both roles**: they queue output, or raise ``LocalMisuse`` (nothing sent) if the protocol forbids them now.
 
-    send(channel, method)                             any method without content (semq.amqp.methods)
+    send(channel, method)                             a method without content that has no command of its own here
     publish(channel, exchange, routing_key, header, body, mandatory=False, immediate=False)                 client
     deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, header, body)          server
     send_content(channel, method, header, body)       any method with content, for instance BasicReturn, BasicGetOk

@@ -5,7 +5,8 @@ arguments of the row; ``connection`` looks up senders and replies.
 
 A row has method, id, sender (C client, S server), replies (a method with replies is synchronous), and on the following
 lines the arguments in wire order. ``-`` is a reserved argument: sent empty, ignored when received. Methods with a star
-carry content. Rows beyond the specification are RabbitMQ's extensions. An unknown word fails at import.
+carry content. Rows beyond the specification are RabbitMQ's extensions. An unknown sender, wire type or reply fails at
+import.
 """
 
 from typing import NamedTuple
@@ -201,7 +202,7 @@ def _row(lines: list[str]) -> MethodRow:
 
 
 def read(grid: str) -> dict[str, MethodRow]:
-    """Return the rows of a grid, keyed by method name. Raises ValueError for an unknown word."""
+    """Return the rows of a grid, keyed by method name. Raises ValueError for an unknown sender, wire type or reply."""
     groups: list[list[str]] = []
     for line in filter(str.strip, grid.splitlines()):
         if line[0].isspace():

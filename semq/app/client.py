@@ -145,7 +145,7 @@ class Client:
 
         The result is an iterator and a context manager: ``async with client.receive() as documents: async for document
         in documents``. At most ``prefetch`` documents are unacknowledged. The iteration ends when none has arrived for
-        ``idle_s`` seconds. ``consumer_tag`` names this consumer at the node.
+        ``idle_s`` seconds (None: never). ``consumer_tag`` names this consumer at the node.
         """
         queue = f"{INBOX}.{user}" if user else INBOX
 

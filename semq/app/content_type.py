@@ -1,7 +1,7 @@
 """The content type of a file for which none was stated, found by the suffix of its name or by its content.
 
-Only certain results are returned: a receiver reads a body by its content type (`semq.app.handlers`), so a wrong guess
-would make a good document unreadable. Used by ``semq msg send`` and ``semq.folders``.
+A result is returned only if it is beyond doubt: a receiver reads a body by its content type (`semq.app.handlers`), so a
+wrong guess would make a good document unreadable. Used by ``semq msg send`` and ``semq.folders``.
 """
 
 import json
@@ -38,7 +38,10 @@ MARKS = (  # beginning of a body | content type
 
 
 def content_type_of(name: str, body: bytes) -> str:
-    """Return the content type by the name of the file, else by its content; empty if neither is certain."""
+    """Return the content type by the name of the file, else by its content; empty if neither decides it.
+
+    ``body``: the whole body, or the beginning of a large one.
+    """
     by_name = BY_SUFFIX.get(PurePath(name).suffix.lower())
     if by_name is not None:
         return by_name

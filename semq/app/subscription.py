@@ -138,7 +138,8 @@ class Subscription(Generic[T]):
                     channel.close()  # deliveries return to their queue
 
     async def _consume(self, channel: ClientChannel) -> None:
-        # Deliveries of a lost channel cannot be settled: each channel has a new queue of arrivals.
+        # Deliveries of a lost channel cannot be settled, so those that were not read yet are dropped: each channel gets
+        # a new queue of arrivals.
         arrived = self._arrived = asyncio.Queue()
         queue = await self._prepare(channel)
 

@@ -59,7 +59,7 @@ class Authenticator(Protocol):
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
         """Return the name of the user, or None for a refusal; the client cannot distinguish refusals.
 
-        ``credentials.password`` is None for EXTERNAL, where ``peer.certificate_subject`` is the identity.
+        ``credentials.password`` is None for EXTERNAL, where ``peer.common_name`` is the identity.
         """
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
@@ -103,7 +103,7 @@ class UserTable:
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
         is_external = mechanism == "EXTERNAL"
-        name = (peer.certificate_subject or "") if is_external else credentials.user
+        name = (peer.common_name or "") if is_external else credentials.user
         user = self.users.get(name)
         if user is None or (user.loopback_only and not peer.is_loopback):
             return None

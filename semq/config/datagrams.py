@@ -11,7 +11,7 @@ DATAGRAM_PORT = 5671
 
 
 class DatagramsSection(Section):
-    """Datagrams (UDP) for documents with @Reliable=0. Without this section, these documents go by the connection."""
+    """Datagrams (UDP) for documents with @Reliable=0. Without this section, they travel over the connection."""
 
     host: Annotated[str, Field(max_length=253)] = ""
     """address to listen on; default: amqp.host at the hub and with direct links, otherwise any address"""
@@ -22,7 +22,7 @@ class DatagramsSection(Section):
     advertised_port: Port | None = None
     """hub, direct links: port to which peers send datagrams, if a router changes it; default: port"""
     bytes_per_s: Annotated[int, Field(ge=10_000)] = 12_500_000
-    """largest rate of datagrams to one peer, lower after losses; documents beyond it go by the connection"""
+    """largest rate of datagrams to one peer, lower after losses; documents beyond it travel over the connection"""
     answer_s: Seconds = 1.0
     """time after which a probe without an answer counts as lost"""
     keep_s: Seconds = 15.0

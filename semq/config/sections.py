@@ -224,7 +224,7 @@ class HubSection(DialledSection):
     allow_plain: bool = False
     """allow amqp:// to another machine: the network can read the password and documents"""
     answer_partners: bool = True
-    """answer traces (`semq msg trace`) by partners of documents that they exchanged with this institution"""
+    """answer partners who trace (`semq msg trace`) documents that they have exchanged with this institution"""
 
     @property
     def is_tls(self) -> bool:
@@ -239,8 +239,8 @@ def _partner_url(url: str) -> str:
 
 
 class DirectSection(DialledSection):
-    """A partner with a direct link to this node. While the link is down, documents go by the hub; without [hub] they
-    wait."""
+    """A partner with a direct link to this node. While the link is down, documents go through the hub; without [hub]
+    they wait."""
 
     urls: list[Annotated[str, AfterValidator(_partner_url)]] = []
     """addresses of the partner's node, amqps://host:port, tried in turn; empty: only the partner dials"""
@@ -335,7 +335,7 @@ class ProtocolSection(Section):
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 64 * MIB
     """largest message; hub and receiver refuse larger ones, each by its own limit"""
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
-    """size from which documents of class 3 without an order go in pieces; above max_document_bytes: no pieces"""
+    """size from which documents of class 3 without an order key go in pieces; above max_document_bytes: no pieces"""
     max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 4 * 1024 * MIB
     """largest document in pieces; sender and receiver refuse larger ones, each by its own limit"""
     quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = 8 * 1024 * MIB
@@ -420,7 +420,7 @@ class WebhookSection(Section):
     timeout_s: Seconds = 15.0
     """longest wait for an answer"""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
-    """failures after which a document is parked, if others succeed or the answer is an error such as 500"""
+    """failures after which a document is parked, if other requests are answered, or the answer is one such as 500"""
     trust: Path | None = None
     """PEM file of the address's authorities; relative to the file; default: the system's authorities"""
     allow_private: bool = False

@@ -27,8 +27,9 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         description="Start a hub and two institutions, 10008 and 56001, as processes with their own databases. "
         "10008 sends a folder of documents while 56001 is online, then again while 56001 is offline. 56001 is started "
         "again and receives them; at the end 10008 has a receipt for every document. Then Spark compares the ledgers.",
-        epilog="exit status: 0 no document lost or duplicated, and every queue empty; 1 otherwise; 2 wrong usage; 69 a "
-        "node did not start; 130 interrupted. The reconciliation is skipped if its packages cannot be installed",
+        epilog="exit status: 0 no document lost or duplicated, and every queue empty; 1 otherwise; 2 wrong usage; 69 "
+        "another error, for instance a node that does not start; 130 interrupted. The reconciliation is "
+        "skipped if its packages cannot be installed",
     )
     add = parser.add_argument
     add(

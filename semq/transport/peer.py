@@ -9,12 +9,12 @@ from typing import Any
 class PeerInfo:
     """Address of the peer, and its certificate if the peer has presented one and TLS has verified it.
 
-    ``certificate_subject`` is the common name; ``certificate`` is the whole certificate in DER.
+    ``common_name`` is the name in the certificate's subject; ``certificate`` is the whole certificate in DER.
     """
 
     host: str
     port: int
-    certificate_subject: str | None = None
+    common_name: str | None = None
     certificate: bytes | None = None
     tls: str | None = None  #: version of TLS; None without TLS
 

@@ -128,9 +128,9 @@ class Webhook:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait for the end of the pause of an open circuit, or of Retry-After.
+        """Enter at once, unless the circuit is open or the time of Retry-After has not passed.
 
-        Then one request at a time tests whether the address works again.
+        Otherwise wait until one request at a time may test, after the pause, whether the address works again.
         """
         if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
             yield

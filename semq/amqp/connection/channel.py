@@ -93,7 +93,7 @@ class ArrivingContent:
         self.header: ContentHeader | None = None
         self.missing = 0  # bytes of the body that have not arrived
         self.pieces = Pieces()
-        self.streamed = False
+        self.streamed = False  # the body is reported in chunks as it arrives
 
 
 class Channel:

@@ -2,7 +2,7 @@
 
 The check logs in to the virtual host of enrolment, because a second direct link would end the first, which the running
 node uses. A partner of an older version accepts the login and then refuses this virtual host. An unreachable partner is
-a warning only: documents for this partner wait, or go by the hub.
+a warning only: documents for this partner wait, or go through the hub.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from semq.umx_t.address import Address
 
 CONNECT_S = 8.0  # below the time limit of a check (`doctor`); an older node delays the refusal of the virtual host
 UNREACHED = (
-    "Check the address in [direct] and the network, that the partner's node runs, and that each of the two nodes"
-    " trusts the authority of the partner."
+    "Check the address in [direct] and the network, that the partner's node runs, and that both nodes trust the"
+    " authorities of each other."
 )
 REFUSED = "The partner must name this institution in [direct]; its log has partner_refused or partner_revoked."
 

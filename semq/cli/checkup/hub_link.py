@@ -24,7 +24,7 @@ from semq.umx_t.address import Address
 
 CHECK = "way to the hub"
 
-# Class of the error | advice; the first matching row applies.
+# Class of the cause of DialFailed | advice; the first matching row applies.
 ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (
         ssl.SSLCertVerificationError,

@@ -17,7 +17,7 @@ MISSING_STORE = "`semq hub instances` shows which instance serves it; start that
 ADVICE = {
     "store": "See the findings about the database; the node tries again by itself.",
     "link": "Check the network path to the hub; the node dials again by itself.",
-    "direct": "Check the network, and that the nodes of these partners run; documents wait, or go by the hub.",
+    "direct": "Check the network, and that the nodes of these partners run; documents wait, or go through the hub.",
     "datagrams": "Let UDP pass to and from datagrams.port; after loss see OPERATIONS.md, *Datagrams*.",
     "certificate": "`semq cert show` shows it; see OPERATIONS.md, *Certificates and keys*.",
     "certificates": "Running nodes renew them. A node whose certificate has ended must enrol: `semq hub nodes token`.",

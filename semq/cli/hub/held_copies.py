@@ -2,7 +2,7 @@
 
 ``refuse`` and ``resend`` act on named copies, on the copies that a filter selects, or on all copies, in batches. The
 hub commits each batch before the next one is requested, so an interrupted command can be repeated. With ``--dry-run``
-they only count.
+both commands only count.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ Names = Annotated[
 Target = Annotated[str | None, typer.Option(metavar="NODE", help="Only copies for this institution.")]
 Source = Annotated[str | None, typer.Option(metavar="NODE", help="Only copies sent by this institution.")]
 OlderThan = Annotated[
-    str | None, typer.Option(metavar="AGE", help="Only copies stored before this age (30m, 2h, 7d) or date.")
+    str | None, typer.Option(metavar="AGE", help="Only copies stored before this time: an age (30m, 2h, 7d) or a date.")
 ]
 Type = Annotated[str | None, typer.Option("--type", help="Only this data type of the AppKey.")]
 Key = Annotated[str | None, typer.Option(help="Only copies whose key begins with this text.")]
@@ -47,7 +47,7 @@ RESULTS = {
     "only_copy": "unchanged: the only copy (@Ack2=0); save it (`semq msg body`), then use --only-copies",
     "marker": "unchanged: void markers end when their target is online or is removed from the definitions",
     "resent": "sent again, now or as soon as their target is online",
-    "gone": "no longer stored: their target has them",
+    "gone": "no longer stored: their target has them, or their refusal is noted",
 }
 
 

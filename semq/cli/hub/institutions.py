@@ -114,8 +114,8 @@ async def show_health(session: Session) -> None:
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:
-    """List the stores in use, each with the number of its homes, the retired stores, and unknown stores about which
-    nodes inquire.
+    """List the stores of the hub: those in use, with their numbers of homes and copies; retired ones; and unknown ones
+    about which nodes inquire.
     """
     rows = await session.ask("stores.list")
     if session.out.as_json:
@@ -187,7 +187,7 @@ def _print_moves(session: Session, answer: dict[str, Any]) -> None:
 async def retire(
     session: Session,
     store: Store,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason of the loss; stored with it.")],
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason of the loss, for the list of stores.")],
 ) -> None:
     """Declare a store of the hub permanently lost. Never start it again.
 

@@ -55,7 +55,7 @@ def import_rows(
     timeout: TimeoutOption = TIMEOUT_S,
 ) -> None:
     """Import unfinished messages of an older SEMQ. A repeated import skips the rows that were imported. Exit status 1:
-    some rows were refused.
+    some rows were refused; 69: the import stopped early, or receivers have not answered about some rows.
     """
     if print_mapping:
         from semq.legacy.mapping import DEFAULT

@@ -67,7 +67,7 @@ async def send(
     save_fwd: Annotated[
         int,
         typer.Option(
-            help="If the receiver is offline, 1: drop the document, 2: store it at the hub; 3: deliver it in any case."
+            help="If the receiver is offline: 1 drops the document, 2 stores it at the hub. 3 delivers it in any case."
         ),
     ] = 3,
     ack2: Annotated[
@@ -84,7 +84,7 @@ async def send(
     ] = True,
     order_key: Annotated[str, typer.Option(help="Documents with the same order key stay in order.")] = "",
     fixed: Annotated[
-        bool, typer.Option("--fixed", help="Deliver all documents sent with --fixed to this address in order.")
+        bool, typer.Option("--fixed", help="Documents with --fixed to the same address stay in order.")
     ] = False,
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Seal the document for the receiver, so that the hub cannot read it.")
@@ -113,7 +113,7 @@ async def send(
     wait: Annotated[
         WaitFor,
         typer.Option(
-            help="Wait until the node or the receiver has the document; delivered needs --ack2 or --save-fwd 3."
+            help="accepted: wait until the node has it; delivered: until the receiver has it (needs a receipt)."
         ),
     ] = WaitFor.accepted,
 ) -> None:
@@ -190,7 +190,7 @@ async def list_(
     type: Annotated[str | None, typer.Option(help="Only this data type of the AppKey.")] = None,
     key: Annotated[str | None, typer.Option(help="Only this key of the AppKey.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only messages since this age (30m, 2h, 7d) or date.")
+        str | None, typer.Option(metavar="AGE", help="Only messages since this time: an age (30m, 2h, 7d) or a date.")
     ] = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="List the pieces of documents in pieces, too.")] = False,
     limit: RowsOption = 50,

@@ -29,7 +29,7 @@ class Snapshot(NamedTuple):
 
     @property
     def totals(self) -> dict[str, float]:
-        """The figures that count since the start of the node, keyed by name."""
+        """The sums since the start of the node, keyed by name."""
         amqp = self.status.get("amqp") or {}
         return {
             **(self.status.get("counters") or {}),

@@ -28,7 +28,7 @@ async def list_(
         str | None, typer.Option(metavar="OUTCOME", help="Only this outcome: asked, done, refused or failed.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only acts since this age (30m, 2h, 7d) or date.")
+        str | None, typer.Option(metavar="AGE", help="Only acts since this time: an age (30m, 2h, 7d) or a date.")
     ] = None,
     payloads: Annotated[bool, typer.Option("--payloads", help="Only acts that displayed a payload.")] = False,
     before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only lines with a smaller number.")] = None,

@@ -63,8 +63,8 @@ def grant(
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a database role for an application, or change its rights. A new role has these rights only, and its own
-    schema.
+    """Create a database role for an application, or change its rights. A new role has the given rights only, and a
+    schema of its own.
     """
     from semq.store.postgres import roles
 

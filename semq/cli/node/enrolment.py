@@ -18,7 +18,11 @@ def enroll(
     config: Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")],
     fingerprint: Annotated[
         str,
-        typer.Option("--fingerprint", metavar="SHA256", help="The hub's authority: `semq cert trust` at the hub."),
+        typer.Option(
+            "--fingerprint",
+            metavar="SHA256",
+            help="Fingerprint of the hub's authority, as `semq cert trust` prints it at the hub.",
+        ),
     ],
     token: Annotated[
         str,

@@ -3,5 +3,5 @@
 | module     | contents                                                          |
 |------------|-------------------------------------------------------------------|
 | parameters | commands that read options without pydantic; literal help texts   |
-| times      | ages and dates                                                    |
+| times      | durations and dates                                               |
 """
