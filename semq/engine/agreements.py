@@ -17,16 +17,17 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 
 @dataclass(slots=True)
 class Meter:
-    """The number of documents that each pair of sender and target may still send now. Volatile: a restart fills the
-    buckets."""
+    """The number of documents that may still be sent now, by pair and terms. Volatile: a restart fills the buckets."""
 
     minutes: float  #: minutes of the rate in a full bucket
     #: Tokens, and the monotonic time at which they were counted.
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
 
     def take(self, pair: str, terms: Terms, now: float) -> bool:
-        """Count one document at a monotonic time; return False, and do not count it, if it exceeds the rate. Terms
-        without a rate allow any number.
+        """Count one document and return True; return False, without counting it, if it exceeds the rate. Terms without
+        a rate allow any number.
+
+        ``pair``: the target at the sender's node, sender and target at the hub; ``now``: monotonic seconds.
         """
         if not terms.per_minute:
             return True

@@ -142,8 +142,8 @@ class Core:
     def prepare_row_event(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
-        """Prepare an application event about a row of this node, as ``prepare_event``. ``corrects``: the outcome that
-        an earlier event reported wrongly; None if there was no such event.
+        """Prepare an application event about a row of this node, as ``prepare_event`` does. ``corrects``: the wrong
+        outcome that an earlier event reported; None if there was none.
         """
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(

@@ -99,7 +99,7 @@ class NotAccepted(BadInput):
 
 
 class WaitsBehind(Unavailable):
-    """The document was submitted by SQL and waits behind another to the same target that cannot be accepted yet."""
+    """The document was submitted by SQL. It waits behind an earlier one to its target that cannot be accepted yet."""
 
     code = "SEMQ-1229"
     remedy = "Ask for the reason of the document that is named: `semq_status(NUMBER)`, `semq msg show sql-NUMBER`."
@@ -182,7 +182,7 @@ class NotYours(ProtocolViolation):
 
 
 class Mismatch(ProtocolViolation):
-    """The same message arrived with other bytes; the first stays, this one is refused and reported."""
+    """A message arrived again with other bytes; the recorded one stays, this copy is not accepted."""
 
     code = "SEMQ-1221"
     remedy = "Compare the digests in `semq msg trace`; one of the two nodes or stores changed a document."
@@ -213,8 +213,8 @@ class Stopping(Unavailable):
 
 
 class DirectoryTooLarge(ProtocolViolation):
-    """The hub names more partners or groups, or longer agreements, than this node keeps; the others are unknown
-    here."""
+    """The hub names more partners or groups, or longer agreements, than this node keeps; those beyond the
+    bounds are unknown here."""
 
     code = "SEMQ-1270"
     remedy = (
@@ -265,7 +265,7 @@ class InPieces(BadInput):
 
 
 class PiecesMissing(BadInput):
-    """Not all pieces of the document are here, so its application cannot have it; it is parked."""
+    """Not all pieces of the document are here, so no application can get it; it is parked."""
 
     code = "SEMQ-1232"
     remedy = (
@@ -275,7 +275,7 @@ class PiecesMissing(BadInput):
 
 
 class StoreStatementUnreadable(ProtocolViolation):
-    """The statement of the node about its store or process at the login has the wrong form."""
+    """At its login, the node stated its store or process in a wrong form."""
 
     code = "SEMQ-1253"
 

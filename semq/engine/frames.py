@@ -30,8 +30,8 @@ ENVELOPE_PROPERTIES = ("app_id", "message_id", *PROPERTIES)  # AMQP properties i
 def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     """Return the frame that a peer node sent.
 
-    Raises BadAddress, BadEnvelope, BadRecord, BadLocator or BadAttribute (all SemqError) if it cannot be read, and the
-    AmqpErrors of a content header that is malformed.
+    Raises BadAddress, BadEnvelope, BadRecord, BadLocator, BadAttribute or BadAppKey (all SemqError) if it cannot be
+    read, and the AmqpErrors of a content header that is malformed.
     """
     function, primitive = read_type(header.type)
     if function is Function.DATA:

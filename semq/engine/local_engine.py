@@ -294,7 +294,7 @@ class LocalEngine:
         self.core.post(note_lines([line]))
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """Note a statement without a valid proof and ignore it; timers lead to another inquiry."""
+        """Note that a packet, or a record of it, is not believed, and ignore it; timers lead to another inquiry."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 

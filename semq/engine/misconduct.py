@@ -42,7 +42,8 @@ class Misconduct:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
     def seen(self, since: int = 0) -> list[dict[str, str | int]]:
-        """Return the kinds of violations seen since a time (milliseconds since 1970 UTC), the most frequent first."""
+        """Return the violations by source and code, the most frequent first; only those of which one occurred at
+        ``since`` or later (milliseconds since 1970 UTC). Counts are those since the start."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]
         return [

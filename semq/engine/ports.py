@@ -260,13 +260,15 @@ class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions to or from which ``node`` may send documents; ``node`` itself may be among them."""
+        """Return the institutions to which ``node`` may send documents, or which may send documents to it; ``node``
+        itself may be among them."""
 
     def groups(self, node: Address) -> Sequence[Presence]:
         """Return the groups to which an institution may send, as records of presence for this institution."""
 
     def users(self, node: Address) -> Collection[str]:
-        """Return the users of an institution that others may address together, and whose presence they see."""
+        """Return the users whom the definitions name for an institution: partners may address them together, and see
+        their presence."""
 
     def serves(self, node: Address) -> bool:
         """Whether an address is an institution of the hub."""

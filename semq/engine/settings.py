@@ -13,12 +13,14 @@ class EngineSettings:
     reconnect_spread_s: float = 5.0  #: inquiries that a new session makes due are spread over this time
     custody_silence_s: float = 60.0  #: T_cust: after so long without the custodian, the receiver is asked instead
     window: int = 65_536  #: positions per stream beyond the floor
-    flight: int = 4096  #: messages of one destination sent and not yet answered
+    flight: int = 4096  #: messages to one destination that are sent and not yet answered
     credit_messages: int = 8192  #: W: messages that the hub has sent to one node and that are not answered
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024  #: bytes of bodies claimed by one piece of work
-    ask_rows: int = 250  #: rows read by one piece of inquiry work, which delays the documents of that moment
-    ask_pause_s: float = 0.05  #: pause between two such pieces, which limits the share of inquiries on a link
+    ask_rows: int = 250  #: rows read by one piece of work of inquiries; documents wait for its end
+    ask_pause_s: float = (
+        0.05  #: pause between two such pieces of work, which limits the inquiries on a link
+    )
     ask_custody_per_s: float = 200.0  #: inquiries a second about rows in custody, and checks of rows that owe nothing
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
@@ -34,5 +36,5 @@ class EngineSettings:
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked
     give_up_after: int = 4  #: answers without an outcome that end a message of class 1 or 2 (rule N22)
     hub_attempts_max: int = 50  #: sends to a present target that records nothing, after which the hub parks the row
-    keep_rejected: bool = True  #: refused documents stay, with their bodies, until a person has dealt with them
+    keep_rejected: bool = True  #: refused documents stay, with their bodies, until an operator has dealt with them
     keep_parked: bool = True  #: likewise received documents that the application or this node cannot process

@@ -30,25 +30,33 @@ class SealMalformed(BadInput):
 
 
 class SignerUnknown(Unavailable):
-    """The certificate that signed a session key or a receipt is not known to this node yet."""
+    """This node knows no certificate for the key that signed a session key, a document or a receipt."""
 
     code = "SEMQ-5204"
-    remedy = "The hub's directory delivers it; `semq cert list` shows the certificates that this node knows."
+    remedy = (
+        "The hub's directory delivers it; `semq cert list` shows the certificates that this node knows. If "
+        "secrecy.pins names the institution, compare the pins with its present certificate."
+    )
 
 
 class SignerAwaited(SignerUnknown):
-    """The certificate that signed documents or receipts has not arrived yet; they are ignored, and repeated."""
+    """The certificate for the key that signed documents or receipts has not arrived yet; they are ignored until their
+    node sends them again.
+    """
 
     code = "SEMQ-5217"
     remedy = (
         "None needed: signed data of a node may arrive before its new certificate. If the certificate is still missing "
-        "after four inquiry intervals, documents are refused (SEMQ-5214), and receipts are violations (SEMQ-5204)."
+        "after four inquiry intervals, documents are refused (SEMQ-5214; SEMQ-5204 if no valid certificate of the node "
+        "is known), and receipts are violations (SEMQ-5204)."
     )
     is_first = True  #: whether this is the first copy or packet for which the certificate is awaited
 
 
 class SignerGone(BadInput):
-    """The certificate that signed a document or its session key no longer belongs to its institution (revoked)."""
+    """The key that signed a document or its session key has no valid certificate of the institution: it was revoked, or
+    has not arrived in time.
+    """
 
     code = "SEMQ-5214"
     remedy = (
@@ -58,12 +66,12 @@ class SignerGone(BadInput):
 
     @classmethod
     def of(cls, key: str) -> Self:
-        """Return the refusal of a document signed with this key."""
+        """Return the refusal of a document signed with this key; ``key``: its id."""
         return cls(f"No valid certificate belongs to key {key} any more.")
 
     @staticmethod
     def key_in(text: str) -> str:
-        """Return the key that the text of a refusal names, or an empty string."""
+        """Return the id of the key that the text of a refusal names, or an empty string."""
         match = re.search(r"\bkey ([0-9a-f]+)\b", text)
         return match[1] if match is not None else ""
 
@@ -99,11 +107,13 @@ class KeyUnfit(BadInput):
     """SEMQ does not support this kind of key."""
 
     code = "SEMQ-5208"
-    remedy = "Use certificates with EC keys (P-256, P-384) or RSA keys of 2048 bits and more."
+    remedy = "Use certificates with EC keys (P-256, P-384, P-521) or RSA keys of 2048 bits and more."
 
 
 class ReceiptForged(ProtocolViolation):
-    """A receipt, a floor or a void marker is not signed by the institution that it names as its author."""
+    """A statement of an institution (receipt, floor, void marker, document, story) has no signature, or one that cannot
+    be read.
+    """
 
     code = "SEMQ-5209"
     remedy = (
@@ -151,7 +161,10 @@ class LedgerChanged(SemqError):
     """The ledger differs from what this node wrote."""
 
     code = "SEMQ-5212"
-    remedy = "Compare it with a backup and with the ledgers of the partners; its database was changed by other means."
+    remedy = (
+        "Compare it with a backup and with the ledgers of the partners; something other than the node has changed its "
+        "database."
+    )
 
 
 class HeaderUnfit(BadInput):

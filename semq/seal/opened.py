@@ -16,7 +16,7 @@ from semq.seal.token import SealScope, check_alg, read_token, signature_message,
 OPENED_MAX = 4096  # session keys in the cache
 
 FindOwnKey = Callable[[str], PrivateKey | None]  # a private key of this node by its key id, or None
-FindSignerKey = Callable[[str, str], PublicKey]  # a key of a node by address and key id; raises SignerUnknown
+FindSignerKey = Callable[[str, str], PublicKey]  # a node's key by address and key id; raises SignerUnknown
 
 
 def unwrap_session_key(
@@ -57,8 +57,8 @@ class OpenedKeys:
         self._opened: OrderedDict[tuple[str, str, str, str, str, str], Opening] = OrderedDict()
 
     def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> Opening:
-        """Return the operations with the session key of a message. Raises the errors of ``unwrap_session_key``, and
-        SealMalformed if @SessionKey is missing.
+        """Return the session key of a message, ready to open bodies. Raises the errors of ``unwrap_session_key``, and
+        SealMalformed if @SessionKey (``text``) is empty.
         """
         cache_key = (text, alg, key_id, source, target, resent)
         opening = self._opened.get(cache_key)
@@ -74,7 +74,7 @@ class OpenedKeys:
         return opening
 
     def forget(self) -> None:
-        """Clear the cache, after a key of this node or a partner's certificate was revoked."""
+        """Clear the cache, after the known certificates have changed."""
         self._opened.clear()
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ from semq.seal.token import bytes_of, text_of
 
 VERSION = "2"
 GROUP_MAX = 32  # documents that this version signs together; each carries up to five hashes
-COUNT_MAX = 1 << 16  # documents under one signature that a node accepts
+COUNT_MAX = 1 << 16  # largest number of documents under one signature that a node accepts
 
 
 class Origin(NamedTuple):
@@ -41,7 +41,7 @@ class Origin(NamedTuple):
 
 
 def write_origins(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
-    """Return @Signature of each document, given its facts and the size of its body in bytes."""
+    """Return @Signature of each document; ``documents``: the bound facts, and the size of the body in bytes."""
     signatures = []
     for start in range(0, len(documents), GROUP_MAX):
         signatures += _sign_group(key, source, target, documents[start : start + GROUP_MAX])

@@ -7,8 +7,8 @@ receipt can later be proved alone, by its path to the root, without revealing th
 node that gets the receipt and the position of the message, so that no statement is valid at another node or for another
 position; version 1 of the leaf named neither.
 
-Other records about messages (answers, inquiries of role R) are signed over the bytes of the packet: they settle rows,
-but are no proofs for third parties.
+The signature of other packets (ReAck2, answers, inquiries of role R) covers the bytes of the packet, so their records
+cannot be proved one by one to third parties.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Statement(NamedTuple):
 
     receiver: str  #: address of the receiver's node
     lk0: str
-    status: str  #: RECV, REJ, VOID, SETTLED
+    status: str  #: RECV, REJ, VOID, SETTLED; NOT with the reason (S16)
     digest: str  #: as sent with the message, hexadecimal
     at: int  #: milliseconds since 1970 UTC, by the receiver's clock
     reason: str = ""
@@ -83,7 +83,7 @@ def tree_message(receiver: str, sender: str, count: int, root_: bytes) -> bytes:
 
 
 def packet_message(source: str, target: str, kind: str, body: bytes) -> bytes:
-    """Return the data to be signed for a packet of other records."""
+    """Return the data to be signed for a packet of other records. ``kind``: function and primitive."""
     return canonical("semq packet 1", source, target, kind, sha256(body).digest())
 
 

@@ -59,7 +59,7 @@ def session_id_of(secret: bytes) -> bytes:
 
 
 class Opening:
-    """The operations with a session key except sealing: opening, and calculating digests."""
+    """A session key for all uses except sealing: it opens bodies, and calculates salts and digests."""
 
     __slots__ = ("_cipher", "_digests", "id")
 

@@ -25,7 +25,7 @@ class SealScope(NamedTuple):
     signer: str  #: id of the sender's key
     source: str  #: address of the sender's node
     target: str  #: address of the receiver's node
-    resent: str = ""  #: of a resent document: the names of this message and of the replaced message; otherwise empty
+    resent: str = ""  #: of a resent document: the places of this message and of the replaced one; otherwise empty
 
 
 class SessionToken(NamedTuple):

@@ -2,7 +2,8 @@
 
 Vouchers follow the certificate and its chain in the text that the directory distributes, as PEM blocks that other
 readers skip. The certificate must be verified against the authorities in any case: a voucher only states that the owner
-of the old key intended the new key. Called by ``semq.service.credentials.keyring``.
+of the old key intended the new key. ``fingerprint`` is the SHA-256 of the certificate in hexadecimal. Called by
+``semq.service.credentials.keyring``.
 """
 
 import re
@@ -19,14 +20,14 @@ LINE_LENGTH = 64  # characters, as in PEM
 
 
 def with_vouchers(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateKey]) -> str:
-    """Return the text of a certificate with a voucher by each key, at most ``VOUCHERS_MAX``."""
+    """Return the text of a certificate of ``node``, with a voucher by each of the first ``VOUCHERS_MAX`` keys."""
     message = _message(node, fingerprint)
     blocks = (f"{key_id(key.public_key())} ".encode() + sign(key, message) for key in list(keys)[:VOUCHERS_MAX])
     return pem.rstrip() + "\n" + "".join(map(_block, blocks))
 
 
 def is_vouched(pem: str, node: str, fingerprint: str, keys: Mapping[str, PublicKey]) -> bool:
-    """Return whether one of the keys vouches for a certificate. ``keys`` is keyed by key id."""
+    """Return whether one of the keys vouches for a certificate of ``node``. ``keys``: by key id."""
     message = _message(node, fingerprint)
     return any(_is_valid(keys[name], signature, message) for name, signature in _vouchers(pem) if name in keys)
 

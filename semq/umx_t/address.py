@@ -1,8 +1,8 @@
 """Addresses of senders and receivers (UMX packet header; AMQP ``app_id`` and routing key).
 
-A node is (type, id): type 1 is an institution's local node, type 2 the hub. Type 3 is a group of institutions, type 4
-all users of an institution, both for submissions only. A suffix names a user or application within a node. As text:
-``1.56001`` or ``1.56001/buyer``; the prefix ``1.`` may be left out.
+An address has a type and an id. Type 1 is an institution's local node, type 2 the hub. Type 3 is a group of
+institutions, type 4 all users of an institution; both are for submissions only. A suffix names a user or application
+within a node. As text: ``1.56001`` or ``1.56001/buyer``; the prefix ``1.`` may be left out.
 """
 
 import re
@@ -16,7 +16,7 @@ _PATTERN = re.compile(r"(?:(?P<type>[0-9]{1,3})\.)?(?P<id>[A-Za-z0-9_-]{1,64})(?
 
 
 class NodeType(IntEnum):
-    """The kind of node that an address names; other numbers are accepted, for future kinds."""
+    """What an address names. Other numbers are accepted, too, for future types."""
 
     LOCAL = 1
     PLATFORM = 2
@@ -25,7 +25,7 @@ class NodeType(IntEnum):
 
 
 class Address(NamedTuple):
-    """A node, or a user or application within one."""
+    """A node or a group, or a user or application there."""
 
     type: int
     id: str

@@ -1,5 +1,5 @@
-"""Agreements between two institutions: types, sizes and numbers of the documents that one may send to the other, and
-whether the documents must be sealed.
+"""Agreements: types, sizes and numbers of the documents that one institution may send to another, and whether the
+documents must be sealed.
 
 The hub sends the terms to the sender's node in records of presence (``records.Presence``). Both nodes apply the terms:
 the sender's node at a submission, when the document can still be refused, and the hub, because a node could ignore its

@@ -1,9 +1,9 @@
 """The table of all attributes of a document.
 
-Other code derives from the table: the headers between nodes (``headers``), the attributes that a seal and a signature
-bind (``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers of the receiver's
-application, the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.pages.attributes`` writes them), and the
-tests that alter each attribute between nodes. Each field of ``Attributes`` and ``Envelope`` has a row; the default of the
+Derived from it are the headers between nodes (``headers``), the attributes that a seal and a signature bind
+(``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers for the receiver's application,
+the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.pages.attributes`` writes them), and the tests that
+alter each attribute between nodes. Each field of ``Attributes`` and ``Envelope`` has a row; the default of the
 field is in its class.
 """
 
@@ -161,7 +161,7 @@ def read_row(line: str) -> Attribute:
 
 
 ATTRIBUTES = tuple(read_row(line) for line in TABLE.strip().splitlines()[1:])
-#: argument of Client.send and msg.submit | attribute, for attributes that are headers
+#: Attributes of applications that are headers, by argument of Client.send and msg.submit.
 ARGUMENTS = {each.field: each for each in ATTRIBUTES if each.set_by is SetBy.APPLICATION and each.is_header}
 #: fields of Attributes that are AMQP properties
 PROPERTIES = tuple(

@@ -340,7 +340,7 @@ hub       H5: a row that was sent too often in one session of its target is park
 hub       H6, H9: a copy in another store is answered from the list of retired stores.
 hub       H7, H8: if nothing is stored for the target, no row is looked up.
 receiver  An entry whose sender is not proved counts as NOT for a document whose sender is proved (section 21).
-receiver  A copy of class 3 whose signer is revoked (SEMQ-5214) is answered NOT; but if its digest is that of an entry, the entry is acknowledged.
+receiver  A copy of class 3 whose signer has no valid certificate any more (SEMQ-5214) is answered NOT; but if its digest is that of an entry, the entry is acknowledged.
 handling  VOID and REJ rows without an order key are recorded in the state after `done` or `fail`; those with an order key reach it when it is their turn.
 """.strip().splitlines()
 )

@@ -36,14 +36,14 @@ CARRIED = tuple(each for each in HEADERS if each.name in DOCUMENT_READERS or eac
 # nodes forward it.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
-# Names that ``read_envelope`` ignores: attributes for the sender's own node, and the packed field itself.
+# Names that ``_read_headers`` ignores: attributes for the sender's own node, and the packed field, which is read apart.
 NOT_CARRIED = (*(name for name in APPLICATION if name not in DOCUMENT_READERS), PACKED)
 _write_headers = header_writer(CARRIED)
 _write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
 NAME_OF_LOWERCASE = {name.lower(): name for name in APPLICATION}
 MISSPELT_RATIO_MIN = 0.8  # smallest ratio of difflib at which an unknown name counts as a misspelt attribute
 
-DATA_TYPE = "0.data"
+DATA_TYPE = "0.data"  # AMQP property ``type`` of a message; packets have ``packet_type``
 
 
 class NodeRequests(NamedTuple):
@@ -170,7 +170,7 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
 
 
 def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_transport: dict[str, Any]) -> None:
-    """Add the values of headers to the fields of Attributes and Envelope."""
+    """Read headers into arguments of Attributes (``of_document``) and of Envelope (``of_transport``)."""
     user, unknown = {}, {}
     for name, value in headers.items():
         if name[:1] != "@":
@@ -192,5 +192,5 @@ def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_tr
 
 
 def _from_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a document that are AMQP properties."""
+    """Return those arguments of Attributes that are AMQP properties; absent and empty ones are left out."""
     return {name: value for name in PROPERTIES if (value := properties.get(name))}

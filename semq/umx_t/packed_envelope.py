@@ -74,7 +74,8 @@ def pack(envelope: Envelope) -> bytes:
 def unpack(
     packed: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
 ) -> Envelope:
-    """Return the envelope. ``of_document`` and ``of_transport`` are fields that the headers beside ``packed`` set.
+    """Return the envelope of a field ``packed``. The headers beside it have set arguments of Attributes
+    (``of_document``) and of Envelope (``of_transport``).
 
     Raises BadEnvelope, BadLocator or BadAppKey.
     """

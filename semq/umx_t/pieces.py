@@ -48,8 +48,8 @@ class GivenUpNotice(msgspec.Struct, frozen=True):
     """A notice to the receiver that the sender has given up a document in pieces."""
 
     document: str  #: name of the document
-    target: str
-    domain: str
+    target: str  #: address of the document; the notice itself goes to ``PIECES_USER`` of that node
+    domain: str  #: of the AppKey of the document, as ``type`` and ``subtype``
     type: str
     subtype: str
 

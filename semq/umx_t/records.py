@@ -100,7 +100,7 @@ ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.it
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save or a refusal by the hub."""
+    """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save, a refusal by the hub, or the ReAck of a refusal."""
 
     #: the three numbers of a locator, which name the row that the record is about: LK1 in Ack and ReAck, otherwise LK0
     src_semq_id: StoreNumber = 1
@@ -114,19 +114,20 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     app_key: tuple[Text, Text, Text, Text] | None = None
     ident: Ident = ""  #: the full LK0 of the message
     status: Answer | None = None
-    reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text, for REJ and refusals
+    reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text, for REJ, NOT (S16) and refusals
     digest: Digest = ""  #: SHA-256 of the payload, hexadecimal
     at: Number = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
     sid: Sid = -1  #: Ack2: the position that the receiver refers to
     floors: dict[Inc, tuple[Number, Number | None]] | None = None  #: ReAck2: incarnation to (floor, closed or null)
-    att: Number = 0
-    lk1: Copy | None = None
-    void: bool = False
+    att: Number = 0  #: Ack-Fwd, and refusal of a message that is not stored: the attempt to which it refers
+    lk1: Copy | None = None  #: Ack-Save, refusal of a stored copy: the copy
+    void: bool = False  #: whether that copy is a void marker
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 809 record: Inquiry (request) or Inquiry-Resp (confirmation)."""
 
+    #: the three numbers of a locator, which name the row that is asked about; an answer repeats them
     semq_id: StoreNumber = 1
     semq_db_id: StoreNumber = 1
     ref_id: Number = 0
@@ -153,7 +154,8 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The hub's information for a node about a partner, or a node's information about itself for the hub or a partner.
+    """The hub's information for a node about a partner or a group, or a node's information about itself for the hub or
+    a partner.
 
     Online means that an authenticated link is open. Certificates here are a directory, not a proof: before use, each is
     verified against the trusted authorities.
@@ -161,14 +163,14 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     node: NodeName
     online: bool = False
-    allowed: bool = True  #: whether this node may send to it
-    complete: bool = False  #: the last record of a full list: nodes that were not named are unknown
-    terms: tuple[Terms, ...] | None = None  #: restrictions on what this node may send to it; None: no restrictions
-    #: certificates of the partner, in PEM; a node sends its own to the hub
+    allowed: bool = True  #: whether the node that gets the record may send to ``node``
+    complete: bool = False  #: the last record of a full list: nodes that the list does not name are unknown
+    terms: tuple[Terms, ...] | None = None  #: what may be sent to ``node``; None: no restrictions
+    #: certificates of ``node``, in PEM; None: unchanged or not known
     certificates: tuple[Certificate, ...] | None = None
-    #: of a group: the members that this node may send to; empty if the group no longer exists for it
+    #: of a group: the members to which the node that gets the record may send; empty: the group no longer exists for it
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
-    others: Number = 0  #: of a group: the number of members that this node may not send to
+    others: Number = 0  #: of a group: the number of members to which that node may not send
     #: of a partner: users named in the definitions who receive documents now; a node sends the hub its own users
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
 
@@ -252,7 +254,9 @@ def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
 
 
 def record_size(record: Any) -> int:
-    """Return an estimate of a record's size in a packet, in bytes. It is rarely too low for records of real nodes."""
+    """Return an estimate of a record's size in a packet, in bytes. It is rarely too low for records of real nodes,
+    except of groups, whose members do not count.
+    """
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

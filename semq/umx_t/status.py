@@ -47,9 +47,9 @@ class AppStatus(Status):
 
     NEW = 310  #: the application has not acknowledged it
     #: the application has acknowledged it, or no application gets it (void marker, piece, refused for size or expiry),
-    #: or a person has removed it
+    #: or an operator has removed it
     DONE = 320
-    PARKED = 330  #: set aside for an operator by the application or a person, or because it cannot be read
+    PARKED = 330  #: waits for an operator: set aside by the application or an operator, or not readable
 
 
 class Arrival(Status):

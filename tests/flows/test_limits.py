@@ -111,7 +111,7 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     if not waits:
         await scene.send(900, 1001, DRAINED, 901)
     result = await scene.refused(1001, DRAINED)
-    assert result == [f"The document has {size} bytes; the receiver takes 1000." for size in (1001, DRAINED)]
+    assert result == [f"The document has {size} bytes; the receiver takes at most 1000." for size in (1001, DRAINED)]
     assert b.uplink.link is session
     assert not scene.hub.engine.custody.rows_by_target
     client = await inprocess.client(b)

@@ -1,6 +1,5 @@
-"""Acts on a node's own messages by a person (cancel, hold, release, send again, remove) or by the clock (expire).
-
-See PROTOCOL.md sections 11 and 12.
+"""Acts on a node's own messages by an operator or application (cancel, hold, release, send again, remove) or by the
+clock (expire): PROTOCOL.md S10, section 12.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,8 +34,8 @@ class MessageActs:
         self._next_search = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
-        """S10: replace the payload by a void marker. If the receiver's ledger records the document first, it counts as
-        delivered; otherwise the marker does.
+        """S10: replace the payload by a void marker. The document ends DELIVERED if the receiver's ledger records it
+        before the marker, otherwise CANCELLED.
 
         A row that is a void marker already (cancelled, refused or expired before) is sent again as a cancelled one.
         """

@@ -1,4 +1,4 @@
-"""Answers of applications about delivered documents, and acts of persons on received documents (PROTOCOL.md R6).
+"""Answers of applications about delivered documents, and acts of operators on received documents (PROTOCOL.md R6).
 
 An answer of an application is committed before the next document of its order is given. Used by the inbox of the local
 node, its operations, and ``completion``.
@@ -34,15 +34,15 @@ class ActReport:
 class ApplicationAnswer:
     """An answer or act about some documents."""
 
-    brefs: Sequence[int]
+    brefs: Sequence[int]  #: numbers of their rows of tb_0030
     event: HandlingEvent
     detail: str = ""
     only: AppStatus | None = None  #: for an act: rows in another state stay unchanged
 
     @property
     def is_act(self) -> bool:
-        """Whether it is an act of a person or of an application by SQL, not an answer of the consumer that has the
-        documents."""
+        """Whether it is an act of an operator, or of an application by SQL, and not an answer of the consumer that has
+        the documents."""
         return self.only is not None
 
 
@@ -60,7 +60,7 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handover.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
-        """Park documents that the application cannot process, for a person."""
+        """Park documents that the application cannot process, until an operator decides."""
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, detail))
 
     def give_back(self, brefs: Sequence[int]) -> None:

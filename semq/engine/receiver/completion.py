@@ -51,7 +51,7 @@ class Completions:
             self._ended(0)
             return
         for bref, why in found:
-            if why is not None:  # only a row in state NEW: a person may have parked the row before
+            if why is not None:  # only a row in state NEW: an operator may have parked the row before
                 parked = ApplicationAnswer([bref], HandlingEvent.fail, why, AppStatus.NEW)
                 self._core.post(self._complete(parked), failed=partial(self._answers.not_committed, parked))
         done = ApplicationAnswer([bref for bref, why in found if why is None], HandlingEvent.done)

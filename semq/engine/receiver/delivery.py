@@ -23,7 +23,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
-# Codes of refused documents that are not kept for a person, because their body is not stored.
+# Codes of refused documents that are not kept for an operator, because their body is not stored.
 NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})
 Content = tuple[Envelope, bytes]
 
@@ -58,9 +58,9 @@ def apply_event(
 
 
 def status_without_delivery(row: Pending) -> AppStatus:
-    """Return the status that a row recorded as REJ or VOID gets instead of being delivered. Unreadable documents are
-    PARKED for a person; markers, pieces, and documents refused for size or expiry are DONE. The ledger line is already
-    written.
+    """Return the status that a row recorded as REJ or VOID gets, because it is never delivered: PARKED for unreadable
+    documents, until an operator decides; DONE for markers, pieces, and documents refused for size or expiry. The caller
+    sets it without ``apply_event``, because the ledger line is already written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
     # A refused piece is not kept: its sender learns the reason, and ends the whole document with it.

@@ -62,8 +62,9 @@ class Handover:
         )
 
     def note_recorded(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
-        """After the commit that recorded rows, each with whether it waits for the application: make the deliveries that
-        were decided in the commit, queue the other waiting rows, and note the remaining rows for cleanup."""
+        """After the commit that recorded ``rows``, each with a flag (it waits for the application): make the deliveries
+        that were decided in the commit (``given``), queue the other waiting rows, and note the remaining rows for
+        cleanup."""
         claimed = set()
         for delivery in given:
             user = delivery.envelope.target.user
@@ -146,7 +147,7 @@ class Handover:
         self.queue_of(user).note_ready(key)
 
     def next_of(self, key: OrderId, user: str) -> None:
-        """Note that the next document of an order may be delivered in the next turn of its source."""
+        """Let an order deliver its next document in the next turn of its source, and deliver to free consumers."""
         self.queue_of(user).note_ready(key)
         self.feed(user)
 
@@ -174,7 +175,7 @@ class Handover:
         self._in_order.pop(bref, None)
 
     def deliver_again(self, bref: int) -> None:
-        """Deliver a document again, because its answer could not be noted."""
+        """Deliver a document again, because the application's answer about it could not be committed."""
         user, key = self.out.pop(bref, None), self._in_order.pop(bref, None)
         order = self.orders.get(key) if key is not None else None
         if key is not None and order is not None and order.busy == bref:
@@ -304,7 +305,7 @@ class Handover:
         if not may_follow(unit, row):
             return _Turn(blocked=row.bref, prev=row.prev)
         if row.status is not Arrival.RECV:
-            # VOID and REJ end in their turn, too: a later document must not overtake one before them (F3).
+            # VOID and REJ end when it is their turn, too: else their successor could overtake their predecessor (F3).
             unit.handle(row, status_without_delivery(row))
             delete_if_done(self.core, unit, row)
             return _Turn(is_passed=True)

@@ -1,7 +1,7 @@
-"""ReAck, ReAck2 and inquiries about messages that are recorded here (PROTOCOL.md section 5.3: R3, R4, R5, R7, R8).
+"""ReAck, ReAck2 and inquiries at the receiver (PROTOCOL.md section 5.3: R3, R4, R5, R7, R8).
 
-ReAck and ReAck2 close the acknowledgements of this node, and ReAck2 moves the floors. An inquiry is answered from the
-ledger alone.
+ReAck and ReAck2 close the acknowledgements of this node, and ReAck2 moves the floors. An inquiry whether a message has
+arrived (R5) is answered from the ledger alone. ``owed_inquiries`` makes this node's own inquiries (R7, R8).
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with 
 
 
 class ReAcks:
-    """ReAck, ReAck2 and inquiries of senders and the hub about messages that are recorded here."""
+    """ReAck and ReAck2 about recorded messages, and inquiries of senders and the hub whether a message is recorded."""
 
     def __init__(self, core: Core, uplink: NodeSessions, handover: Handover) -> None:
         self.core = core
@@ -210,8 +210,8 @@ ANSWERS: dict[ReceiverDeed, Callable[[Arrival, Inquiry, Recorded], Inquiry]] = {
 
 
 def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[AddressedInquiry]:
-    """Return the inquiries of R7 and R8 about a row whose acknowledgements may not have been noted, each with its
-    target."""
+    """Return the inquiries of R7 and R8 about a row, each with its target. ``blocked``: the row waits for its
+    predecessor, so its sender is asked even if both acknowledgements are noted."""
     facts: dict[str, Any] = {
         "role": InquiryRole.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
         "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),

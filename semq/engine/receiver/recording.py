@@ -44,19 +44,19 @@ from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
-FORGED = "An unproved document with other bytes was at the position of this one; this one replaces it."
+REPLACED = "An unproved document with other bytes was at the position of this one; this one replaces it."
 NOTHING = OpenedPayload(b"", b"")
 
 
 class Copy(NamedTuple):
-    """An opened message, and its earlier entry in the ledger."""
+    """A message, opened if it has to be recorded, and its entry in the ledger before that."""
 
     envelope: Envelope
     slot: Slot | None  #: None for classes 1 and 2
     entry: Recorded
     opened: OpenedPayload
     reason: Reason | None = None  #: of a refusal
-    is_forged: bool = False  #: an unproved document is recorded at its position
+    replaces_unproved: bool = False  #: a document whose sender is not proved is recorded at its position
 
 
 class Receiver:
@@ -72,23 +72,26 @@ class Receiver:
         self.recorded = recorded  #: called with the number of each recorded row
 
     def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A large
-        message is recorded by itself, perhaps after later ones; ``handover`` keeps the order of an order key."""
-        large = [message for message in messages if self._may_be_overtaken(message)]
-        others = [message for message in messages if not self._may_be_overtaken(message)] if large else messages
+        """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A message
+        whose body is stored ahead is recorded by itself, perhaps after later ones; ``handover`` keeps the order of
+        documents with an order key."""
+        large = [message for message in messages if self._is_stored_ahead(message)]
+        others = [message for message in messages if not self._is_stored_ahead(message)] if large else messages
         if others:
             self.core.post(self._record(peer, others))
         for message in large:
             self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
 
-    def _may_be_overtaken(self, message: Data) -> bool:
-        """Whether a message of class 3 is large and not sealed, so that its body is stored as it arrived."""
+    def _is_stored_ahead(self, message: Data) -> bool:
+        """Whether the body of a message is stored ahead on another connection, so that later messages may be recorded
+        before it: the message is of class 3, large, held in memory, and not sealed, so that its body is stored as it
+        arrived."""
         is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
     @work
     def _record(self, peer: Address, messages: Sequence[Data]) -> Steps:
-        """R1 and R2 for all messages that were read together."""
+        """R1 and R2 for messages that were read together, or for one whose body is stored ahead."""
         with_slots = _with_slots(messages)
         slots = [slot for _, slot in with_slots if slot is not None]
         unit = yield Needs(
@@ -104,7 +107,7 @@ class Receiver:
 
 
 class _Arrivals:
-    """The messages recorded in one attempt at a unit."""
+    """The messages of one piece of work, in one attempt at its unit. A unit that is decided again gets a new object."""
 
     def __init__(self, receiver: Receiver, peer: Address, unit: Unit) -> None:
         self._receiver = receiver
@@ -113,7 +116,7 @@ class _Arrivals:
         self._peer = peer
         self._unit = unit
         self._acks: list[tuple[Envelope, Recorded, int]] = []
-        self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with whether it waits for the application
+        self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with a flag: it waits for the application
         self._disbelieved: list[tuple[Envelope, Reason]] = []
         self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
         is_direct = peer != self.core.address and not is_hub(peer)
@@ -124,9 +127,9 @@ class _Arrivals:
     def message(self, message: Data, slot: Slot | None) -> None:
         """Record a message, or note why it is not recorded."""
         try:
-            self._record(message, slot)
+            self._process(message, slot)
         except SignerAwaited as error:
-            self._await(message.envelope, error)
+            self._note_awaited(message.envelope, error)
         except SemqError as error:
             if isinstance(error, SignerGone):
                 self._disbelieve(message, error)
@@ -138,7 +141,7 @@ class _Arrivals:
         assert rule.deed is not None
         EFFECTS[rule.deed](self, rule.after, copy)
 
-    def _await(self, envelope: Envelope, error: SignerAwaited) -> None:
+    def _note_awaited(self, envelope: Envelope, error: SignerAwaited) -> None:
         """Note the first copy whose signer's certificate has not arrived yet. The copy is a violation only if the
         certificate does not arrive in time.
         """
@@ -153,11 +156,12 @@ class _Arrivals:
         )  # fmt: skip
 
     def _disbelieve(self, message: Data, error: SignerGone) -> None:
-        """Answer a copy whose signer's certificate was revoked, from the ledger alone; no answer if the ledger has
-        other bytes.
+        """Answer a copy whose signer has no valid certificate any more.
 
-        Class 3 is not recorded: its sender signs it again. Classes 1 and 2 are never sent again, so their refusal is
-        recorded by name, which occupies no position; otherwise a copy at the hub would never end.
+        A message that the ledger has is acknowledged from its entry, unless the entry has another digest: then the copy
+        is not answered. A message of class 3 that the ledger does not have is not recorded; its sender gets NOT (S16)
+        and signs it again. Classes 1 and 2 are never sent again, so their refusal is recorded under their LK0, where it
+        occupies no position of a stream; otherwise a copy at the hub would never end.
         """
         envelope, reason = message.envelope, (error.code, shortened(error.text, 300))
         entry = ledger.known(self._unit, envelope.lk0, envelope.sid)
@@ -170,12 +174,12 @@ class _Arrivals:
             self._acks.append((envelope, entry, 0))
 
     def _note(self, envelope: Envelope, error: SemqError) -> None:
-        """Note a copy that is not recorded, or that replaces a forged document at its position."""
+        """Note a copy that is not recorded, or that replaces a document whose sender is not proved."""
         event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
         line = self._line(envelope, event, error)
         self.core.note_violation(self._unit.ledger, str(envelope.lk0.node), line, error)
 
-    def _record(self, message: Data, slot: Slot | None) -> None:
+    def _process(self, message: Data, slot: Slot | None) -> None:
         envelope = message.envelope
         self._check_address(envelope)
         if slot is not None:
@@ -183,19 +187,19 @@ class _Arrivals:
             entry = ledger.recorded_at(self._unit, slot)
         else:
             entry = ledger.seen(self._unit, envelope.ident)
-        is_forged = slot is not None and self._was_forged(message, entry)
-        if is_forged:
+        replaces_unproved = slot is not None and self._replaces_unproved(message, entry)
+        if replaces_unproved:
             entry = ledger.NOT_HERE
         event, opened, reason = self._read(message, entry)
         if slot is not None:  # after _read: an unauthenticated copy must not raise the floor
             self._take_floor(envelope, slot.stream)
-        self._do_deed(entry, event, Copy(envelope, slot, entry, opened, reason, is_forged))
+        self._do_deed(entry, event, Copy(envelope, slot, entry, opened, reason, replaces_unproved))
 
-    def _keep(self, arrival: Arrival, copy: Copy) -> None:
+    def _record_copy(self, arrival: Arrival, copy: Copy) -> None:
         envelope, slot = copy.envelope, copy.slot
-        if slot is not None and copy.is_forged:  # only now: an unreadable copy replaces nothing
+        if slot is not None and copy.replaces_unproved:  # only now: an unreadable copy replaces nothing
             self._unit.replace_recorded(slot)
-            self._note(envelope, OriginUnproved(FORGED, lk0=envelope.ident))
+            self._note(envelope, OriginUnproved(REPLACED, lk0=envelope.ident))
         entry = Recorded(arrival, envelope.digest, copy.reason, copy.opened.is_proved)
         self._acks.append((envelope, entry, self._insert(envelope, slot, entry, copy.opened)))
 
@@ -211,17 +215,21 @@ class _Arrivals:
         self._acks.append((envelope, copy.entry, 0))
 
     def _check_address(self, envelope: Envelope) -> None:
-        """Check a document's addressee, its source, and the session in which it arrived."""
+        """Check a document's addressee, its source, and the session in which it arrived. Raises NotYours."""
         if envelope.target.node != self.core.address:
             raise NotYours("The message is addressed to another node.", target=str(envelope.target))
         local = self._peer == self.core.address
         if local != (envelope.lk0.node == self.core.address):
-            raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
+            raise NotYours(
+                "The LK0 does not fit the session: a node's own messages arrive from itself, all others from a peer.",
+                lk0=envelope.ident, peer=str(self._peer),
+            )  # fmt: skip
         if envelope.source.node not in (self._peer, envelope.lk0.node):
             raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
 
-    def _was_forged(self, message: Data, entry: Recorded) -> bool:
-        """Whether an unproved document is recorded at the position of this message, whose origin is proved."""
+    def _replaces_unproved(self, message: Data, entry: Recorded) -> bool:
+        """Whether the sender of this message is proved, and its position has a document with other bytes whose sender is
+        not proved."""
         envelope = message.envelope
         if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
             return False
@@ -246,8 +254,9 @@ class _Arrivals:
     def _read(self, message: Data, entry: Recorded) -> tuple[ReceiverEvent, OpenedPayload, Reason | None]:
         """Return the event for the ledger, the opened payload, and the reason of a refusal (None: not refused).
 
-        Raises Mismatch for a copy that differs from the recorded one, which raises an alarm; raises the errors of
-        ``Secrecy`` for a copy without a required proof of origin. Such copies are neither recorded nor answered.
+        Raises Mismatch for other bytes than those recorded or stated (an alarm follows), NotYours for ``late`` without
+        an expiry, and the errors of ``Secrecy`` for a missing or wrong proof. Such copies are neither recorded nor
+        answered, except after SignerGone (``_disbelieve``).
         """
         envelope, secrecy = message.envelope, self._secrecy
         if envelope.void:
@@ -263,7 +272,7 @@ class _Arrivals:
             return self._refused(message, (Expired.code, "Its time passed while the hub held it."))
         size, most = document_size(message), self.core.settings.max_document_bytes
         if message.dropped or size > most:
-            text = f"The document has {size} bytes; the receiver takes {most}."
+            text = f"The document has {size} bytes; the receiver takes at most {most}."
             return self._refused(message, (DocumentTooLarge.code, text))
         try:
             opened = secrecy.open(envelope, message.body)
@@ -281,27 +290,28 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: its time has passed, or it is beyond the bounds of pieces. None: it
-        is not refused."""
+        """Return why an opened message is refused: its time has passed, or it is a piece or a manifest beyond the
+        bounds (``check_piece``). None: it is not refused."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         if not envelope.attributes.pieces and envelope.target.user != PIECES_USER:
             return None
         try:
-            check_piece(envelope, opened.payload, self._pieces_of(envelope), self.core.settings)
+            check_piece(envelope, opened.payload, self._piece_bytes_of(envelope), self.core.settings)
         except SemqError as error:
             return error.code, shortened(str(error).removeprefix(f"{error.code} "), 300)
         return None
 
-    def _pieces_of(self, envelope: Envelope) -> int:
-        """Return the bytes counted for the pieces of a message's source, with those of this unit."""
+    def _piece_bytes_of(self, envelope: Envelope) -> int:
+        """Return the bytes counted for the pieces of a message's source, with the pieces that this work records."""
         source = str(envelope.lk0.node)
         new = sum(row.size for row, _ in self._rows if is_stored_piece(row) and row.source == source)
         return self.core.pieces.of(source) + new
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[ReceiverEvent, OpenedPayload, Reason]:
-        """Return the refusal of a message; ``kept``: the body to keep. The refusal is recorded and occupies its
-        position in the ledger permanently, so a required proof of the sender must be valid."""
+        """Return the refusal of a message, as ``_read`` does; ``kept``: the body to keep. Raises the errors of
+        ``check_origin``: a refusal is recorded and occupies the position of the message permanently, so a required
+        proof of the sender must be valid."""
         is_proved = self._secrecy.check_origin(message)
         return ReceiverEvent.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
 
@@ -320,7 +330,7 @@ class _Arrivals:
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
-            row.app_status = status_without_delivery(row)  # R6; documents of an order end in their turn (F3)
+            row.app_status = status_without_delivery(row)  # R6; those with an order key end when it is their turn (F3)
         if slot is not None:
             self._unit.record(slot, entry)
         else:
@@ -357,15 +367,17 @@ class _Arrivals:
 
 
 EFFECTS: dict[ReceiverDeed, Callable[[_Arrivals, Arrival, Any], None]] = {
-    ReceiverDeed.record: _Arrivals._keep,
+    ReceiverDeed.record: _Arrivals._record_copy,
     ReceiverDeed.acknowledge: _Arrivals._acknowledge,
 }
 
 
 def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
-    """Mail Ack to the store that sent the copy, and Ack2 to the sender. Duplicates are acknowledged, too (rule N29).
+    """Mail Ack if the copy came from a store of the hub, and Ack2 to the sender if it expects one (class 3, or
+    @Ack2=1). Duplicates are acknowledged, too (rule N29).
 
-    Called after the commit. ``bref``: number of the recorded row; 0 for a duplicate.
+    Called after the commit. ``bref``: number of the recorded row; 0 for a duplicate. ``at``: milliseconds since 1970
+    UTC.
     """
     lk0, lk1 = envelope.lk0, envelope.lk1
     status = ANSWER_BY_ARRIVAL[entry.status]
@@ -385,7 +397,7 @@ def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, br
 
 
 def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
-    """Report to a sender that the proof of its copies is no longer valid and that nothing was recorded (S16)."""
+    """Answer NOT to a sender: the proof of its copy is no longer valid, and nothing was recorded (S16)."""
     lk0 = envelope.lk0
     receipt = Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, sid=envelope.sid,
@@ -395,7 +407,8 @@ def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) 
 
 
 def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
-    """Return the envelope for the application, with the digest of the opened payload instead of the salted one."""
+    """Return the envelope for the application: of a sealed message, with the digest of the opened payload and without
+    the session key."""
     if not envelope.is_sealed:
         return envelope
     return replace(envelope, digest=opened.digest, session_key="")

@@ -1,8 +1,8 @@
 """Documents that wait for the consumers of one user: sources take turns, and each delivers its highest priority first.
 
-In its turn a source gets a share of the free places of the consumers. While it has both, half of the share goes to the
-next documents of its order keys, the rest to rows of its tracks, highest priority first. Volatile, rebuilt from tb_0030
-for the first consumer. Used by ``handover``.
+In its turn a source gets a share of the free places of the consumers. Half of the share goes to the next documents of
+its order keys, the rest to rows of its tracks, highest priority first; if only one of the two waits, it gets all.
+Volatile, rebuilt from tb_0030 for the first consumer. Used by ``handover``.
 """
 
 from collections import deque

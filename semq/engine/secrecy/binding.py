@@ -1,4 +1,4 @@
-"""The authenticated data of a seal: every attribute that the sender of a document set, and its place.
+"""The data that seals and signatures cover: every attribute that the sender of a document set, and its place.
 
 The seal must hold for a copy that another hub store sends, for another attempt, and for the same ciphertext sent again
 as a new message (PROTOCOL.md sections 12 and 18). Therefore it excludes attributes that change on the way: transport
@@ -6,7 +6,7 @@ source, attempt, floor, LK1, and the receiver's key id. The place (LK0, sid, pre
 ciphertext; a message sent again names this place in @Origin.
 
 Nobody can replay a ciphertext under a new place. The wrapped session key of a message sent again is signed for exactly
-one new place and one origin (``resent``); a wrapped key without this text opens no message with an origin. The wrap
+one new place and one origin (``resent``); a key wrapped for no such pair opens no message with an origin. The wrap
 binds the receiver's key id. The seal binds the session, whose name commits to its key.
 """
 
@@ -29,7 +29,7 @@ def session_name(envelope: Envelope) -> str:
 
 
 def marker_content(envelope: Envelope) -> bytes:
-    """Return the signed content of a void marker: source, target, and position in ledger and order."""
+    """Return the signed content of a void marker: source, target, place, order key and AppKey."""
     a = envelope.attributes
     return canonical(
         "semq marker 1",
@@ -42,7 +42,7 @@ def marker_content(envelope: Envelope) -> bytes:
 
 
 def document_content(envelope: Envelope) -> bytes:
-    """Return the signed content of a document, without the size of its body: position, attributes, digest and seal."""
+    """Return the signed content of a document, without the size of its body: place, attributes, digest and seal."""
     seal = (envelope.session_key, envelope.alg, envelope.key_id, envelope.origin)
     return canonical("semq document 2", place_of(envelope), *_attributes(envelope), envelope.attributes.encrypt, *seal)
 
@@ -96,7 +96,7 @@ _later = later_facts(ATTRIBUTES)
 
 
 def _attributes(envelope: Envelope) -> tuple[Any, ...]:
-    """Return the attributes that the sender of a document has set. Raises HeaderUnfit."""
+    """Return the facts of a document (PROTOCOL.md section 27). Raises HeaderUnfit."""
     headers = envelope.attributes.user_headers
     facts = (
         str(envelope.lk0.node),

@@ -47,7 +47,7 @@ from semq.umx_t.records import InquiryRole, Receipt, encode_records
 
 EVERYBODY = "*"
 SESSIONS_MAX = 10_000  # partners with a session key in memory
-WAITING_MAX = 10_000  # documents of unknown signers
+WAITING_MAX = 10_000  # documents, and nodes with receipts, that wait for a certificate
 VERIFIED_MAX = 1024  # valid signatures over documents, remembered to check each once
 
 
@@ -95,11 +95,13 @@ class Policy:
     """The policy: documents that must be sealed, and nodes whose statements count without a proof."""
 
     required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
-    unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
+    #: node ids of an older version, which signs neither floors nor markers, and no positions in receipts
+    unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
     mixed: bool = False  #: every institution of which no certificate was ever accepted counts without a proof, too
     limits: KeyLimits = field(default_factory=KeyLimits)
-    patience_s: float = 60.0  #: longest wait for the certificate of a signer; then the document is refused
+    #: longest wait for the certificate of a signer; then documents are refused, and receipts are violations
+    patience_s: float = 60.0
 
     def requires(self, node: Address) -> bool:
         """Whether documents to and from a node have to be sealed."""
@@ -153,7 +155,7 @@ class Sealing:
         self._draw = draw
         self._sessions: dict[str, PartnerSession] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
-        #: Since when each document, or the receipts of each node, wait for a certificate.
+        #: Start of the wait for a certificate (monotonic seconds): by LK0 for documents, by node for receipts.
         self._waiting: OrderedDict[str, float] = OrderedDict()
         self._verified: OrderedDict[tuple[str, bytes, bytes], None] = OrderedDict()  #: (key, signed content, signature)
 
@@ -185,11 +187,11 @@ class Sealing:
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """Return ``new`` with the session key of the refused message ``envelope``, wrapped for the receiver's present
-        key.
+        """Return ``new`` with digest, origin and session key of the refused message ``envelope``; the session key is
+        wrapped for the receiver's present key, from its stored copy ``kept``.
 
-        ``code`` tells whose key was the reason of the refusal: this node's or the receiver's. Return None if this key
-        has not changed, or if a key is missing.
+        ``code`` is that of the refusal: SEMQ-5214 rejects this node's key, SEMQ-5201 the receiver's. Return None if the
+        rejected key is still the present one, or if a key is missing.
         """
         receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
         if receiver is None or own is None:
@@ -245,8 +247,8 @@ class Sealing:
         return OpenedPayload(payload, digest, is_proved=True)
 
     def _raise_unknown_signer(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
-        """Raise SignerAwaited while the certificate of a document's signer may still arrive; then SignerGone if other
-        certificates of the source are known, and SignerUnknown if none is known.
+        """Raise SignerAwaited while the certificate of a document's signer may still arrive; then SignerGone if the
+        source has a valid certificate for another key, and SignerUnknown if it has none.
         """
         self._raise_awaited(ident, error)
         if self.keys.receiver(str(source)) is not None:
@@ -309,7 +311,7 @@ class Sealing:
         return True
 
     def takes_floor(self, source: Address) -> bool:
-        """Whether to accept the floor in a message, which no proof covers."""
+        """Whether to accept the floors in messages of an institution: no proof covers them."""
         return self.policy.is_older(source) or not self._must_sign(source)
 
     def check_marker(self, envelope: Envelope) -> bool:
@@ -335,7 +337,8 @@ class Sealing:
         return not self.policy.mixed or self.keys.knows(str(source))
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
-        """Sign the documents of one batch for an institution, if this node has a key. Markers are signed already."""
+        """Return the messages of one batch for an institution, with signatures if this node has a key. Markers are
+        signed already (``sign_marker``)."""
         key, node = self.keys.signing, target.node
         if key is None or node == self.node:
             return list(frames)

@@ -52,7 +52,7 @@ ASKED_BY_HUB = RecordKind("an inquiry of the hub", Speaker.HUB, About.ANY)
 ASKED_BY_RECEIVER = RecordKind("an inquiry of a receiver", Speaker.NODE, About.OURS)
 SAID_BY_RECEIVER = RecordKind("the answer of a receiver", Speaker.NODE, About.OURS)
 SAID_BY_HUB = RecordKind("the answer of the hub", Speaker.HUB, About.OURS)
-PRESENCE = RecordKind("a presence", Speaker.HUB, About.ANY)
+PRESENCE = RecordKind("a record of presence", Speaker.HUB, About.ANY)
 HUB_ANSWERS = frozenset({Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL})
 
 
@@ -105,7 +105,7 @@ def check_packet(packet: Packet, peer: Address, here: Address) -> None:
 
 
 def permitted(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecords, list[tuple[str, str]]]:
-    """Return the permitted records, and the name of the message and the fault of each other record."""
+    """Return the permitted records; and of each other record the LK0 of its message, as text, and the fault."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node
     speaker = Speaker.HUB if source == peer != here and is_hub(peer) else Speaker.NODE
@@ -128,7 +128,8 @@ def _prefix(node: Address) -> str:
 
 
 def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str], record: Any) -> str:
-    """Return what is wrong with a record; ``prefixes``: those of this node's messages, and of the source's."""
+    """Return what is wrong with a record; empty: it is permitted. ``prefixes``: with which the LK0s of this node's
+    messages begin, and those of the source."""
     if kind is None:
         return "A local node receives no such record."
     if kind.speaker is not speaker:

@@ -21,9 +21,9 @@ PIECES_PAUSE_S = 0.05  # between two such commits
 
 def delete_if_done(core: Core, unit: Unit, row: Pending) -> bool:
     """R9: delete a row of tb_0030 if it is not needed any more, and return whether it was deleted. Called by each piece
-    of work that may fulfil the last condition."""
-    is_kept = row.app_status is AppStatus.PARKED and core.settings.keep_parked
-    if not row.is_removable or is_kept:
+    of work that may fulfil the last condition. A PARKED row stays if ``keep_parked`` is set."""
+    must_stay = row.app_status is AppStatus.PARKED and core.settings.keep_parked
+    if not row.is_removable or must_stay:
         return False
     unit.delete_pending(row)
     if row.target.user == PIECES_USER:

@@ -1,4 +1,5 @@
-"""Acknowledgements of this node that may not have been noted (PROTOCOL.md R7 and R8)."""
+"""Inquiries about acknowledgements of this node that may not have been noted, and about rows that are blocked by their
+order (PROTOCOL.md R7 and R8)."""
 
 from semq.engine.core import Core
 from semq.engine.receiver.handover import Handover
@@ -13,7 +14,8 @@ from semq.umx_t.records import Inquiry
 
 
 class PendingAsker:
-    """Sends inquiries about acknowledgements of this node that the hub or a sender may not have noted."""
+    """Asks the hub and senders whether they have noted this node's acknowledgements, and asks senders of blocked rows.
+    Notes rows that may be deleted."""
 
     def __init__(self, core: Core, handover: Handover, uplink: NodeSessions) -> None:
         self._core = core
