@@ -1,8 +1,8 @@
-"""The configured users of a node: their permissions and virtual hosts. Used by ``node`` and ``operations.reload``;
-``local_node.virtual.server`` uses the permissions, ``local_node.doors.inbox`` the names of inboxes.
+"""The configured users of a node: their permissions and virtual hosts.
 
 ``semq.broker.users`` has the permissions of AMQP (three regular expressions per virtual host); this module adds
-permissions for administration and for inboxes.
+permissions for administration and for inboxes. ``node`` uses the users, ``operations.reload`` the virtual hosts,
+``local_node.virtual.server`` the permissions, and ``local_node.doors.inbox`` the names of inboxes.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class ApplicationPermissions(Permissions):
     inboxes: frozenset[str] | None = None
 
     def allow(self, right: Right, name: str) -> bool:
-        """Return whether the user has a right over a name."""
+        """Return whether the user has a right to the queue or exchange with this name."""
         if name == ADMIN:
             return self.is_admin and right is Right.WRITE
         if self.is_admin and name.startswith(ANSWER_QUEUE_PREFIX):
@@ -55,7 +55,7 @@ def virtual_hosts(amqp: AmqpSection) -> tuple[str, ...]:
 
 
 def application_users(amqp: AmqpSection) -> list[User]:
-    """Return the applications that may log in; if none is configured, ``guest`` from this machine only."""
+    """Return the configured users; if there are none, ``guest`` with all permissions, from this machine only."""
     if not amqp.users:
         everything: dict[str, Permissions] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
         return [User("guest", digest_of("guest"), everything, loopback_only=True)]

@@ -34,7 +34,11 @@ log = structlog.get_logger("semq.admin")
 
 
 class RequestExchange(ServiceExchange):
-    """Answer requests by a table of handlers; at most ``at_once`` per user at a time, over all connections."""
+    """An exchange that answers requests by a table of handlers.
+
+    Of each user, at most ``at_once`` requests are in progress at a time, over all connections. A request has at most
+    ``body_max`` bytes.
+    """
 
     __slots__ = ("_at_once", "_handlers", "_tasks", "_vhost")
 
@@ -108,10 +112,9 @@ class AdminExchange(RequestExchange):
         super().__init__(ADMIN, vhost, {name: _admin_handler(operation) for name, operation in operations.items()})
 
     async def _answer(self, message: OfferedMessage) -> None:
-        """Answer a request. The caller is the person of header ``x-semq-by``, for whom the session's user acts.
+        """Answer a request. The caller is the session's user, or ``PERSON by USER`` if header ``x-semq-by`` is present.
 
-        Without this header, the caller is the user. Header ``x-semq-asked`` has the number of the line that the web
-        process wrote into the audit log before the act.
+        Header ``x-semq-asked`` has the number of the line that the web process wrote into the audit log before the act.
         """
         headers = message.header.headers or {}
         person, audit_line = headers.get(PERSON_HEADER), headers.get(AUDIT_LINE_HEADER)

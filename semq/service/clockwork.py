@@ -1,7 +1,7 @@
 """The engine's clockwork: timers as a table of jobs on APScheduler; mail flushed at the end of the turn that wrote it.
 
-``next_due`` of the engine is the time of its next work. After each unit of the store, each flush and each run, the
-engine's job is moved to that time if it is earlier than planned. An idle engine therefore runs only every
+``next_due`` of the engine is the time of its next work. After each unit of the store, each flush and each run of the
+engine's job, the job is moved to that time if it is earlier than planned. An idle engine therefore runs only every
 ``BACKSTOP_S``. APScheduler serves as a timer within the process. Its SQL job store is not used, because two schedulers
 would run each job twice; the lease of the store keeps a second process from running the same jobs.
 """
@@ -65,7 +65,7 @@ class JobRecord:
     paused_at: datetime | None = None
     pause_reason: str = ""
     running: bool = False
-    again_in_s: float | None = None  #: seconds from the end of this run to the next; set by ``hasten`` during a run
+    again_in_s: float | None = None  #: set by ``hasten`` during a run: seconds from the end of this run to the next
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types

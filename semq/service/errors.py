@@ -37,7 +37,7 @@ class StoresUnreached(Unavailable):
         "`semq hub instances` shows which instance serves each store. Start that instance and repeat the request. "
         "No row of these stores is lost."
     )
-    result: Any = None  #: the answer of the other stores
+    result: Any = None  #: the answer without these stores
 
 
 class PortTaken(Misconfigured):

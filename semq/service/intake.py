@@ -3,10 +3,12 @@
 A speaker is a session (at the listening end of links), a partner (at a local node with a hub), or another instance (on
 the carrier of a hub). The datagrams of a local node have an intake of their own, with a single speaker. The intake
 keeps one speaker from delaying the others. In each turn of the event loop it passes on a bounded number of frames and
-bytes, speaker by speaker, and none while too many earlier frames are not committed. The callers keep a speaker from
-filling the memory. The listening end leaves the publishes of waiting frames unsettled, and the broker stops reading
-from a session with too many of them. A local node drops the frames of a partner beyond a number of bytes, because the
-session with the hub carries the frames of all partners; beyond a total it stops reading from the hub.
+bytes, speaker by speaker, and none while the work of too many earlier frames is not committed.
+
+The callers keep a speaker from filling the memory. The listening end leaves the publishes of waiting frames unsettled,
+and the broker stops reading from a session with too many of them. A local node drops the frames of a partner beyond a
+number of bytes, because the session with the hub carries the frames of all partners; beyond a total it stops reading
+from the hub.
 """
 
 from collections import deque
@@ -118,7 +120,7 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def _pass_on(self, speaker: Speaker, frames_max: int, bytes_max: int) -> tuple[int, int]:
-        """Pass on the share of a speaker, at least one frame; the speaker then goes to the end of the turn.
+        """Pass on the share of a speaker, at least one frame; the speaker then waits behind all others.
 
         Returns the number of frames and their size.
         """

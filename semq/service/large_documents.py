@@ -1,7 +1,8 @@
 """Documents in pieces, as operations show them: size and body of the document replace size and body of its manifest.
 
 A manifest is a row like any other; its payload describes the document. Bodies larger than any manifest are not read.
-Called by the operations that show rows and bodies. ``local_node.pieces.assembly`` assembles documents for applications.
+Called by the operations that show rows and bodies, and by ``failed.remove``. ``local_node.pieces.assembly``, which
+assembles documents for applications, uses ``ordered``.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ def _size_and_count(manifest: PiecesManifest | None) -> dict[str, Any]:
 
 
 class _LastRead(NamedTuple):
-    """The document read last, with the rows of its pieces in order."""
+    """The document that was read last, and the row numbers of its pieces in order."""
 
     bref: int  #: the row of the manifest
     manifest: PiecesManifest
@@ -75,7 +76,8 @@ class LargeBodies:
 
     async def read(self, row: dict[str, Any], offset: int | None, length: int | None) -> dict[str, Any] | None:
         """Return at most ``length`` bytes of a document's body from ``offset`` on, with digest and size of the whole
-        body; None if the document is not in pieces. A shorter answer ends where a piece ends.
+        body; None if the document is not in pieces. An answer has at most ANSWER_BYTES_MAX, or one piece; a longer
+        request is cut where a piece ends. ``length`` None: as much as one answer has.
 
         Raises PayloadGone if this node sent the document in pieces, InPieces if ``offset`` is None, PiecesMissing.
         """
@@ -129,7 +131,7 @@ class LargeBodies:
 
 
 async def pieces_of(store: PostgresStore, brefs: Sequence[int]) -> dict[int, list[int]]:
-    """Return the row numbers of the pieces, in a list for each received message of ``brefs`` that is a manifest."""
+    """Return the row numbers of the pieces for those received messages of ``brefs`` that are manifests."""
     piece_brefs: dict[int, list[int]] = {}
     for bref, stored_envelope, _ in await store.execute(views.bodies, "inbound", brefs) if brefs else ():
         envelope = decode_envelope(Stored(stored_envelope, b""))
@@ -162,5 +164,5 @@ def ordered(arrived: Sequence[views.ArrivedPiece], document: str, manifest: Piec
         raise PiecesMissing(document=document, pieces=manifest.count, found=len(by_number))
     pieces = [by_number[number] for number in range(manifest.count)]
     if digest_of(piece.digest for piece in pieces) != manifest.pieces:
-        raise PiecesMissing("The pieces are not those of which the sender made the document.", document=document)
+        raise PiecesMissing("The pieces are not those that the manifest describes.", document=document)
     return [piece.bref for piece in pieces]

@@ -1,7 +1,7 @@
 """The search for a message by its name, and the outcomes of messages that have left the queues.
 
 Called by the operations on messages; every form of name of ``semq.store.views.names`` is accepted. The ledger keeps
-finished messages, so the error for an act on a finished message states outcome and time.
+finished messages, so that the error for an act on a finished message states its outcome and the time of its end.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
             if row["outcome"] is not None:
                 raise error_for_ended(await past_record(store, row["lk0"]))
             return row
-    raise NotThere("This node has received the message; only its sender can do that.", **_names(rows[0]["lk0"]))
+    raise NotThere("This node has not sent the message; only its sender can do that.", **_names(rows[0]["lk0"]))
 
 
 async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:

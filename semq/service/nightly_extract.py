@@ -2,8 +2,8 @@
 
 The program is ``python -m spark_reconcile extract``. It is a process of its own, so that the node does not need Arrow
 and is not affected by a failure of the extract. It runs once after the start of the node, for missed nights, then every
-day at ``extract.at``, and again a quarter of an hour after a failure. It extracts every completed date without an
-extract, and may run repeatedly. Used by ``node``.
+day at ``extract.at``, and again a quarter of an hour after a failure. It extracts every completed date that has no
+extract yet, so that a repeated run does no harm. Used by ``node``.
 """
 
 import asyncio
@@ -54,11 +54,11 @@ class Nightly:
         self.last: dict[str, object] = {}  #: the result of the last extract, for ``node.status``
 
     def jobs(self) -> list[ScheduledJob]:
-        """Return the job for the schedule, or none if extracts are made on demand only."""
+        """Return the job for the schedule; none without ``extract.at``, or if the node has no configuration file."""
         if self._settings.extract.at is None:
             return []
         if self._settings.file is None:
-            log.warning("extract_needs_a_file", remedy="[extract] is read by a process of its own: use a file.")
+            log.warning("extract_needs_a_file", remedy="Write [extract] into a file: a separate process reads it.")
             return []
         return [ScheduledJob("extract", CHECK_S, self.run_if_due, self.make_due, self._due_monotonic)]
 

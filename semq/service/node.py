@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -60,7 +60,8 @@ NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the 
 # Sections of the configuration with a companion program that has another name than semq.SECTION, or more rights.
 PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-# Connections show no error while the child processes of a dead server keep them open.
+# Between two checks whether the node's own Postgres runs: connections show no error while the child processes of a dead
+# server keep them open.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
@@ -93,7 +94,7 @@ class Node(Generic[E]):
         self._database = self.host.database(settings)
         self._claim = Claim(settings, self.home, clock)
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine after a loss of the store
-        self._is_lost = False  #: the store is lost, and its next opening has not begun
+        self._is_lost = False  #: the store is lost, and the attempt to open it again has not begun
         self._is_serving = False
         self._cleanup = AsyncExitStack()  #: ends the started parts, in the reverse order of their start
         self._failed: asyncio.Future[None]
@@ -118,7 +119,7 @@ class Node(Generic[E]):
         return None
 
     def greeting(self) -> Mapping[str, Any]:
-        """Return additional server properties for connection.start."""
+        """Return server properties for connection.start, in addition to ``identity``."""
         return {}
 
     def build_engine(self, recovered: Recovered) -> E:
@@ -313,7 +314,7 @@ class Node(Generic[E]):
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """End the process: ``wait_failed`` raises the error."""
+        """Make ``wait_failed`` raise the error, which ends the process."""
         if isinstance(error, StoreFenced):
             log.error("fenced", error=error.advice())
         if not self._failed.done():
@@ -380,19 +381,8 @@ class Node(Generic[E]):
     def engine_settings(self) -> EngineSettings:
         """Return the engine's settings from the configuration."""
         protocol = self.settings.protocol
-        return EngineSettings(
-            inquiry_s=protocol.inquiry_s,
-            inquiry_s_max=protocol.inquiry_s_max,
-            inquiry_custody_s_max=protocol.inquiry_custody_s_max,
-            window=protocol.window,
-            flight=protocol.flight,
-            credit_messages=protocol.credit_messages,
-            cleanup_s=protocol.cleanup_s,
-            quota_rows_per_partner=protocol.quota_rows_per_partner,
-            max_document_bytes=protocol.max_document_bytes,
-            max_large_document_bytes=protocol.max_large_document_bytes,
-            quota_piece_bytes_per_partner=protocol.quota_piece_bytes_per_partner,
-        )
+        shared = {each.name for each in fields(EngineSettings)}.intersection(type(protocol).model_fields)
+        return EngineSettings(**{name: getattr(protocol, name) for name in shared})
 
     def broker_limits(self) -> BrokerLimits:
         """Return the limits of the broker from the configuration."""

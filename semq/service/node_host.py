@@ -29,7 +29,7 @@ class NodeHost:
         return Turn()
 
     def probe(self, host: str, port: int) -> None:
-        """Raise PortTaken if the node cannot listen on the port, before a database is created or migrated."""
+        """Raise PortTaken if the node cannot listen on the port. Called before a database is created or migrated."""
         try:
             with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
                 pass

@@ -28,7 +28,7 @@ log = structlog.get_logger("semq.process")
 CLIENT_VARIABLE = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
-STANDBY_CHECK_S = 0.5  # between two checks whether a node that shall end has become a standby
+STANDBY_CHECK_S = 0.5  # between two checks whether a node that is starting and has to end has become a standby
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # thresholds of the garbage collector's three generations
 
 
@@ -46,7 +46,7 @@ class Runnable(Protocol):
         """Start, and return when it serves. Raises SemqError."""
 
     async def wait_failed(self) -> None:
-        """Return or raise only if the node cannot continue."""
+        """Wait until the node cannot continue; raise the reason."""
 
     async def stop(self) -> None:
         """Finish work in progress and end."""

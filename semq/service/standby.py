@@ -34,7 +34,7 @@ class Claim:
         self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)
 
     def owner(self) -> Owner:
-        """Return this process as an owner. Each call tries to take the lock, because another holder may have ended."""
+        """Return this process as an owner. Each call tries to take the lock, because its holder may have ended."""
         place = EMBEDDED if self._lock is None else self._lock.take()
         return Owner(self._node, self._host, self._process, place)
 

@@ -1,4 +1,5 @@
-"""The story of a message: a node's answer to another party, with its events and their times (PROTOCOL.md section 20).
+"""The story of a message: the message's events and their times, as one node's answer to another party (PROTOCOL.md
+section 20).
 
 A question comes from another party, through the hub (``platform_node.questions``) or over a direct link
 (``local_node.link.partner_questions``); ``local_node.link.answers`` answers it. A message that did not go between the
@@ -103,7 +104,7 @@ def read(story: bytes) -> list[dict[str, Any]]:
 
 
 def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event of the hub's own ledger, after a check of the fields that story lines have, too.
+    """Return an event of the hub's own ledger, after a check of those fields that a story line has, too.
 
     Raises ValueError, TypeError.
     """

@@ -1,9 +1,9 @@
-"""The main function of a companion: a program that runs beside a node, serves applications, and speaks AMQP to the
-node.
+"""The main function of a companion.
 
-A companion reads the node's configuration, connects to the node, and runs its jobs until a signal. If the node has
-started it (``program``), it ends with the node: its standard input is a pipe that closes when the node ends. Used by
-``semq.web``, and through ``sections`` by ``semq.folders`` and ``semq.webhooks``.
+A companion is a program that runs beside a node, serves applications, and speaks AMQP to the node. It reads the node's
+configuration, connects to the node, and runs its jobs until a signal. If the node has started it (``program``), it ends
+with the node: its standard input is a pipe that closes when the node ends. Used by ``semq.web``, and through
+``sections`` by ``semq.folders`` and ``semq.webhooks``.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def _wait_for_stop(with_parent: bool) -> Job:
 async def until(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
     """Run jobs until ``wait_for_stop`` or a job returns, or a job fails. Raises the error of the failed job.
 
-    A job is repeated while the node is not available.
+    A job that raises Unavailable, because the node is away, is started again after ``RETRY_S``.
     """
     stop = asyncio.ensure_future(wait_for_stop())
     tasks = [asyncio.ensure_future(_repeat_while_unavailable(job)) for job in jobs]

@@ -29,7 +29,7 @@ GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The module that a companion runs, and its input."""
+    """The module that a companion runs, and what the node gives it."""
 
     module: str
     shares_output: bool = False  #: the program writes to the standard output of the node
@@ -37,7 +37,7 @@ class Program:
 
 
 class Companion:
-    """A running program, ``python -P -m MODULE ARGUMENTS``."""
+    """A program that is kept running: ``python -P -m MODULE ARGUMENTS``."""
 
     def __init__(
         self, program: Program, arguments: Sequence[str], environment: Callable[[], Mapping[str, str]], clock: Clock

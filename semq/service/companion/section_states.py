@@ -27,7 +27,7 @@ class FailingSection(msgspec.Struct, frozen=True):
     failures: int  #: consecutive failures
     since: int  #: time of the first of these failures, milliseconds since 1970
     error: str  #: the last of these failures
-    is_paused: bool  #: requests are made one at a time and with pauses: the circuit is open
+    is_paused: bool  #: requests are made one at a time, with pauses, because several have failed
 
 
 class StateLine(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class SectionStates:
             self._report(section)
 
     def count(self, section: str, event: str) -> None:
-        """Count an event of a section; called in the event loop."""
+        """Count an event of a section. Must be called in the event loop, which reports the counts later."""
         self._counts.setdefault(section, Counter())[event] += 1
         if not self._changed:
             asyncio.get_running_loop().call_later(COUNTS_S, self._report_counts)

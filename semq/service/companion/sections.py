@@ -23,7 +23,7 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.companion")
 
-PATIENCE_S = 60.0  # longest time for which one operation waits for the node
+PATIENCE_S = 60.0  # longest time for which one operation of a section waits for the node
 QUEUE_EXPIRES_S = 30 * 24 * 3600  # a section's queue of events is deleted after this time without a consumer
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0  # pause before a failed section starts again
 STDOUT = 1  # file descriptor: a pipe to the node
@@ -35,7 +35,7 @@ class CompanionSection(NamedTuple):
     """A part of a companion that fails and recovers independently of the other parts."""
 
     name: str
-    run: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]  #: calls its argument after a success
+    run: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]  #: must call its argument after each success
 
 
 def main(program: str, description: str, serve: Serve, argv: list[str] | None = None) -> int:

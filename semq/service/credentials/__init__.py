@@ -2,7 +2,7 @@
 
 | module   | subject                                                               |
 |----------|-----------------------------------------------------------------------|
-| identity | certificate and key files, trusted authorities, TLS contexts          |
+| identity | certificate and its lifetime, trusted authorities, TLS contexts       |
 | keyring  | the node's private keys, and the trusted certificates of partners     |
 | secrecy  | sealing and signing, built from identity, keyring and configuration   |
 """

@@ -1,8 +1,8 @@
 """The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-A node creates a ``NodeIdentity`` if TLS is configured, and takes its TLS contexts from there. A job of the node calls
-``maintain``, and renews the certificate when ``is_due``: a hub signs its own certificate, an institution requests one
-from its hub (``local_node.renewal``).
+A node creates a ``NodeIdentity`` if it uses TLS, or, for seals and signatures, if a local node has been enrolled; it
+takes its TLS contexts from there. A job of the node calls ``maintain``, and renews the certificate when ``is_due``: a
+hub signs its own certificate, an institution requests one from its hub (``local_node.renewal``).
 """
 
 import ssl
@@ -88,7 +88,7 @@ class NodeIdentity:
         return self.ring.slots().active not in (None, self.certificate.key_id)
 
     def adopt(self) -> None:
-        """Load the identity and the authorities of the key ring again; the caller must create new contexts.
+        """Load certificate, keys and authorities again from their files; the caller must create new contexts.
 
         Raises the same errors as the constructor, and Untrusted or a subclass if the authorities do not accept the
         certificate; if it raises, nothing has changed.
@@ -207,7 +207,7 @@ def certificate_of(peer: PeerInfo) -> NodeCertificate:
 
 
 def must_be(node: Address) -> Callable[[PeerInfo], None]:
-    """Return a check that refuses a peer with the certificate of another node."""
+    """Return a check that raises WrongName for a peer with the certificate of another node."""
 
     def check(peer: PeerInfo) -> None:
         peer_node = certificate_of(peer).node
@@ -218,7 +218,7 @@ def must_be(node: Address) -> Callable[[PeerInfo], None]:
 
 
 def must_be_hub(peer: PeerInfo) -> None:
-    """Refuse a peer with the certificate of an institution. Such certificates come from the hub's authority, too."""
+    """Raise WrongName for a peer with the certificate of an institution: the hub's authority signs those, too."""
     node = certificate_of(peer).node
     if node.type != NodeType.PLATFORM:
         raise WrongName("The peer is not a hub.", found=str(node), peer=str(peer))

@@ -34,12 +34,12 @@ log = structlog.get_logger("semq.keyring")
 
 @dataclass(slots=True)
 class OwnKeys:
-    """This node's identity and certificates as PEM, the active one first."""
+    """This node's identity, and its certificates as PEM, the active one first."""
 
     identity: Identity
     certificates: tuple[str, ...]
     public: dict[str, PublicKey] = field(default_factory=dict)  #: by key id
-    introduced: tuple[str, ...] = ()  #: the certificates as PEM, each with signatures by the other keys of this node
+    introduced: tuple[str, ...] = ()  #: the certificates as PEM, each signed with the other keys of this node
 
     def __post_init__(self) -> None:
         self.public = {name: key.public_key() for name, key in self.identity.keys.items()}
@@ -132,7 +132,7 @@ class NodeKeys:
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
-        """Learn the stored certificates of a node. The list is empty if the directory has removed them all."""
+        """Learn the stored certificates of a node, without news of them; none if the directory has removed them all."""
         self.learn(node, certificates)
         self._news.clear()
         self._certified.add(node)
@@ -196,7 +196,7 @@ class NodeKeys:
         return tuple(successors)
 
     def _note_new(self, node: str, trusted: Sequence[TrustedCertificate], keys_before: Mapping[str, PublicKey]) -> None:
-        """Note new certificates, and whether each has a key that was known before or was signed by one."""
+        """Note new certificates, and whether a key that was known before proves each (as in ``successors``)."""
         seen = self._seen.setdefault(node, set())
         for certificate, pem in trusted:
             fingerprint = certificate.fingerprint

@@ -1,7 +1,7 @@
 """Sealing for a running node, built from its identity, the stored certificates and the configuration.
 
-A local node creates its ``Sealing`` once per process, because it holds the session keys. A node without certificates
-has none, and refuses documents that have to be sealed.
+A local node uses one ``Sealing`` with all its engines, because the ``Sealing`` holds the session keys. A node without
+certificates has none, and refuses documents that have to be sealed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import CERTIFICATES_MAX, NodeKeys, OwnKeys
 from semq.umx_t.address import Address
 
-# Intervals of inquiry for which a document waits for the certificate of its signer, which may arrive later.
+# Number of intervals of inquiry for which a document waits for the certificate of its signer.
 PATIENCE_INQUIRIES = 4
 
 
@@ -58,9 +58,9 @@ def vault_of(settings: Settings) -> Vault | None:
 
 
 def own_keys_of(identity: NodeIdentity, clock: Clock) -> OwnKeys:
-    """Return the identity and its certificates that have not expired, also those of retired keys; the active one first.
+    """Return the identity, and its certificates that have not expired, also those of retired keys.
 
-    At most CERTIFICATES_MAX.
+    The active certificate is the first. At most CERTIFICATES_MAX are returned.
     """
     slots, now = identity.ring.slots(), clock.wall()
     certificates = []

@@ -52,7 +52,7 @@ class DatagramEnd:
         self.port.close()
 
     def status(self) -> dict[str, Any]:
-        """Return the port, the number of datagrams of strangers, and the state and figures of each peer."""
+        """Return the port, the number of datagrams that name no channel (``strangers``), and the state by peer."""
         return {
             "port": self.port.number,
             "strangers": self.port.strangers,
@@ -64,7 +64,7 @@ class OfferingEnd(DatagramEnd):
     """The end that listens and offers channels."""
 
     async def start(self, host: str) -> None:
-        """Listen at ``host``, or at the configured address. Raises DatagramPortTaken."""
+        """Listen at the configured address, or at ``host`` if none is configured. Raises DatagramPortTaken."""
         family, address = await _resolve(self._section.host or host, self._section.listening_port)
         self.port.open(family, address)
         log.info("datagrams_listen", host=address[0], port=self.port.number)
@@ -76,9 +76,10 @@ class OfferingEnd(DatagramEnd):
         send_packet: Callable[[Packet], None],
         on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams | None:
-        """Offer a channel on a new link. Returns None if the peer, by its login ``properties``, uses no channels.
+        """Offer a channel on a new link, and return its datagrams.
 
-        ``send_packet`` and ``on_document`` as in ``LinkDatagrams``.
+        Returns None if the port is closed, or if the peer, by the ``properties`` of its login, uses no channels.
+        ``send_packet`` and ``on_document`` are those of ``LinkDatagrams``.
         """
         if properties.get(DATAGRAMS_PROPERTY) != VERSION or not self.port.is_open:
             return None

@@ -29,9 +29,9 @@ class LinkDatagrams:
         on_document: Callable[[CarriedDocument], bool],
         on_offer: Callable[["LinkDatagrams", ChannelRecord], None] | None = None,
     ) -> None:
-        """``send_packet`` sends a packet over the link. ``on_document`` is called with each document that arrives;
-        False: there is no room for it. ``on_offer`` is called with each channel that the peer offers; None: offers are
-        ignored.
+        """``send_packet`` sends a packet over the link. ``on_document`` is called with each document that arrives, and
+        returns False if there is no room for it. ``on_offer`` is called with each channel that the peer offers; None:
+        offers are ignored.
         """
 
         def send_record(record: ChannelRecord) -> None:
@@ -50,7 +50,8 @@ class LinkDatagrams:
     def try_send(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body, room: int) -> bool:
         """Send a best-effort document as a datagram; return False if the frame must be sent over the connection.
 
-        If the document cannot leave as a datagram and the connection has no ``room`` (in messages), it is dropped.
+        If the document cannot leave as a datagram, and the connection has no ``room`` either (in messages), the
+        document is dropped, and True is returned.
         """
         if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
             return False

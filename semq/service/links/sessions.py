@@ -96,8 +96,8 @@ class NodeLink:
         """Return how many messages the session takes now: prefetch minus unacknowledged messages; 0 at the limit of
         unacknowledged bytes.
 
-        A socket that is full for the moment does not count: storing a message costs many times more than letting it
-        wait in the output of the session, within the same bounds. Besides, after a stored message the following ones
+        A socket that is full for the moment does not reduce the number: messages wait in the output of the session,
+        within the same limits. Storing them would cost many times more, and after a stored message the following ones
         must be stored, too.
         """
         if not self.is_up or self._unacked_bytes >= self._bytes_max:
@@ -110,7 +110,7 @@ class NodeLink:
         return self.datagrams is not None and self.datagrams.is_open
 
     def send(self, frame: Frame) -> None:
-        """Deliver a frame to its consumer; drop it after the end of the session."""
+        """Send a frame as a datagram, or deliver it to its consumer; drop it after the end of the session."""
         if not self.is_up:
             return
         try:
@@ -167,7 +167,7 @@ class ListeningEngine(Protocol):
 
 
 class Links:
-    """The queues of all institutions, and the nodes that are online."""
+    """The queues of all institutions, and the sessions of the nodes that are online."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Links:
             self.down(link)
 
     def down(self, link: NodeLink) -> None:
-        """End a link. Of its messages in the intake, those of one turn are processed first; the others are refused."""
+        """End a link. Of its messages in the intake, at most those of one turn are processed; the rest is refused."""
         _refuse(self.intake.finish(link.session))
         link.end()
         if self.links.get(str(link.peer)) is link:

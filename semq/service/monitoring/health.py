@@ -94,7 +94,7 @@ def _links(status: Status) -> Iterable[Check]:
 
 def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
     """Return the check of datagrams. It warns of recent loss. It also warns of a closed path to a linked peer, if
-    documents for the peer have gone by the AMQP connection instead.
+    documents for the peer have been sent over the AMQP connection instead since the path was last open.
     """
     closed, lossy = [], []
     for peer, path in sorted(peers.items()):
@@ -102,7 +102,7 @@ def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
             closed.append(f"{peer}: {path['why']}")
         losses = _loss("to it", **path["recent_there"]), _loss("from it", **path["recent_here"])
         lossy += [f"{peer}: {loss}" for loss in losses if loss]
-    parts = [f"documents with @Reliable=0 go by the AMQP connection; {_listed(closed)}"] if closed else []
+    parts = [f"documents with @Reliable=0 are sent over the AMQP connection; {_listed(closed)}"] if closed else []
     parts += [f"{_listed(lossy)}: send fewer, or with @Reliable=1"] if lossy else []
     return Check("datagrams", WARNING if parts else OK, "; ".join(parts))
 

@@ -31,7 +31,7 @@ IGNORED = "forged repeated unreadable full".split()
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The values from which the families are made."""
+    """The values from which the families (metrics with the same name) are made."""
 
     status: Status
     warn_days: float  #: a certificate that ends within so many days causes a warning
@@ -269,7 +269,7 @@ METRICS = (
     Metric("semq_queue_rows", "gauge", "Rows of the queues at the last census, by state.", _rows),
     Metric("semq_piece_rows", "gauge", "Pieces of documents at the last census, by queue.", _pieces),
     Metric("semq_queue_oldest_seconds", "gauge", "Age of the oldest document that has not ended.", _oldest),
-    Metric("semq_failed_rows", "gauge", "Documents that failed and wait for a person.", _census_number("failed")),
+    Metric("semq_failed_rows", "gauge", "Documents that failed and wait for an operator.", _census_number("failed")),
     Metric("semq_stuck_rows", "gauge", "Documents that have not ended in time, by cause.", _causes),
     Metric("semq_census_time_seconds", "gauge", "Time of the last count of the rows of the queues.", _census_at),
     Metric("semq_sql_submissions", "gauge", "Documents submitted by SQL and not accepted.",
@@ -318,8 +318,8 @@ METRICS = (
     ),
     Metric("semq_partner_online", "gauge", "1 if the partner is online, as the hub reports it.", _partner_online, True),
     Metric("semq_direct_link_up", "gauge", "1 if the direct link with the partner is up.", _direct_ups, True),
-    Metric("semq_direct_documents_total", "counter", "Documents sent by the direct link with the partner, copies too, "
-           "since the engine began.", _direct_sent, True),
+    Metric("semq_direct_documents_total", "counter", "Documents sent over the direct link with the partner, repeats "
+           "included, since the engine began.", _direct_sent, True),
     Metric("semq_partner_certificate_days_left", "gauge", "At a hub: days until the certificate of an institution "
            "ends.", _numbers("certificates", "node"), True),
     Metric("semq_pair_waiting_rows", "gauge", "Documents that have not ended, by pair.", _pairs("rows"), True),

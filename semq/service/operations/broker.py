@@ -1,9 +1,10 @@
 """Operations ``broker.*`` and ``worker.list`` of ``semq.admin``: queues, consumers, connections, channels, exchanges,
 bindings.
 
-Rows are sorted by virtual host and name, and returned in pages. ``vhost`` and ``name`` select rows (``name``: a
-prefix of the main name). ``limit`` bounds the page. To get the following page, pass ``next`` of the answer as
-``after``. A request makes one pass over all names, in the event loop; only the rows of the page are built.
+Rows are sorted by virtual host and main name (of the queue, user, exchange or source), and returned in pages. ``vhost``
+and ``name``, a prefix of the main name, select rows. ``limit`` bounds the page. To get the following page, pass
+``next`` of the answer as ``after``. A request makes one pass over all names, in the event loop; only the rows of the
+page are built.
 """
 
 import heapq
@@ -32,7 +33,7 @@ class BrokerPage(Arguments, frozen=True, kw_only=True):
     """The selection of rows, and the place of a page."""
 
     vhost: Annotated[Text | None, Meta(description="Only this virtual host.")] = None
-    name: Annotated[Text, Meta(description="Beginning of the name (queue, user, source).")] = ""
+    name: Annotated[Text, Meta(description="Beginning of the name (queue, user, exchange, source).")] = ""
     limit: Limit = 100
     after: Annotated[
         tuple[Annotated[str, Meta(max_length=2000)], ...],

@@ -2,8 +2,8 @@
 
 It counts every row of both queues, so it is kept for ``KEPT_FACTOR`` times the duration of the count. For small queues
 it is therefore always recent; for millions of rows it is taken about once a minute and costs the database a few
-percent of its time. ``as_of`` is the time of the census. A page waits ``WAIT_S`` for a new census, then shows the
-previous one.
+percent of its time. ``as_of`` is the time of the census. A page waits for a new census at most ``WAIT_S``, then shows
+the previous one.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting":
 
 
 class SharedCensus:
-    """The newest census of one node, and the counting of a new one when it is too old."""
+    """The newest census of one node; if it is too old, a new one is counted."""
 
     def __init__(self, node: OverviewNode) -> None:
         self._node = node

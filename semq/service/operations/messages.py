@@ -44,7 +44,7 @@ Offset = Annotated[
     int, Meta(ge=0, le=INT64_MAX, description="First byte to return, from 0. Documents in pieces need it.")
 ]
 Length = Annotated[
-    int, Meta(ge=0, le=INT64_MAX, description="Number of bytes to return, at most; 8 MiB of a document in pieces.")
+    int, Meta(ge=0, le=INT64_MAX, description="Number of bytes, at most; of a document in pieces, about 8 MiB.")
 ]
 
 TRACED_MAX = 20  # members of a group whose lines a trace contains
@@ -123,7 +123,7 @@ def message_filter(wanted: MessageSelection, limit: int, state: str | None = Non
 
 
 class MessageReading:
-    """The handlers, and the trace of a message at this node."""
+    """The handlers, and ``trace``: the ledger lines of this node about a message."""
 
     def __init__(self, node: ReadableNode) -> None:
         self._node = node

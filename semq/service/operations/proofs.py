@@ -113,7 +113,10 @@ class Proofs:
         self._node = node
 
     async def prove(self, arguments: ByName) -> dict[str, Any]:
-        """Return the contents of the proof file of a delivery."""
+        """Return the contents of the proof file of a delivery.
+
+        Raises NoReceipt, NotThere, NotAccepted, TooLate, BadArguments, and the errors of ``check_proof``.
+        """
         execute, name, sealing = self._node.store.execute, arguments.id, self._node.sealing
         lk0s = await execute(names.find_in_ledger, name)
         if len(lk0s) > 1:

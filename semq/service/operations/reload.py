@@ -85,7 +85,8 @@ class Reloading:
         """Read the configuration and apply it. Return the keys that have ``changed``, the keys that wait for a
         ``restart``, and the users whose sessions have ``ended`` because of the change.
 
-        ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable; if it raises, nothing has changed.
+        ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable, StoreUnavailable; if it raises, nothing has
+        changed.
         """
         async with self._lock:
             node, before = self._node, self._node.settings
@@ -101,7 +102,7 @@ class Reloading:
             return {"changed": changed, "restart": restart, "ended": ended}
 
     async def _reloadable(self, before: Settings, configured: Settings) -> Settings:
-        """Return the configured settings, but with the values before the reload for keys that need a restart."""
+        """Return the configured settings; keys that need a restart keep their values from before the reload."""
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
             section, section_before = getattr(configured, name), getattr(before, name)

@@ -27,7 +27,7 @@ class CollectorAnswer(NamedTuple):
     """The result of one request."""
 
     is_accepted: bool = False
-    fault: str = ""  #: reason for which spans were not accepted
+    fault: str = ""  #: reason for which all or some spans were not accepted
     may_repeat: bool = False  #: the same request may succeed later
     pause_s: float = 0.0  #: pause that the collector requested
     rejected: int = 0  #: spans rejected from an accepted request

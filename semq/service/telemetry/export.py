@@ -74,7 +74,7 @@ class SpanExport:
         }
 
     async def stop(self) -> None:
-        """Send the waiting spans and end. Wait at most STOP_S, and not at all if the last request has failed."""
+        """Send the waiting spans and end, within STOP_S; if the last request has failed, end at once."""
         self._is_stopping = True
         self._batch_ready.set()
         running = self._running
