@@ -1,11 +1,14 @@
-"""Settings of the engine, with the defaults of PROTOCOL.md section 13. Times in seconds, sizes in bytes."""
+"""Settings of the engine, with the defaults of PROTOCOL.md section 13. Times in seconds, sizes in bytes.
+
+Section ``protocol`` of the configuration takes its defaults from here.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The settings of one engine, read from the configuration file."""
+    """The settings of one engine. Those that section ``protocol`` of the configuration has, too, are read from it."""
 
     inquiry_s: float = 15.0  #: first interval of an inquiry, doubled each time (seed 3.2)
     inquiry_s_max: float = 300.0
@@ -18,13 +21,11 @@ class EngineSettings:
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024  #: bytes of bodies claimed by one piece of work
     ask_rows: int = 250  #: rows read by one piece of work of inquiries; documents wait for its end
-    ask_pause_s: float = (
-        0.05  #: pause between two such pieces of work, which limits the inquiries on a link
-    )
+    ask_pause_s: float = 0.05  #: pause between two such pieces of work, which limits the inquiries on a link
     ask_custody_per_s: float = 200.0  #: inquiries a second about rows in custody, and checks of rows that owe nothing
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
-    cleanup_s: float = 0.5  #: interval of cleanups
+    cleanup_s: float = 1.0  #: interval of cleanups
     expiry_s: float = 1.0  #: shortest interval between searches for expired documents
     expiry_rows: int = 1000  #: expired documents withdrawn by one search
     forward_note_s: float = 1.0  #: delay of Ack-Fwd; an Ack2 in this time makes it superfluous
@@ -38,3 +39,6 @@ class EngineSettings:
     hub_attempts_max: int = 50  #: sends to a present target that records nothing, after which the hub parks the row
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until an operator has dealt with them
     keep_parked: bool = True  #: likewise received documents that the application or this node cannot process
+
+
+DEFAULTS = EngineSettings()

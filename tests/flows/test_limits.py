@@ -96,7 +96,7 @@ async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up
     await receiver(scene, TAKES_LARGE)
     await scene.send(900, 1001, DRAINED, 901)
     result = await scene.refused(1001, DRAINED)
-    assert result == [f"The document has {size} bytes; the hub carries 1000." for size in (1001, DRAINED)]
+    assert result == [f"The document has {size} bytes; the hub carries at most 1000." for size in (1001, DRAINED)]
     assert scene.a.uplink.link is session
 
 

@@ -41,7 +41,7 @@ class CarriedLink:
 
     @property
     def is_starved(self) -> bool:
-        """Whether the last report named no room, and is older than an inquiry interval."""
+        """Whether the last report named no room and is older than an inquiry interval, and no document is under way."""
         is_old = self._credit_at < self._core.now() - self._core.settings.inquiry_s
         return self._room <= 0 and is_old and not self._under_way
 

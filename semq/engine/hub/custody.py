@@ -187,8 +187,8 @@ class Custody:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5: claim a copy for sending. If it was sent too often without an answer, park it and return None (section
-        12)."""
+        """H5: claim a copy for sending. If it was sent ``hub_attempts_max`` times and never recorded, park it and
+        return None (section 12)."""
         sends = self._sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
             row.parked = True

@@ -1,8 +1,8 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
 ``custody.Custody.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
-follow the commit in ``AfterCopies``. ``Custody.apply`` carries them out, except those of ``frames`` (``lanes``),
-``to_pass_on`` (``copies``) and ``new``. Also builds the hub's records about copies.
+follow the commit in ``AfterCopies``. ``Custody.apply`` carries them out, except that ``lanes`` sends ``frames``,
+``copies`` passes on ``to_pass_on``, and ``Custody.store`` counts ``new``. Also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,14 +62,14 @@ class AfterCopies:
     """The actions after the commit of one piece of work on copies. Mail and frames are built before the commit, because
     later work may change the rows."""
 
-    new: list[Outbound] = field(default_factory=list)
-    released: list[Outbound] = field(default_factory=list)
-    refused: list[Outbound] = field(default_factory=list)
-    wake: list[Outbound] = field(default_factory=list)
+    new: list[Outbound] = field(default_factory=list)  #: stored
+    released: list[Outbound] = field(default_factory=list)  #: deleted from the store
+    refused: list[Outbound] = field(default_factory=list)  #: refused by an operator
+    wake: list[Outbound] = field(default_factory=list)  #: to be sent, or sent again
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
-    inquired: int = 0
+    inquired: int = 0  #: number of Inquiries P in ``mail``
 
 
 def copy_state(row: Outbound | None) -> CopyState:

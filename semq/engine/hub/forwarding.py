@@ -75,7 +75,7 @@ class Relay:
         reason = self.directory.refuse(envelope, message.size, self.custody.waiting)
         size, most = document_size(message), self.core.settings.max_document_bytes
         if reason is None and (message.dropped or size > most):
-            return DocumentTooLarge.code, f"The document has {size} bytes; the hub carries {most}."
+            return DocumentTooLarge.code, f"The document has {size} bytes; the hub carries at most {most}."
         if reason is None and is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "The document had expired when it arrived at the hub."
         if reason is None and self.custody.is_full(str(envelope.target.node)):

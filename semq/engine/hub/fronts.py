@@ -89,7 +89,7 @@ class Fronts:
             self._carrier.to_all(self.own[own.node])
 
     def went(self, link: Link) -> None:
-        """Report the end of a session of this instance to the others. The node may have another session elsewhere."""
+        """Report the end of a session of this instance to the others. If the node has a session elsewhere, use that."""
         node = str(link.peer)
         own = self.own.pop(node, None)
         if own is not None:
@@ -116,7 +116,7 @@ class Fronts:
 
     # --- messages of others
     def note_sign_of_life(self, life: int) -> None:
-        """Note a sign of life."""
+        """Note that an instance is running: each of its messages is a sign of life."""
         self._alive_at[life] = self._core.now()
 
     def receive_came(self, life: int, came: Came) -> None:
@@ -238,7 +238,7 @@ class Fronts:
                 self._fall_back(node)
 
     def _fall_back(self, node: str) -> None:
-        """Use another known session of a node."""
+        """Use the latest session of a node at another instance, if one is known."""
         known = [(reported[node].since_ms, life) for life, reported in self._reported.items() if node in reported]
         if known:
             _, life = max(known)

@@ -20,7 +20,7 @@ from semq.umx_t.records import AckFlag, InquiryRole
 INDICATION, RESPONSE = Primitive.INDICATION, Primitive.RESPONSE
 REQUEST, CONFIRMATION = Primitive.REQUEST, Primitive.CONFIRMATION
 # (record, name of the speaker with a final dot, likewise of the target, whether the target is the hub) -> the fault, or
-# an empty text. The names are prefixes of the names of messages.
+# an empty text. The LK0s of a node's messages begin with its name and the dot.
 Fault = Callable[[Any, str, str, bool], str]
 
 

@@ -228,8 +228,8 @@ class _Arrivals:
             raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
 
     def _replaces_unproved(self, message: Data, entry: Recorded) -> bool:
-        """Whether the sender of this message is proved, and its position has a document with other bytes whose sender is
-        not proved."""
+        """Whether the sender of this message is proved, and its position has a document with other bytes whose sender
+        is not proved."""
         envelope = message.envelope
         if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
             return False

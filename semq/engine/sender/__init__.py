@@ -14,6 +14,6 @@
 | deeds           | actions for the deeds of the sender's grids                            |
 | notices         | the notice to a receiver that a document in pieces was given up        |
 | refused_copies  | refusals by an operator of the hub (S15)                               |
-| rejected_proofs | sent copies whose signature their receiver no longer accepts (S16)     |
+| rejected_proofs | sent copies whose signature their receiver does not accept (S16)       |
 | resealing       | documents refused for a missing key, sealed and sent again             |
 """

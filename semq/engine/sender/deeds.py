@@ -34,7 +34,7 @@ class End(NamedTuple):
     row: Outbound  #: only for its constant columns
     outcome: Outcome
     code: str  #: code of the reason
-    is_kept: bool  #: the row waits for a person
+    is_kept: bool  #: the row stays for an operator (``refused_copies``)
 
 
 class ReceiverEvidence(NamedTuple):
@@ -132,7 +132,7 @@ def _ask_custodian(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbo
 def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     """Replace the payload by a marker, which competes for the position in the receiver's ledger (rule N11, section 12).
 
-    An expired document keeps its body, because a person may still need it, and ends REJECTED.
+    An expired document keeps its body, because an operator may still need it, and ends REJECTED.
     """
     stored = unit.bodies.get(row.object_id)
     kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""

@@ -18,7 +18,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.errors import BadAddress, BadCombination
 from semq.umx_t.status import SaveFwd
 
-BYTES_MAX = 32 << 20  # bytes of a document times its members, which one commit writes
+BYTES_MAX = 32 << 20  # bytes of a document times the number of its members: one commit writes them all
 UNCOMMITTED_MAX = 10_000  # messages to members of groups whose commit is not finished
 NAMED_MAX = 5  # members that an error names
 

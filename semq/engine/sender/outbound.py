@@ -1,8 +1,9 @@
 """Changes of a row of tb_0031 at its sender: one function for all events of a message (PROTOCOL.md section 5.1).
 
-``apply_event`` gets an event from a receipt, an answer, a timer or a person; the grid decides; the row, the ledger and
-the application's event change in one transaction, in which ``deeds`` carries out the deed of the cell. Actions after
-the commit are collected in ``AfterOutbound``; ``apply`` carries out most of them (``deeds``).
+``apply_event`` gets an event from a receipt, an answer, a timer or an operator, and the grid decides. In one
+transaction the row changes, ``deeds`` carries out the deed of the cell, and the ledger line and the application's event
+are written. Actions after the commit are collected in ``AfterOutbound``; ``apply`` carries out most of them
+(``deeds``).
 """
 
 from typing import Any, Protocol

@@ -262,7 +262,7 @@ class _Receipts(Statements):
 
         If an earlier copy may have arrived, only the receiver's ledger can decide. A marker is also needed in an order,
         where the next document waits for an entry at the position (break F3). Without a receiver to take the marker, a
-        message that a person has cancelled ends UNKNOWN, which no later record of the target can contradict.
+        message that an operator has given up ends UNKNOWN, which no later record of the target can contradict.
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
@@ -302,14 +302,14 @@ class _Receipts(Statements):
 
 
 def no_target(row: Outbound) -> Reason:
-    """Return the reason of a message that a person has given up and that ends UNKNOWN."""
+    """Return the reason of a message that an operator has given up and that ends UNKNOWN."""
     if row.reason is not None and says_returned(row.reason):
         return row.reason[0], f"{row.reason[1]}. {NO_TARGET_KNOWN}"
     return UnknownTarget.code, NO_TARGET
 
 
 def is_given_up(row: Outbound) -> bool:
-    """Whether a person here or at the hub has given a message up and its marker is under way."""
+    """Whether an operator, here or at the hub, has given up a message of class 3, and its marker is under way."""
     cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, RefusedByOperator.code)
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 

@@ -27,9 +27,9 @@ def says_returned(reason: Reason | None) -> bool:
 
 
 def is_kept(row: Outbound) -> bool:
-    """Whether a row that has ended waits for a person, who may still need the refused document.
+    """Whether a row that has ended stays for an operator, who may still need the refused document.
 
-    A piece does not wait: its document is refused with the reason of the piece, and the piece can be sent again from
+    A piece does not stay: its document is refused with the reason of the piece, and the piece can be sent again from
     tb_0031_piece.
     """
     if row.target.user == PIECES_USER:

@@ -1,7 +1,8 @@
-"""Sent copies whose signature their receiver no longer accepts (PROTOCOL.md S16).
+"""Sent copies whose signature their receiver does not accept (PROTOCOL.md S16).
 
-The certificate of the key that signed the copies was revoked. The receiver does not record them, because an unproved
-copy gets no position in its ledger; so inquiries about them would never end.
+The receiver has no valid certificate of the key that signed the copies: it was revoked, or has not arrived. The
+receiver does not record them, because an unproved copy gets no position in its ledger; so inquiries about them would
+never end.
 
 A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent
 immediately, later copies at the pace of inquiries, because the receiver rejects each of them until it has the
@@ -48,7 +49,8 @@ class RejectedProofs:
         self._rejections: dict[int, _Rejection] = {}
 
     def next_event(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
-        """Return the next event of the row: ``resend``, or an end with or without a marker; None for no event.
+        """Return the next event of the row; None for no event. A document in clear: ``resend``, if a copy is due. A
+        document sealed under an older key: ``returned`` (a marker is sent) for class 3, ``rej`` for classes 1 and 2.
 
         Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a sealed
         document that is under no older key of this node: then another node made the rejected copy.

@@ -1,12 +1,14 @@
-"""Resealing: documents that a receiver refused for a missing key, its own or the signer's, are sent again.
+"""Resealing: documents that a receiver refused, because it lacks its own key or no longer knows the signer's, are sent
+again.
 
 PROTOCOL.md sections 12 and 18: the refused message stays REJECTED in the ledger, as in the event for its application.
 The same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
-certificate and signed with this node's present key. A document that was refused in clear (class 2, which its receiver
-refuses by name) is sent as a new message in clear, signed with the present key, if the refusal names an older one. Both
-ledgers link the two messages. Refused documents are searched when a refusal for a key arrives, and when the directory
-names another certificate of a partner, so a crash delays this to the next session at most. If a partner refuses the
-present key too, no document is resealed for it until the directory names another key, so that there is no endless loop.
+certificate and signed with this node's present key. A document that was refused in clear (only in classes 1 and 2; one
+of class 3 is signed again) is sent as a new message in clear, signed with the present key, if the refusal names an
+older key. Both ledgers link the two messages. Refused documents are searched when a refusal for a key arrives, and when
+the directory names another certificate of a partner, so a crash delays this to the next session at most. If a partner
+refuses the present key too, no document is resealed for it until the directory names another key, so that there is no
+endless loop.
 
 In an order, the new message is the last one: documents sent after the refused one may overtake it.
 """
@@ -31,7 +33,7 @@ from semq.umx_t.locator import LK0
 from semq.umx_t.pieces import PIECES_USER, document_detail
 from semq.umx_t.status import SendStatus
 
-ANEW_MAX = 10_000  # bound of ``_signed_anew``; beyond it a person decides
+ANEW_MAX = 10_000  # bound of ``_signed_anew``; beyond it an operator decides
 KEPT_MAX = 5000  # session keys of one partner that one search reads
 
 
@@ -100,7 +102,7 @@ class Resealing:
                 continue  # a piece is sent again from its document
             try:
                 new = self._replace_refused(unit, row, kept, code)
-            except SemqError as error:  # this node has deleted the key: a person has to submit the document again
+            except SemqError as error:  # this node has deleted the key: the document has to be submitted again
                 self._core.violation(unit, Side.SENDER, error, str(row.lk0), dest)
                 continue
             if new is not None:

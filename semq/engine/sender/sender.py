@@ -47,7 +47,7 @@ class Sender:
         self.rejected_proofs = RejectedProofs(core, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: schedule of inquiries
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
-        self.asked: dict[int, int] = {}  #: inquiries about a row since the last answer
+        self.asked: dict[int, int] = {}  #: number of inquiries about a row since the last answer
         self.unanswered: Counter[int] = Counter()  #: class 1 and 2: answers to inquiries that settled nothing
         self.away_since: dict[int, float] = {}  #: rows in custody: since when the custodian cannot be reached
         self._lossy: set[tuple[int, int]] = set()  #: stores of the hub that have lost copies, in this session

@@ -95,7 +95,7 @@ class Acceptance:
             self._post_later(submission, faults_later.get(index))
 
     def check_in_pieces(self, submission: Submission, size: int) -> None:
-        """Refuse a document in pieces of ``size`` bytes before its body arrives. Raises SemqError."""
+        """Check, before its body arrives, a document of ``size`` bytes to be sent in pieces. Raises SemqError."""
         attributes = submission.attributes
         if self.stopping:
             raise errors.Stopping
@@ -112,8 +112,8 @@ class Acceptance:
         self._check_partner(submission, size)
 
     def submit_in_pieces(self, submission: Submission) -> None:
-        """Accept the manifest of a document whose pieces were posted to the store before; it waits until all
-        pieces have arrived at its target."""
+        """Accept the manifest of a document whose pieces were posted to the store before; the manifest waits until all
+        pieces have arrived at the target."""
         submission.not_before = AFTER_PIECES_MS
         submission.digest = sha256(submission.body).digest()
         self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
@@ -134,7 +134,7 @@ class Acceptance:
 
     def _post_now(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
         """Post documents as one piece of work, but each large one by itself, so that it does not delay the others."""
-        large = [index for index, submission in enumerate(submissions) if self._may_be_overtaken(submission)]
+        large = [index for index, submission in enumerate(submissions) if self._is_stored_ahead(submission)]
         if not large:
             self._post(submissions, faults)
             return
@@ -143,16 +143,16 @@ class Acceptance:
             chosen = {at: faults[index] for at, index in enumerate(batch) if index in faults}
             self._post([submissions[index] for index in batch], chosen)
 
-    def _may_be_overtaken(self, submission: Submission) -> bool:
-        """Whether a document is large, of class 3 and without an order key. A sealed document is excluded, because its
-        body is made with its position; so is a document to a group."""
+    def _is_stored_ahead(self, submission: Submission) -> bool:
+        """Whether the body of a document is stored ahead, so that others may overtake it: large, of class 3, without an
+        order key; neither sealed, because the seal needs its position, nor to a group."""
         if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None or submission.members:
             return False
         a = submission.attributes
         return a.save_fwd is SaveFwd.MUST and not a.order_key and isinstance(submission.body, bytes)
 
     def _post(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
-        ahead = [(SENT_BODIES, bytes(each.body)) for each in submissions if self._may_be_overtaken(each)]
+        ahead = [(SENT_BODIES, bytes(each.body)) for each in submissions if self._is_stored_ahead(each)]
         self.core.post(
             self._accept(submissions, faults, self.core.now()), failed=partial(self._failed, submissions, faults),
             ahead=ahead,
@@ -179,7 +179,7 @@ class Acceptance:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """Refuse a document for a fault that also refuses a repeat. Set its digest, and the key of its sequence."""
+        """Refuse a document for a fault that even a repeated token does not excuse. Set digest and sequence key."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
