@@ -57,7 +57,7 @@ def size(text: str) -> int:
 
 
 def rate(text: str) -> float:
-    """Convert an argument that is a rate."""
+    """Convert an argument that is a rate, or a number of seconds."""
     number = float(text)
     if not 0 < number <= 100_000:
         raise argparse.ArgumentTypeError("above 0 and at most 100000")

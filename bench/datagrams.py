@@ -1,7 +1,7 @@
 """``./run bench datagrams``: documents with @Reliable=0 as datagrams, compared with @Reliable=1 over the connection.
 
-Documents of class 1 go from A to B. A, the hub and B have channels for datagrams, which lead through a UDP relay that
-loses a share of the datagrams (``--loss``) on each of the two ways, from A to the hub and from the hub to B. The
+Documents of class 1 go from A to B. A, the hub and B have channels for datagrams. With ``--loss``, these lead through a
+UDP relay, which loses this share of the datagrams on each of the two ways, from A to the hub and from the hub to B. The
 latency from publish to B's application is measured first, with documents at ``--rate``: with @Reliable=1, then with
 @Reliable=0. Then ``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``; ``per_s``
 counts until the last document has arrived. Every document must be received, or counted as lost by the end that should
@@ -36,7 +36,7 @@ SUMMARY = """
 {cores} cores, load {load_1m}
   datagrams   {received} of {sent} received, {per_s}/s; latency {p50_ms} ms p50, {p99_ms} ms p99 at {rate:g}/s
   connection  {connection_per_s}/s; {connection_p50_ms} ms p50, {connection_p99_ms} ms p99
-  as datagrams {as_datagrams}, by the connection {by_connection}; size of a datagram {datagram_bytes} bytes
+  as datagrams {as_datagrams}, over the connection {by_connection}; size of a datagram {datagram_bytes} bytes
 """
 
 
@@ -106,7 +106,7 @@ class BestEffortSubmitter(LoadSubmitter):
     """A submitter of documents of class 1 at A."""
 
     def use(self, way: str) -> None:
-        """Let A send the next documents as datagrams (DATAGRAMS) or by the connection (CONNECTION)."""
+        """Let A send the next documents as datagrams (DATAGRAMS) or over the connection (CONNECTION)."""
         self._extra_headers = {"@SaveFwd": 1, "@Ack2": 0, "@Reliable": 0 if way == DATAGRAMS else 1}
 
 

@@ -1,6 +1,6 @@
 """``./run bench --large N``: documents of 1 MiB at full speed, and small ones at ``--rate`` at the same time.
 
-It shows whether large documents delay small ones or stay in memory. Used by ``__main__``.
+This phase shows whether large documents delay small ones or stay in memory. Used by ``__main__``.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import dial
 from semq.transport.turn import Turn
 
-UNCONFIRMED_MAX = 1000  # documents that the application has published and the node has not confirmed
+UNCONFIRMED_MAX = 1000  # published documents that the node has not confirmed yet
 PREFETCH = 1000
 BURST = 50  # documents published before the sockets are served again
 POLL_S = 0.05

@@ -1,6 +1,6 @@
 """The installation under test: a hub and its institutions as processes, with the product's defaults.
 
-A sends. B receives, and with more than one of ``partners`` also nodes ``b2``, ``b3`` and so on. The hub has one more
+A sends. B receives, and with several ``partners`` also nodes ``b2``, ``b3`` and so on. The hub has one more
 institution, which is never online. A secure network has links by TLS with certificates of the hub's authority at both
 ends. Used by most benchmarks.
 """

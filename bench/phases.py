@@ -35,7 +35,7 @@ class Bench:
 
     network: BenchNetwork
     size: int  #: bytes of a document
-    next_number: int = 0  #: of a document
+    next_number: int = 0  #: number of the next document
     encrypt: bool = False  #: documents are sealed
     large: range = range(0)  #: numbers of the documents with ``large_size`` bytes
     large_size: int = 0

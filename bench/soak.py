@@ -3,9 +3,9 @@
     ./run bench soak [--minutes N] [--rate PER_S] [--size BYTES] [--json]
 
 A sends to B at a fixed rate, whether or not earlier documents have arrived. The default of ``--rate`` is 80 % of the
-sustained rate of 20,000 documents, which is measured first. Each minute prints the latency from publish to the event
-``delivered`` (p50, p99, maximum), the rows in the queues, the sizes of their tables and of the ledger (with indexes),
-and the resident memory of each node. The ledger and the journal of tokens grow with the documents, by design.
+sustained rate of 20,000 documents, which is measured first. For each minute, the run prints the latency from publish to
+the event ``delivered`` (p50, p99, maximum), the rows in the queues, the sizes of their tables and of the ledger (with
+indexes), and the resident memory of each node. The ledger and the journal of tokens grow with the documents, by design.
 
 ``drift`` is the mean of the last third of the minutes divided by that of the first third: about 1 if nothing grows. A
 run has no figures if a document is lost, repeated or damaged, or if more than 100 documents are under way, and more

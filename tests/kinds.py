@@ -61,7 +61,7 @@ spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-no_hub deep spark
 spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
-bench/test_beside.py::test_small_documents_alone_and_beside_large_ones[documents  slow,processes,deep  bench
+bench/test_beside.py::test_small_documents_are_measured_alone_and_beside_large_ones[documents slow,processes,deep  bench
 bench/test_cli.py::test_a_disturbed_run_ends_without_figures_files_or_processes[terminate  slow,processes,deep  bench
 bench/test_cli.py::test_a_disturbed_run_ends_without_figures_files_or_processes[kill_a  slow,processes,deep  bench
 bench/test_cluster.py::test_documents_go_through_two_instances  slow,processes,deep  bench

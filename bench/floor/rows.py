@@ -2,7 +2,8 @@
 
 The sources are ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (bytes and
 fsyncs). Backends report these late, some only with their next statement, so a reading waits until the statistics agree
-with the rows in the tables. Used by ``phases`` and ``soak``; ``floor`` repeats these changes.
+with the rows in the tables. Used by ``phases``, ``soak`` and ``__main__``; ``floor`` repeats the changes for
+``now_per_s``.
 """
 
 import asyncio

@@ -107,7 +107,8 @@ class ScriptPlan:
 class Batch:
     """The rows and statements of one batch, ready to be written."""
 
-    copies: list[tuple[str, list[str], list[tuple[Any, ...]]]] = field(default_factory=list)  #: COPY, types, rows
+    #: by table: COPY statement, types of the columns, rows
+    copies: list[tuple[str, list[str], list[tuple[Any, ...]]]] = field(default_factory=list)
     #: by step: statement and its argument, a counter or keys
     accept: list[tuple[str, int | list[int]]] = field(default_factory=list)
     settle: list[tuple[str, int | list[int]]] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """``./run bench peers``: SEMQ's nodes compared with a chain of RabbitMQ virtual hosts, in one run on one machine.
 
-Both transport documents from A by a hub to B, and one receipt for each document back to A.
+Both transport documents from A through a hub to B, and one receipt for each document back to A.
 
 | subject         | SEMQ's nodes                                 | the chain (``chain``)                               |
 |-----------------|----------------------------------------------|-----------------------------------------------------|
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
 
 
 def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
-    """Start the chain; return None if RabbitMQ is not installed."""
+    """Start RabbitMQ with the definitions of the chain; return None if it is not installed."""
     if not is_installed():
         say(f"{PROGRAM} is not installed, so only SEMQ's nodes are measured (Debian: apt-get install rabbitmq-server)")
         return None

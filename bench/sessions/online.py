@@ -1,4 +1,4 @@
-"""Institutions that are online at one process of the hub, by TLS with certificates.
+"""Institutions that are online at one process of the hub, over TLS with certificates.
 
 This process simulates their nodes: a connection with TLS, a login by certificate, and the two channels and queues of a
 link (PROTOCOL.md section 10). All nodes dial at the same time, as after a restart of the hub, with at most

@@ -15,7 +15,7 @@ SHORT = ("--rounds", "1", "--seconds", "0.5", "--small", "20", "--json")
     ("kind", "more", "size"),
     [(DOCUMENTS, ("--size", "300000", "--per-s", "4"), 600_000), (PIECES, ("--bytes", "17000000"), 17_000_000)],
 )
-def test_small_documents_alone_and_beside_large_ones(kind: str, more: tuple[str, ...], size: int) -> None:
+def test_small_documents_are_measured_alone_and_beside_large_ones(kind: str, more: tuple[str, ...], size: int) -> None:
     run = run_bench("large", "--beside", kind, *more, *SHORT)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])

@@ -6,7 +6,7 @@ from bench.lone_node import node
 from bench.rabbitmq.broker import BrokerLoad, _ratios, _table
 
 
-async def test_every_phase_of_the_load_ends_with_a_rate_and_empty_queues(tmp_path: Path) -> None:
+async def test_every_phase_of_the_load_has_a_rate_and_the_durable_queue_is_empty_at_the_end(tmp_path: Path) -> None:
     with node(tmp_path) as port:
         load = BrokerLoad(port, 60, 100)
         for phase in (load.durable_publish, load.durable_consume, load.durable_both, load.transient, load.fan_out):

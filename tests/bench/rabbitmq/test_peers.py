@@ -22,12 +22,12 @@ def test_the_shovels_move_documents_from_a_to_b_and_receipts_back() -> None:
     assert all(queue["durable"] for queue in result["queues"])
 
 
-def test_a_document_is_acknowledged_when_its_receipt_and_all_before_it_are_confirmed() -> None:
-    confirmed, acknowledged = ConfirmedTags(), []
+def test_confirmed_tags_count_up_to_the_first_gap() -> None:
+    confirmed, counted = ConfirmedTags(), []
     for tag in (2, 3, 1, 5, 4):
         confirmed.add(tag)
-        acknowledged.append(confirmed.up_to)
-    assert acknowledged == [0, 0, 3, 3, 5]
+        counted.append(confirmed.up_to)
+    assert counted == [0, 0, 3, 3, 5]
 
 
 def test_the_ratio_is_the_median_of_the_ratios_of_the_rounds() -> None:
