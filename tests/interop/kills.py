@@ -48,9 +48,9 @@ class ClientBook:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     #: confirmed publishes, by queue
     confirmed: dict[str, set[int]] = field(default_factory=lambda: {"work": set(), "short": set(), "urgent": set()})
-    seen: set[int] = field(default_factory=set)  #: deliveries from work
-    acked: set[int] = field(default_factory=set)  #: deliveries that were acknowledged
-    committed: set[int] = field(default_factory=set)  #: transactions
+    seen: set[int] = field(default_factory=set)  #: messages that were delivered from work
+    acked: set[int] = field(default_factory=set)  #: messages that were acknowledged, perhaps without effect
+    committed: set[int] = field(default_factory=set)  #: pairs of messages whose transaction was committed
     complaints: list[str] = field(default_factory=list)
     kill_after: int = 0  #: the node is killed after the confirm of this number or a higher one
     is_time_to_kill: threading.Event = field(default_factory=threading.Event)
@@ -194,8 +194,8 @@ def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int
 def main() -> int:
     """Kill a node as often as the command line says; return 1 if there are complaints."""
     parser = argparse.ArgumentParser(description="Kill a node repeatedly, and count its messages.")
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=30, metavar="N", help="number of kills (30)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the distances between kills (1)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         book = kill_repeatedly(Path(folder), arguments.kills, arguments.seed)

@@ -1,4 +1,4 @@
-"""A Celery application on a node: broker and results by AMQP. Run by ``test_celery``."""
+"""A Celery application whose broker is a node, which also carries the results. Run by ``test_celery``."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""A body much larger than the memory allowed for it: published, kept over a kill, and delivered by get and by consume.
+"""A body larger than the growth of memory allowed for it: published, kept despite kills, delivered by get and consume.
 
 1 GiB on demand: ``./run python -m tests.interop.test_large_bodies 1024``.
 """
