@@ -25,7 +25,7 @@ def utc_text(moment: datetime | float, *, exact: bool = False) -> str:
 
 
 def moment_text(at: int, *, exact: bool = False) -> str:
-    """Return the milliseconds that another node has sent in the form of ``utc_text``, or as digits if out of range."""
+    """Return milliseconds from another node in the form of ``utc_text``, or as digits if they are out of range."""
     try:
         return utc_text(at, exact=exact)
     except OverflowError:

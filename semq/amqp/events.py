@@ -106,7 +106,7 @@ class ChannelOpened(ConnectionEvent):
 
 
 class ChannelClosed(ConnectionEvent):
-    """The channel is closed; delete its consumers and requeue its unacknowledged messages.
+    """The channel is closed. A server deletes its consumers, and requeues its unacknowledged messages.
 
     ``by_peer``: the peer sent channel.close, and this side has sent close-ok. Otherwise the peer made an error, and
     this side has sent channel.close; the number is free again at ``ChannelReleased``. ``error`` is None for reply code

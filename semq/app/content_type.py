@@ -1,7 +1,7 @@
 """The content type of a file for which none was stated, found by the suffix of its name or by its content.
 
 A result is returned only if it is beyond doubt: a receiver reads a body by its content type (`semq.app.handlers`), so a
-wrong guess would make a good document unreadable. Used by ``semq msg send`` and ``semq.folders``.
+wrong guess would make a good document unreadable. Used by ``semq msg send``, ``semq.folders`` and the demo.
 """
 
 import json

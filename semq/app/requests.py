@@ -2,7 +2,7 @@
 
 A request is an operation for ``semq.admin`` or a document; the answer to a document has its locator. Requests share a
 channel. A large request has a channel of its own, because a refusal for its size closes the channel. Used by
-``client``.
+``client`` and ``watch``.
 """
 
 import asyncio

@@ -16,4 +16,5 @@ over AMQP (``semq.app``) like any application, and stores nothing outside the fo
 | incoming  | documents of an inbox: written as files, then acknowledged                   |
 | outcomes  | outcomes of sent documents, from events                                      |
 | process   | the process with all roots of one configuration                              |
+| errors    | files that cannot be sent, roots that cannot be served                       |
 """

@@ -75,7 +75,10 @@ class NodeProcess:
         return ["-m", MODULES[self.place.kind]]
 
     def launch(self, **variables: str) -> None:
-        """Start the process without waiting. ``variables``: further environment variables."""
+        """Start the process without waiting. ``variables``: further environment variables.
+
+        Variables SEMQ_… of this process are not passed on: the node would read them as settings.
+        """
         self.forget()
         environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
         with self.place.log.open("ab") as log:

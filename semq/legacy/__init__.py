@@ -9,6 +9,7 @@
 | journal     | the rows that a node has accepted, in a file                                           |
 | transfer    | the import of all rows: reads, inquires, submits and counts them                       |
 | report      | counts, and the rows that were not imported, with reasons                              |
+| errors      | errors of mapping, source and journal                                                  |
 
 The operations ``import.ask`` and ``import.received`` of a local node are in ``local_node.operations.legacy``. Only
 ``semq import`` loads this package, because it loads SQLAlchemy, which takes longer than most commands take to run.

@@ -2,7 +2,7 @@
 
 ``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
 one of its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used
-by the links between nodes, the Python client and the command line.
+by the links between nodes, the carrier, the Python client and the command line.
 """
 
 import asyncio

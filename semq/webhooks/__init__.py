@@ -10,4 +10,5 @@ in JSON. A local node starts this program (``python -m semq.webhooks``) if [[web
 | destination | one address: the check of its host, the request, the circuit breaker           |
 | deliveries  | documents and events of one webhook, posted until they are answered            |
 | process     | the process with all webhooks of one configuration                             |
+| errors      | addresses that cannot be reached, requests that are refused                    |
 """

@@ -156,7 +156,7 @@ def trace_line(line: Mapping[str, Any]) -> str:
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """Print the events of a message, then notices: lines that are not proved or missing, other names of the message.
+    """Print the events of a message, then notices about unproved lines, missing lines and other names of the message.
 
     ``full``: print all lines of details.
     """

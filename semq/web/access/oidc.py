@@ -1,9 +1,9 @@
 """Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
 
-Called by ``oidc_sign_in``. This module needs ``joserfc`` (``pip install semq[oidc]``), and is imported only if the
-configuration has a section [http.oidc]. A sign-in in progress is kept in memory for OIDC_SIGN_IN_S; a cookie binds it
-to one browser. An ID token is accepted only if it is signed by a key of the provider, is issued for this client, and is
-within its validity. The roles in the token hold until the end of the session.
+Made by ``services``, called by ``oidc_sign_in``. This module needs ``joserfc`` (``pip install semq[oidc]``), and is
+imported only if the configuration has a section [http.oidc]. A sign-in in progress is kept in memory for
+OIDC_SIGN_IN_S; a cookie binds it to one browser. An ID token is accepted only if it is signed by a key of the provider,
+is issued for this client, and is within its validity. The roles in the token hold until the end of the session.
 """
 
 import asyncio

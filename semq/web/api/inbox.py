@@ -62,7 +62,7 @@ async def receive(call: Call) -> Response:
 
         def on_end() -> None:
             release()
-            call.web.leases.begin(leases)
+            call.web.leases.start_timers(leases)
 
         answer = _raw_answer(leases, on_end) if is_raw else _json_answer(leases, on_end)
         await call.note("inbox.receive", {"user": user, "documents": [lease.document.lk0 for lease in leases]})

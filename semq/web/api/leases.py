@@ -55,14 +55,14 @@ class Leases:
         return free
 
     def add(self, owner: str, pulled: PulledDocuments, seconds: float) -> list[DocumentLease]:
-        """Lease documents to an owner for ``seconds``, which begin when ``begin`` is called."""
+        """Lease documents to an owner for ``seconds``, which begin with ``start_timers``."""
         leases = [DocumentLease(new_secret(), owner, document, pulled, seconds) for document in pulled.documents]
         for lease in leases:
             self._open[lease.id] = lease
             self._counts[owner] = self._counts.get(owner, 0) + 1
         return leases
 
-    def begin(self, leases: Iterable[DocumentLease]) -> None:
+    def start_timers(self, leases: Iterable[DocumentLease]) -> None:
         """Start the timers of leases, at the end of the answer with their documents. Settled leases get no timer."""
         loop = asyncio.get_running_loop()
         for lease in leases:

@@ -116,7 +116,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer input that is not HTTP with a problem document, and disconnect. Called by uvicorn."""
+        """Answer input that is not HTTP with a problem document, and disconnect. Also called by uvicorn."""
         answer = problem(BadRequest(self._fault or msg))
         lines = (b"%b: %b\r\n" % header for header in (*answer.raw_headers, *ALWAYS, UNSTORED, CLOSE))
         self.transport.write(b"".join((b"HTTP/1.1 400 Bad Request\r\n", *lines, b"\r\n", bytes(answer.body))))
