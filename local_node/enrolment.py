@@ -46,7 +46,7 @@ class HubAddress(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str, tls_minimum: str = "1.3") -> "HubAddress":
-        """Read ``host:port`` or a URL. Raises BadInput."""
+        """Read ``host:port`` or a URL; the default port is 5671. Raises BadInput."""
         try:
             parts = urlsplit(text if "//" in text else f"//{text}")
             if not parts.hostname:
@@ -118,7 +118,7 @@ async def _request_certificate(
 async def _test_login(
     ring: KeyRing, hub: HubAddress, trust: TrustStore, certificate: NodeCertificate, clock: Clock
 ) -> None:
-    """Log in at the hub with the certificate before anything depends on it.
+    """Log in at the hub with a new certificate, before the node depends on it.
 
     Raises RefusedByPeer, DialFailed, Unavailable.
     """

@@ -81,7 +81,7 @@ DISK_CHECK_S = 10.0
 # NOTIFY starts a read immediately. This poll finds rows that were written without the functions of SQL.md, or while the
 # store had no connection.
 SQL_POLL_S = 10.0
-SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance for a rate or a quota
+SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance because of a rate or a quota
 
 
 class LocalNode(Node[LocalEngine]):
@@ -209,7 +209,7 @@ class LocalNode(Node[LocalEngine]):
     def _dialling_end(self) -> DiallingEnd | None:
         """Return the datagram end of a link that this node dials; None without section ``datagrams``.
 
-        With direct links the configured port belongs to the listening end (``offering``).
+        With direct links the listening end (``offering``) has the configured port, and dialling ends use free ports.
         """
         section = self.settings.datagrams
         if section is None:

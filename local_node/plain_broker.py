@@ -42,7 +42,8 @@ password = "none"
 level = "warning"
 """
 
-OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")  # prefixes of the variables that count: limits and the log
+# Prefixes of the environment variables that the broker reads: limits and the log.
+OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")
 
 
 class LoneNode(LocalNode):

@@ -80,7 +80,7 @@ class SuccessionDuty:
         self._node.apply_authorities()
 
     def _renew(self) -> None:
-        """Renew in a task, because a renewal takes longer than the hub waits for an answer, and ends the link."""
+        """Renew in a task: a renewal takes longer than the hub waits for an answer, and ends the link."""
         if self._node.renewing is not None and (self._renewal is None or self._renewal.done()):
             self._renewal = asyncio.get_running_loop().create_task(self._renewed(self._node.renewing))
 

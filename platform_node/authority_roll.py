@@ -5,7 +5,7 @@
 | believe  | former | both           | trust the new authority, too | trusts both                                 |
 | renew    | new    | both           | renew its certificate        | uses no certificate of the former authority |
 | withdraw | new    | new            | drop the former authority    | has dropped the former authority            |
-| done     | new    | new            | drop it, if it has not yet   |                                             |
+| done     | new    | new            | the same, if not done yet    |                                             |
 
 Instances of one hub share the folder of its keys, and with it ``authority.json``: each asks the nodes that are
 connected to it, and a phase also waits until every running instance has done what the phase requires of the hub.
@@ -69,7 +69,7 @@ class RolledHub(Protocol):
         """Issue a new certificate for the hub itself."""
 
     def announce_authority(self) -> None:
-        """Present to nodes that enrol the certificate of the authority that signs at present."""
+        """Announce to enrolling nodes the certificate of the authority that now signs."""
 
     def apply_authorities(self) -> None:
         """Apply the present authorities to new connections; existing links stay."""

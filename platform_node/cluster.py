@@ -67,7 +67,7 @@ class Membership:
         """``execute`` runs queries on the store of this instance; ``state`` returns the present state of that store."""
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
-        self.store_questions: StoreQuestions  #: questions of operators to the other instances
+        self.store_questions: StoreQuestions  #: questions to the other instances, and answers to theirs
         self._settings = settings
         self._section = section
         self._clock = clock

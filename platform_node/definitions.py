@@ -145,8 +145,8 @@ def _check_users(nodes: Mapping[str, Institution]) -> None:
 
 
 def _check_groups(groups: dict[str, Group], institutions: Collection[str] | None) -> None:
-    """Refuse invalid names, too many groups or members, and repeated members; also unknown ones, unless
-    ``institutions`` is None.
+    """Refuse invalid names, too many groups or members, repeated members, and, unless ``institutions`` is None, unknown
+    members.
     """
     if len(groups) > GROUPS_MAX or sum(len(group.members) for group in groups.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {GROUPS_MAX} groups, or more than {MEMBERS_MAX} members in all of them.")

@@ -60,7 +60,7 @@ class EnrolmentService:
         return RequestExchange(ENROLL_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def enroll(self, session: SessionInfo, arguments: FirstRequest) -> dict[str, str]:
-        """Sign the first key of a node, or the first one after a revocation."""
+        """Sign the key of a node that enrols with a token, for the first time or again."""
         if not session.user.startswith(TOKEN_USER_PREFIX):
             raise TokenRefused("This session has logged in without a token.")
         node = parse_address(session.user.removeprefix(TOKEN_USER_PREFIX))

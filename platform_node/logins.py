@@ -48,7 +48,7 @@ class HubLogins:
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
         """Return the name of the user; None refuses the login.
 
-        The reason goes to the log, but not to the client. Only for a wrong name or password has the log no reason.
+        The client never gets the reason. The log has it, except for a wrong name or password.
         """
         if mechanism == "EXTERNAL":
             return self._by_certificate(credentials, peer)

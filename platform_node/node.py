@@ -67,7 +67,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 WARN_S = 3600.0
-STORES_S = 10.0  # the statement of a login is written immediately; this job repeats failed writes
+STORES_S = 10.0  # a login hastens the job that writes the stores of nodes; the interval is for failed writes
 
 
 class HubNode(Node[HubEngine]):
@@ -256,7 +256,7 @@ class HubNode(Node[HubEngine]):
             self.apply_revocations()
 
     def apply_revocations(self) -> None:
-        """End the links of revoked certificates, and inform partners, which then stop sealing for the keys."""
+        """End the links of revoked certificates, and inform partners, which then stop sealing for these keys."""
         self.guard.check()
         self._check_certificates()
 
@@ -291,7 +291,7 @@ class HubNode(Node[HubEngine]):
         self.clockwork.hasten("authority")
 
     def announce_authority(self) -> None:
-        """Present to nodes that enrol the certificate of the authority that signs at present."""
+        """Announce to enrolling nodes the certificate of the authority that now signs."""
         self.server.announce(self.greeting())
 
     def apply_authorities(self) -> None:

@@ -47,7 +47,7 @@ class PartnerIndex:
         for node_id, limit in self._limits.items():
             for name in limit or ():
                 self._named_by.setdefault(name, []).append(node_id)
-        self._partners_found: dict[Address, Sequence[Address]] = {}  #: filled by ``partners``
+        self._partners_found: dict[Address, Sequence[Address]] = {}  #: results of ``partners``
         self._groups = {
             name: [member for member in map(_address, group.members) if member in self.known]
             for name, group in definitions.groups.items()

@@ -1,6 +1,6 @@
 """Turns for questions about messages, so that many questions of one institution do not delay those of others.
 
-Each party with a limited rate of answers (the node at the other end, the hub's own ledger) has a ``QuestionTurns``.
+Each source of answers with a limited rate (a node that is asked, the hub's own ledger) has a ``QuestionTurns``.
 The questions of one asker wait in one queue, and the askers take turns. The number of questions in a queue and the time
 of waiting are limited. Used by ``questions`` and ``ask_exchange``.
 """

@@ -83,7 +83,7 @@ class Registry:
         self.stores = {store.node: store for store in await self._execute(identities.stores)}
 
     async def refresh(self) -> bool:
-        """Read the revoked certificates; return whether there are new ones.
+        """Read the serial numbers of revoked certificates; return whether there are new ones.
 
         A certificate once read as revoked stays revoked until this process ends, even if the database is restored from
         a backup.
@@ -124,7 +124,10 @@ class Registry:
         return tickets
 
     async def enrol(self, node: Address, token: str, request: bytes) -> bytes:
-        """Sign a node's first key for a token. Raises TokenRefused, KeyRevoked, RequestRefused, NoAuthority."""
+        """Sign the key of a node that enrols with a token.
+
+        Raises TokenRefused, KeyRevoked, RequestRefused, NoAuthority.
+        """
         ticket = await self.ticket(token.encode())
         if ticket is None or ticket.node != str(node):
             raise TokenRefused(node=str(node))
@@ -179,7 +182,7 @@ class Registry:
         return revoked
 
     async def certificates(self, node: Address | None = None) -> list[Issued]:
-        """List issued certificates, newest first."""
+        """Return the issued certificates of a node (None: of all nodes), newest first."""
         certificates: list[Issued] = await self._execute(identities.certificates, str(node) if node else None)
         return certificates
 

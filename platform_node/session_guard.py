@@ -1,8 +1,8 @@
 """The check of live sessions: a revoked or expired certificate ends its links.
 
 TLS checks a certificate only when a connection is made, and a link may last for months. Sessions are checked
-immediately after ``semq cert revoke`` in this process, and after a NOTIFY of another process of the hub. One job finds
-revocations without a NOTIFY every ten seconds, another one expired certificates every five.
+immediately after ``semq cert revoke`` in this process, and after a NOTIFY of another process of the hub. Without a
+NOTIFY, a job finds a revocation within ten seconds. Another job finds expired certificates every five seconds.
 """
 
 import structlog
@@ -31,7 +31,7 @@ class Guard:
         self._sessions: dict[SessionInfo, NodeCertificate] = {}
 
     def opened(self, session: SessionInfo) -> None:
-        """Note a new session."""
+        """Note a new session, if it has a certificate."""
         if session.peer.certificate is not None:
             self._sessions[session] = certificate_of(session.peer)
 

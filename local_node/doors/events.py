@@ -1,4 +1,4 @@
-"""Topic exchange ``semq.events``: events about an institution's own documents.
+"""Topic exchange ``semq.events``: events about the documents that the institution sends.
 
 The routing key is ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON.
 An event for a durable queue is committed in the transaction of the change; without a bound queue nothing is stored.

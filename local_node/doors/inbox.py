@@ -30,7 +30,7 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-# Checks of a basic.get while the next document of an order is searched; after them the answer is empty.
+# Checks of a basic.get while the next document with an order key is searched; after them the answer is empty.
 CHECKS_MAX = 10
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
@@ -76,7 +76,7 @@ class InboxQueue(ServiceQueue):
 
     # --- for the engine
     def free(self) -> int:
-        """Return the number of documents that the consumers and the pending basic.gets can take now."""
+        """Return the number of documents that the engine may give now, for consumers and pending basic.gets."""
         credit = sum(consumer.credit for consumer in self._consumers)
         credit += sum(getter.is_waiting for getter in self._getters)
         return max(credit - len(self._undelivered) - self._joining, 0)
@@ -256,7 +256,7 @@ class Inboxes:
         return sorted(user for user, queue in self.queues.items() if user and queue.has_consumer)
 
     def named(self, name: str) -> InboxQueue | None:
-        """Return the inbox with this name of a queue; None for other names, and for a new inbox above USERS_MAX."""
+        """Return the inbox whose queue has this name; None for other names, and for a new inbox above USERS_MAX."""
         user = name.removeprefix(f"{INBOX}.")
         if name != INBOX and (user in (name, PIECES_USER) or USER.fullmatch(user) is None):
             return None
@@ -267,7 +267,7 @@ class Inboxes:
         return self.queue(user)
 
     def free(self, user: str) -> int:
-        """Return the number of documents that the consumers and the pending basic.gets of this user can take now."""
+        """Return the number of documents that the engine may give to this user now."""
         queue = self.queues.get(user)
         return queue.free() if queue is not None else 0
 

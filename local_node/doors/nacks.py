@@ -1,4 +1,4 @@
-"""Nacked documents: their reasons, in the log and as events ``refused``.
+"""Nacked documents: the reasons of their nacks, in the log and as events ``refused``.
 
 A basic.nack has no field for a reason. With ``reply_to`` the publisher receives the reason there instead. Lines and
 events are limited: one line of the log per reason and target every ``QUIET_S`` seconds, ``EVENTS_MAX`` events per turn.

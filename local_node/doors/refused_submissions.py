@@ -30,7 +30,7 @@ WITHDRAWN = "Withdrawn before it was sent."
 
 @work
 def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], None]) -> Steps:
-    """Refuse a row: reason, line of the ledger and event in one commit."""
+    """Refuse a submission: reason, line of the ledger and event in one commit. ``done`` gets the LK0 of the refusal."""
     reason = (error.code, error.text + facts_of(error))
     unit = yield NO_NEEDS
     at, lk0 = core.now_ms(), _locator(core, row)
@@ -117,7 +117,7 @@ def requeue_or_remove(
 ) -> Steps:
     """Requeue or remove refused submissions for an operator. ``done`` gets the numbers of the submissions by LK0.
 
-    Raises NotThere if none of them is there.
+    Raises NotThere if there is no refused submission with one of these LK0s.
     """
     query = RefusedSubmissions(tuple(lk0s))
     unit = yield Needs(queries={query})

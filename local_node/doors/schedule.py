@@ -1,8 +1,8 @@
-"""The release of scheduled documents (@NotBefore): the store is read when the next document is due, and regularly.
+"""The release of scheduled documents (@NotBefore): the store is read when the next document is due, and by a job.
 
 A read returns the documents that are due, at most ``DUE_MAX``, and the time of the next document. It uses an index, so
-that its cost does not grow with the number of scheduled documents. The regular reads, by a job, find documents
-scheduled by SQL. ``sql_submissions`` submits the released documents.
+that its cost does not grow with the number of scheduled documents. The reads of the job find documents scheduled by
+SQL. ``sql_submissions`` submits the released documents.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from semq.engine.local_engine import LocalEngine
 from semq.engine.sender.scheduling import DUE_MAX, release_due, release_early
 
-POLL_S = 10.0  # interval of the regular reads; a virtual server multiplies it (``NodeHost.poll_factor``)
+POLL_S = 10.0  # interval of the job that reads; a virtual server multiplies it (``NodeHost.poll_factor``)
 
 
 class ScheduledDocuments:
@@ -80,7 +80,7 @@ class ScheduledDocuments:
         core = self._engine().core
         wait_s = (at - core.now_ms()) / 1000
         self._next_at = at
-        # Later times are found by the next regular read, which must not be put off.
+        # Later times are found by the next read of the job, which must not be put off.
         since_read_s = core.now() - self._read_at if self._read_at is not None else 0.0
         if wait_s < self._poll_s - since_read_s:
             self._release_in(max(wait_s, 0.0))

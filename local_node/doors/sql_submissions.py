@@ -3,9 +3,9 @@
 A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). A row is
 accepted when it has moved to tb_0031. A refused row stays where it is and is reported like any other failure: an event
 ``failed``, a ledger line under a locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row
-that cannot be accepted yet (a rate, a quota, a key) stays with its reason and is not reported as a failure. Until the
-next poll, the other rows to the same target are passed over, so that they do not delay rows to other targets;
-tb_0031_wait names the first row that waits.
+that cannot be accepted yet (because of a rate, a quota or a missing key) stays with its reason and is not reported as a
+failure. Until the next poll, all further rows to its target are passed over, so that they do not delay rows to other
+targets; tb_0031_wait names the first waiting row of each target.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,12 +43,12 @@ class SubmissionResult:
     """The present state of a submission."""
 
     state: str  #: accepted, refused, waits; submitted: not read yet
-    lk0: str = ""  #: name of the document or of the refusal
+    lk0: str = ""  #: of the document or of the refusal
     reason: Reason | None = None  #: reason of the refusal or of the wait
 
 
 class SqlSubmissions:
-    """Move rows of tb_0031_submit into the engine, a batch at a time."""
+    """The moves of rows from tb_0031_submit into the engine, a batch at a time."""
 
     def __init__(self, engine: Callable[[], LocalEngine], poll_again: Callable[[], None]) -> None:
         """``poll_again`` is called at most once per poll, if rows have to wait; it has to arrange a call of ``poll``
@@ -89,7 +89,7 @@ class SqlSubmissions:
             self._listeners.pop(number, None)
 
     def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
-        """Withdraw a waiting submission; first wait for the end if the submission is being moved into tb_0031.
+        """Withdraw a waiting submission. If it is being moved into tb_0031, first wait for the result of that.
 
         ``failed`` gets NotThere if the submission has become a document.
         """

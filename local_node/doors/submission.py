@@ -53,7 +53,7 @@ class Sizes(NamedTuple):
     """Sizes of documents, in bytes."""
 
     message_max: int  #: the largest document in one message
-    pieces_from: int  #: documents above this size are sent in pieces (``is_for_pieces``)
+    pieces_from: int  #: documents above this size are sent in pieces if ``is_for_pieces``
     document_max: int  #: the largest document in pieces
 
 

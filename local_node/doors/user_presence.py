@@ -10,7 +10,7 @@ from collections.abc import Callable
 from local_node.doors.inbox import Inboxes
 from semq.engine.local_engine import LocalEngine
 
-SOON_S = 0.1
+SOON_S = 0.1  # from a change to its report
 PAUSE_S = 10.0  # between two reports
 
 

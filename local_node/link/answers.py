@@ -28,7 +28,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.locator import parse_lk0
 
 EXCHANGE = "semq.answer"
-CONCURRENT_MAX = 4  # questions from the hub that are answered at the same time; direct ones are then refused, too
+CONCURRENT_MAX = 4  # questions from the hub in progress; beyond this, direct questions are refused, too
 PER_SECOND_MAX = 20  # questions of all askers together: each reads the ledger
 BUSY = "The node already answers as many questions as it may."
 log = structlog.get_logger("semq.answers")

@@ -50,11 +50,13 @@ class PartnerLogins:
         self.replace(partners)
 
     def replace(self, partners: Iterable[str]) -> None:
-        """Admit these institutions from now on."""
+        """Admit these institutions, and no others, from now on."""
         self._partners = {str(partner_address(node_id)) for node_id in partners}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user; None refuses the login. The reason goes to the log, but not to the client."""
+        """Return the name of the user; None refuses the login. The client never gets the reason; the log has it for
+        partners.
+        """
         if mechanism == "EXTERNAL" and (name := self._partner(credentials, peer)) is not None:
             return name
         name = await self._users.authenticate(mechanism, credentials, peer)
@@ -99,7 +101,7 @@ class DirectLinks:
         self.uplinks: dict[Address, Uplink] = {}
 
     def open(self, vhost: VirtualHost, frame_bytes_max: int) -> None:
-        """Accept partners that dial."""
+        """Accept partners that dial, in the virtual host of links."""
         vhost.register(self._links.exchange(frame_bytes_max))
         self._vhost = vhost
         self._register(self._partners)

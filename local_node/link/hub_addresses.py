@@ -1,7 +1,7 @@
 """The addresses of the hub: ``hub.url`` and ``hub.more_urls``, tried in turn.
 
-All of them lead to one hub: to its standby, to its other instances, or to the same process by another network. If a
-host name has several addresses in DNS, all of them are tried (``asyncio.loop.create_connection``).
+All of them lead to one hub: to its standby, to its other instances, or through another network to the same process. If
+a host name has several addresses in DNS, all of them are tried (``asyncio.loop.create_connection``).
 """
 
 import ssl
@@ -14,7 +14,8 @@ from semq.service.credentials.identity import must_be_hub
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.umx_t.address import Address
 
-CONNECT_S = 3.0  # for partners, and for a hub with several addresses: a machine that does not run gives no answer
+# Time limit for a connection to a partner, or to a hub with several addresses: a machine that is down gives no answer.
+CONNECT_S = 3.0
 
 
 def hub_dial_configs(

@@ -1,4 +1,4 @@
-"""Exchange ``semq.ask`` at a node with direct links: a partner that dials this node asks about messages between both.
+"""Exchange ``semq.ask`` at a node with direct links: partners that dial this node ask about messages between the two.
 
 Question and answer have the form that they have at a hub (PROTOCOL.md section 20), with the same story, rights and
 signature. The node that was dialled cannot ask over this link. Module ``answers`` makes the answers.

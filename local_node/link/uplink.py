@@ -57,7 +57,7 @@ log = structlog.get_logger("semq.uplink")
 
 @dataclass(frozen=True, slots=True)
 class UplinkSettings:
-    """The bounds of the traffic in progress, and the pauses between attempts."""
+    """The bounds of the traffic in progress, and the pauses between attempts to connect."""
 
     reconnect_s_min: float = 0.5
     reconnect_s_max: float = 10.0
@@ -128,7 +128,7 @@ async def _no_questions(client: ClientLink) -> None:
 
 
 class Uplink:
-    """Keeps a session with the hub, or with a partner, until it is stopped."""
+    """A link that keeps a session with the hub, or with a partner, until ``stop``."""
 
     def __init__(
         self,
@@ -409,7 +409,7 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """Record a refused frame in the ledger, under the node ``source``, or under the peer if that is no address."""
+        """Record a refused frame in the ledger, under node ``source``; under the peer if ``source`` is no address."""
         try:
             node = parse_address(source).node
         except SemqError:

@@ -33,7 +33,7 @@ class CertificateOperations:
     async def renew(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
         """Renew the node's certificate now."""
         if self._node.renewing is None:
-            raise NoAuthority("The hub does not sign for this node.")
+            raise NoAuthority("This node gets no certificates from a hub: it has no link to a hub with TLS.")
         await self._node.renewing.renew_now()
         return self._node.identity_in_use().status()
 

@@ -80,7 +80,7 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def _cancel_group(self, group: Mapping[str, Any], why: str) -> dict[str, Any]:
-        """Cancel the messages to members of a group that have not ended; skip a message that ends meanwhile."""
+        """Cancel the open messages to the members of a group; skip a message that ends meanwhile."""
         cancelling = 0
         for member in group["members"]:
             if member["outcome"] is None:
@@ -91,7 +91,7 @@ class LocalOperations:
         return {"name": group["name"], "lk0": group["lk0"], "cancelling": cancelling > 0, "members": cancelling}
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
-        """Withdraw a submission; return its name in the ledger, or None if it has become a document."""
+        """Withdraw a submission; return its LK0 in the ledger, or None if it has become a document."""
         submissions = self._node.submissions
         try:
             return await committed(lambda done, failed: submissions.withdraw(number, why, done, failed))
@@ -124,7 +124,7 @@ class LocalOperations:
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Give parked documents to their application again, and submit refused submissions again.
 
-        Returns the number of both together, and the new states of the submissions, keyed by their old names.
+        Returns the number of both together, and the new state of each submission by its old LK0.
         """
         names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
         brefs = _record_ids(names)
@@ -136,7 +136,7 @@ class LocalOperations:
         return {"requeued": requeued + len(became), "became": became}
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        """Return the states of submissions after they were read again, keyed by their old names.
+        """Return the states of submissions after they were read again, keyed by their old LK0s.
 
         A submission that was not read within RESULT_S is SUBMITTED.
         """
@@ -154,7 +154,7 @@ class LocalOperations:
         return {lk0: _described(number, results[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
-        """Remove failed documents that a person has dealt with; the ledger keeps their lines."""
+        """Remove failed documents that an operator has dealt with; the ledger keeps their lines."""
         names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
         acts = self._node.engine.acts
         brefs = _record_ids(names)
@@ -233,7 +233,7 @@ def _record_ids(names: Sequence[str]) -> list[int]:
 
 
 async def counted(post: Callable[[ActReport], None]) -> int:
-    """Act on documents; return their number after the commit. Raises the errors of the store."""
+    """Post an act on documents; return their number after the commit. Raises the errors of the store."""
     return await committed(lambda done, failed: post(ActReport(done, failed)))
 
 

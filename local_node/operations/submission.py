@@ -34,7 +34,7 @@ TYPES: dict[Read | None, Any] = {
 
 
 class DocumentArguments(Arguments, frozen=True, kw_only=True):
-    """A document; ``SubmitDocument`` adds its attributes (PROTOCOL.md section 1)."""
+    """A document; ``SubmitDocument`` adds its attributes (PROTOCOL.md section 22)."""
 
     target: Annotated[
         str, Meta(min_length=1, max_length=200, description="Receiver: institution, or institution/user.")

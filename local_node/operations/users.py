@@ -27,7 +27,7 @@ class UserOperations:
         self._node = node
 
     async def list(self, arguments: ListUsers) -> list[dict[str, Any]]:
-        """List users: those in the definitions, and own ones who receive now. Present users come first."""
+        """List users: those in the definitions, and those of this institution who receive now; present users first."""
         partners, own_address = self._node.engine.partners, str(self._node.address)
         present_by_node = {**partners.present, own_address: self._node.inboxes.users_present()}
         present = {f"{node}/{user}" for node, users in present_by_node.items() for user in users}

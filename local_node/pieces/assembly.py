@@ -1,8 +1,9 @@
 """Documents in pieces at the receiver's node: found, checked and read piece by piece for the application.
 
-Pieces wait as messages to a user whose inbox no application can open. The digest of each piece was checked when the
-piece was recorded. When a manifest is due for delivery, these digests are compared with it; the bytes are read while
-the application receives them. The commit that ends the manifest also ends the pieces. Used by ``doors.inbox``.
+Pieces wait as messages to the user PIECES_USER, whose inbox no application can open. The digest of each piece was
+checked when the piece was recorded. When a manifest is due for delivery, these digests are compared with it; the bytes
+are read while the application receives them. The commit that ends the manifest also ends the pieces. Used by
+``doors.inbox``.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class Assembly:
         return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
 
     def join(self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]) -> None:
-        """Find the pieces of a document, and ``deliver`` it; call ``not_joined`` if the pieces cannot be joined."""
+        """Find the pieces of a document, and call ``deliver`` with it; call ``not_joined`` if that is not possible."""
         task = asyncio.get_running_loop().create_task(self._join(delivery, deliver, not_joined))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

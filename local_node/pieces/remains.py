@@ -1,7 +1,7 @@
 """The removal of the pieces of documents that ended before they were complete.
 
-The sender removes pieces if no submission waits for them, except pieces of a body that is arriving. A receiver that
-may have pieces gets a notice: an empty piece that names the document. If a manifest was refused or cancelled, the
+The sender removes pieces for which no submission waits, except those of a body that is arriving. A receiver that may
+have pieces gets a notice: an empty piece that names the document. If a manifest was refused or cancelled, the
 notice was stored beside the pieces in the commit that ended the manifest (``engine.sender.notices``).
 
 The receiver removes the pieces of a document with a notice, and pieces that were recorded more than KEPT_DAYS ago,
@@ -73,7 +73,7 @@ class Remains:
             await asyncio.gather(self._sweeping, return_exceptions=True)
 
     def note_failed(self, event: AppEvent) -> None:
-        """Sweep, because a manifest has failed: a notice to the receiver of its document may be stored."""
+        """Sweep, because a manifest has failed: a notice for the receiver of its document may wait in the store."""
         self.sweep()
 
     async def _sweep(self) -> None:

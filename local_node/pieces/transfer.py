@@ -42,7 +42,7 @@ DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; ot
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
-# How often a piece is sent again that was refused because of an old key; meanwhile the directory gets the new key.
+# How often a piece that was refused because of an old key is sent again; meanwhile the directory gets the new key.
 OLD_KEY_RETRIES_MAX = 60
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
@@ -115,7 +115,7 @@ class Transfers:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[str, str] = {}  #: name of a piece whose message has not ended: LK0 of the message
         self._names: dict[str, str] = {}  #: the reverse: names by LK0
-        #: LK0 of a piece: the future of the event about its end, for which a task waits
+        #: by LK0 of a piece's message: the future that gets the event about its end; a task waits for it
         self._ended: dict[str, asyncio.Future[AppEvent]] = {}
         #: LK0s of pieces that ended before ``_under_way`` was read; None once it has been read
         self._early: set[str] | None = None
@@ -123,7 +123,7 @@ class Transfers:
         self._submissions = 0  #: number of pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other documents so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
-        self._ended_lately: set[int] = set()  #: documents that ended since the search began: it may still find them
+        self._ended_lately: set[int] = set()  #: documents that ended since the search began, which may still find them
 
     @property
     def documents(self) -> set[int]:

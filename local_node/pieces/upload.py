@@ -22,7 +22,7 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
 PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes at most
-# Bytes of one body. If more are not committed, nothing is read from the client until at most half of it remain.
+# Bytes of one body. If more are uncommitted, nothing is read from the client until at most half of these bytes are.
 UNCOMMITTED_MAX = 512 * 1024
 
 
@@ -145,7 +145,7 @@ class Upload(ArrivingDocument):
 
 
 class Uploads:
-    """The bodies that arrive now."""
+    """The uploads of all bodies that arrive now."""
 
     def __init__(self, engine: Callable[[], LocalEngine], accepted: Callable[[], None]) -> None:
         """``accepted`` is called when a document has been committed."""

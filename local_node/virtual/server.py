@@ -137,7 +137,7 @@ class VirtualServer:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def wait_failed(self) -> None:
-        """Restart the server's own Postgres when it has died, which idle institutions do not notice. Never returns."""
+        """Restart the server's own Postgres when it has died: idle institutions do not notice that. Never returns."""
         while True:
             await asyncio.sleep(POSTGRES_CHECK_S)
             if self.host.postgres.is_gone:

@@ -94,7 +94,7 @@ class SharedHost(NodeHost):
         return self._turn
 
     def probe(self, host: str, port: int) -> None:
-        """Do nothing: the port is open."""
+        """Do nothing: the shared port is open already."""
 
     def shared_port(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None:
         return partial(self._institution_port, settings.institution or "")

@@ -1,9 +1,9 @@
 """Questions of this instance to the other instances of the hub, over the carrier, and answers to their questions.
 
 ``StoreQuestions`` is between the carrier and the engine: it handles questions and replies, and passes all other
-messages to the engine. A question goes to the incarnation that serves a store, so that nobody can repeat it to a later
-incarnation. An instance ignores a question whose number is not higher than that of the last question of the same
-incarnation. If a question or reply is lost, the asker gets NOT_HEARD; the act may still have taken place.
+messages to the engine. A question is addressed to the incarnation that serves a store, so that it cannot be repeated to
+a later incarnation. An instance ignores a question whose number is not higher than that of the last question from the
+same incarnation. If a question or reply is lost, the asker gets NOT_HEARD; the act may still have taken place.
 """
 
 import asyncio
@@ -203,7 +203,7 @@ class _PackedAnswer(msgspec.Struct):
 
 
 def _read(packed: bytes) -> StoreAnswer:
-    """Read an answer; one that cannot be read counts as none."""
+    """Read an answer. An answer that cannot be read, and a temporary refusal, count as an unreached store."""
     try:
         answer = msgspec.json.decode(zlib.decompress(packed), type=_PackedAnswer)
     except (zlib.error, ValueError, RecursionError):

@@ -119,7 +119,7 @@ class HeldOperations:
         return await _act(caller, arguments.why, next_batch, lambda acts: copy_acts.resend(ids, acts))
 
     async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Send one named copy again, like the operation of a local node."""
+        """Send one named copy again; a local node has this operation for its own messages."""
         result = await self.resend(ResendCopies(ids=(arguments.id,), why=arguments.why), caller)
         return {"lk0": arguments.id, **result}
 

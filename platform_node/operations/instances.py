@@ -19,7 +19,10 @@ class InstanceOperations:
         self._node = node
 
     async def health(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Check all instances of the hub: the store that each serves, its checks, and their worst verdict."""
+        """Check all instances of the hub: the store that each serves, its checks, and their worst verdict.
+
+        At one instance this handler checks that instance; ``all_stores.fan_out`` asks all of them.
+        """
         checked = health(str(self._node.address), await self._node.checks())
         store = f"{self._node.home.semq_id}.{self._node.home.semq_db_id}"
         return [{"store": store, "host": gethostname(), **checked}]

@@ -39,7 +39,7 @@ StoreText: TypeAlias = Annotated[
     Meta(
         max_length=21,
         pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$",
-        description="Store: its two numbers, the first two of the locator of a copy (1.2).",
+        description="Store: its two numbers, with which the LK1 of each of its copies begins (1.2).",
     ),
 ]
 
