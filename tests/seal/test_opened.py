@@ -62,7 +62,7 @@ def test_a_session_key_of_another_node_is_refused() -> None:
 
 def test_a_wrap_for_a_resent_message_is_valid_for_that_message_only() -> None:
     pair = SealingPair()
-    resent = "1.10008.1.1.a.8 for 1.10008.1.1.a.7"  # the names of the new and of the replaced message
+    resent = "1.10008.1.1.a.8 for 1.10008.1.1.a.7"  # as ``binding.sealed_as`` writes it, without sid and prev
     text = wrapped_for(SECRET, pair.a, A, pair.b.public_key(), B, resent)
     arguments = (text, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
     assert pair.opened().get(*arguments, resent).id == session_id_of(SECRET)

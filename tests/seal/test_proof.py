@@ -72,7 +72,7 @@ def test_other_files_are_no_proofs(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("change", [{"format": "semq-proof-2"}, {"certificates": []}])
-def test_other_versions_are_refused(change: dict[str, object]) -> None:
+def test_another_format_and_a_proof_without_a_certificate_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ProofWrong):
         read_proof(write_proof(msgspec.structs.replace(proof_of(), **change)))
 

@@ -31,7 +31,7 @@ def test_only_the_leaf_of_a_path_gives_the_root(count: int, data: st.DataObject)
     assert root_of_path(leaf(STATEMENT), place, neighbours) != root(leaves)
 
 
-def test_the_hash_depends_on_the_order_the_number_and_every_field() -> None:
+def test_the_signed_data_depend_on_order_number_parties_and_every_field() -> None:
     first, second = leaf(STATEMENT), leaf(STATEMENT._replace(lk0="other"))
     assert root([first, second]) != root([second, first])
     fields = [name for name in Statement._fields if name != "at"]

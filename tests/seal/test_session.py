@@ -56,7 +56,7 @@ def test_nonces_never_repeat_under_a_key_and_sessions_have_different_keys() -> N
 
 
 @pytest.mark.parametrize("limits", [KeyLimits(messages=2), KeyLimits(payload_bytes=2000), KeyLimits(seconds=5.0)])
-def test_a_session_key_ends_after_its_documents_bytes_or_seconds(limits: KeyLimits) -> None:
+def test_a_session_key_ends_at_its_limit_of_documents_bytes_or_seconds(limits: KeyLimits) -> None:
     session = SealingPair().session(limits=limits, now=100.0)
     session.seal(bytes(1000), b"", RANDOM)
     assert not session.is_over(101.0)
@@ -77,11 +77,16 @@ def test_a_salt_is_the_hmac_of_the_lk0() -> None:
     assert Opening(SECRET).salt("1.10008.1.1.a.7") == hmac.digest(key, b"1.10008.1.1.a.7", "sha256")
 
 
-def test_salted_digests_hide_and_bind_the_payload() -> None:
+def test_a_salted_digest_depends_on_payload_lk0_and_key() -> None:
     opening, plain = Opening(SECRET), bytes(32)
     digest = opening.digest("lk0", plain)
     assert digest == salted_digest(opening.salt("lk0"), plain)
-    assert len({digest, plain, opening.digest("other", plain), Opening(bytes(32)).digest("lk0", plain)}) == 4
+    others = (
+        opening.digest("lk0", bytes([1] * 32)),
+        opening.digest("other", plain),
+        Opening(bytes(32)).digest("lk0", plain),
+    )
+    assert len({digest, plain, *others}) == 5
 
 
 def test_a_stored_session_key_opens_for_its_own_institution_only() -> None:

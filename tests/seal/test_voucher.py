@@ -1,4 +1,4 @@
-"""Vouchers of older keys under a certificate: a damaged voucher has no effect on the others."""
+"""Vouchers of older keys under a certificate: each is for one node and certificate, and damaged ones are ignored."""
 
 import re
 
@@ -12,7 +12,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 KEYS = {key_id(A.public_key()): A.public_key()}
 
 
-def test_a_damaged_voucher_is_ignored() -> None:
+def test_a_damaged_voucher_is_ignored_and_does_not_disturb_a_valid_one() -> None:
     certificate = with_vouchers(CERTIFICATE, "1.10008", "aa", [A])
     broken = CERTIFICATE + "-----BEGIN SEMQ VOUCHER-----\nA\n-----END SEMQ VOUCHER-----\n"
     assert is_vouched(certificate, "1.10008", "aa", KEYS)
@@ -21,9 +21,12 @@ def test_a_damaged_voucher_is_ignored() -> None:
     assert without_vouchers(certificate).strip() == CERTIFICATE.strip()
 
 
-def test_a_voucher_is_for_one_certificate_by_one_key() -> None:
+def test_a_voucher_is_valid_for_one_node_one_certificate_and_one_key() -> None:
     certificate = with_vouchers(CERTIFICATE, "1.10008", "aa", [A])
     assert not is_vouched(certificate, "1.10008", "bb", KEYS)
     assert not is_vouched(certificate, "1.56001", "aa", KEYS)
     assert not is_vouched(with_vouchers(CERTIFICATE, "1.10008", "aa", [B]), "1.10008", "aa", KEYS)
+
+
+def test_a_certificate_has_at_most_four_vouchers() -> None:
     assert len(re.findall("BEGIN SEMQ VOUCHER", with_vouchers(CERTIFICATE, "1.10008", "aa", [A] * 9))) == 4

@@ -92,7 +92,7 @@ def test_arguments_of_a_submission_become_headers() -> None:
     assert read_submission(headers, {})[0] == Attributes(encrypt=True, app_key=AppKey("a", "b", "c", "d"))
 
 
-def test_writers_are_compiled_from_the_rows() -> None:
+def test_writers_and_value_readers_follow_the_rows() -> None:
     envelope = read_envelope(PEER, {"@Sid": 1}, "56001")
     headers: dict[str, Any] = {}
     header_writer([read_row(ROW)])(envelope, headers)
@@ -106,7 +106,7 @@ def test_writers_are_compiled_from_the_rows() -> None:
             assert value_reader([row])(altered_envelope) != value_reader([row])(envelope)
 
 
-def test_a_digest_is_shown_as_text() -> None:
+def test_the_receivers_application_gets_the_digest_as_text_and_the_proof_as_a_number() -> None:
     envelope = replace(read_envelope(PEER, {"@Sid": 1}, "56001"), digest=bytes(32), proved=True)
     headers: dict[str, Any] = {}
     header_writer([row for row in ATTRIBUTES if row.is_shown], shown=True)(envelope, headers)

@@ -1,4 +1,4 @@
-"""The derived properties of the envelope."""
+"""Derived properties of attributes, envelopes and messages; frames share their bodies with their callers."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,9 @@ def test_only_class_3_must_be_delivered() -> None:
         (Attributes(reliable=False, save_fwd=SaveFwd.DROP, ack2=True), False),
     ],
 )
-def test_a_document_of_class_1_without_receipt_may_be_best_effort(attributes: Attributes, is_best_effort: bool) -> None:
+def test_only_unreliable_documents_of_class_1_without_a_receipt_are_best_effort(
+    attributes: Attributes, is_best_effort: bool
+) -> None:
     assert attributes.is_best_effort is is_best_effort
 
 

@@ -1,4 +1,4 @@
-"""The floor of a stream: it is the lowest unsettled position, in whichever order positions are settled."""
+"""The floor of a stream is the lowest unsettled position, in whichever order positions are settled."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,9 @@ from semq.umx_t.floor import Floor
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(0, 5), st.sets(st.integers(0, 30)))
-def test_the_floor_is_the_lowest_number_not_settled(settled: list[int], start: int, settled_above: set[int]) -> None:
+def test_the_floor_is_the_lowest_unsettled_position_and_never_falls(
+    settled: list[int], start: int, settled_above: set[int]
+) -> None:
     floor = Floor(start, settled_above)
     all_settled = set(range(start)) | settled_above
     for sid in (None, *settled):

@@ -68,9 +68,12 @@ def test_the_packed_attributes_are_one_header() -> None:
     assert list(headers) == [PACKED]
 
 
-def test_later_attributes_are_headers_beside_the_field() -> None:
+def test_later_attributes_and_headers_of_the_application_stand_beside_the_field() -> None:
     assert read(pack(PLAIN), **{"@Colour": "red", "x": 1}).unknown == {"@Colour": "red"}
     assert read(pack(PLAIN), x=1).attributes.user_headers == {"x": 1}
+
+
+def test_further_elements_of_the_array_are_ignored() -> None:
     assert read(msgspec.msgpack.encode([*VALUES, "new"])) == PLAIN
 
 

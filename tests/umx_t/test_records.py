@@ -85,7 +85,7 @@ def test_fields_of_a_newer_version_are_tolerated() -> None:
 
 @pytest.mark.parametrize("function", Function)
 @pytest.mark.parametrize("primitive", Primitive)
-def test_only_packets_of_the_design_are_read(function: Function, primitive: Primitive) -> None:
+def test_only_packets_of_known_kinds_are_read(function: Function, primitive: Primitive) -> None:
     if (function, primitive) in KINDS:
         assert decode_records(function, primitive, b"[]") == []
     else:

@@ -28,7 +28,7 @@ def test_failures_count_from_one() -> None:
 
 
 @pytest.mark.parametrize("max_s", [15, 16, 30, 300, 3000, 5])
-def test_the_doubling_of_intervals_is_bounded(max_s: int) -> None:
+def test_doublings_is_the_number_of_inquiries_until_the_longest_interval(max_s: int) -> None:
     count = doublings(15, max_s)
     assert interval(count, 15, max_s, 0.5) == max_s
     assert count == 0 or interval(count - 1, 15, max_s, 0.5) < max_s

@@ -31,7 +31,7 @@ def test_send_statuses_are_numbered_in_their_order() -> None:
     assert list(SendStatus) == sorted(SendStatus)
 
 
-def test_every_arrival_except_not_has_an_outcome() -> None:
+def test_every_entry_of_the_ledger_has_an_outcome_at_the_sender() -> None:
     assert set(OUTCOME_OF) == set(Arrival) - {Arrival.NOT}
     assert OUTCOME_OF[Arrival.RECV] is Outcome.DELIVERED
     assert OUTCOME_OF[Arrival.SETTLED] is Outcome.UNKNOWN
