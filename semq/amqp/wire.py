@@ -2,7 +2,8 @@
 
 Called by ``codec`` and ``fast_path`` (methods), ``content`` (properties) and ``sasl``. Decoders take a buffer and a
 position and return the value and the next position; truncated or surplus data raises ``FrameError`` (501), illegal
-values raise ``SyntaxFault`` (502). No memory is allocated for declared data before it has arrived. Encoders raise ``LocalMisuse``.
+values raise ``SyntaxFault`` (502). No memory is allocated for declared data before it has arrived. Encoders raise
+``LocalMisuse``.
 
 | letter | meaning                 | Python           | letter | meaning          | Python      |
 | ------ | ----------------------- | ---------------- | ------ | ---------------- | ----------- |
