@@ -1,1 +1,1 @@
-"""Tests of platform_node."""
+"""Tests of the hub and its administration."""

@@ -1,4 +1,6 @@
-"""The change of the hub's authority: in operation, with an offline node, with two instances, and ended at any write."""
+"""The change of the hub's authority: in operation, with an offline node, with two instances, and interrupted by the end
+of the process at any write.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -124,7 +126,7 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
     assert "enrol again" in next(check.detail for check in await b.checks() if check.name == "link")
     own = await submit(await inprocess.client(b), "10008", "kept")
     await inprocess.enrol(b.settings, hub)
-    await b._maintain_certificate()  # as the job does every few seconds
+    await b._maintain_certificate()  # as the job of the node does
     await linked(a, b)
     await until_delivered(app, sent)
     await until_delivered(await inprocess.client(b), own)
@@ -152,7 +154,7 @@ async def test_all_instances_of_a_hub_share_certificates_and_change_their_author
         assert first.node_identity is not None
         assert second.node_identity is not None
         first.renew_own()
-        second._maintain_certificate()  # as the job does every few seconds
+        second._maintain_certificate()  # as the job of the node does
         assert second.node_identity.certificate.serial_text == first.node_identity.certificate.serial_text
         app = await inprocess.client(a)
         sent = await submit(app, "56001", "before")

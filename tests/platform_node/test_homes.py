@@ -1,4 +1,4 @@
-"""Homes: assigned by weight, kept when another store is removed, and assigned once."""
+"""Homes: assigned by weight, assigned once, and kept when another store is removed."""
 
 from collections import Counter
 

@@ -36,7 +36,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     # Revoke by SQL, without a NOTIFY.
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
-    hub.clockwork.hasten("revocation")  # the job runs every few seconds
+    hub.clockwork.hasten("revocation")  # do not wait for the interval of the job
     await until(lambda: "1.56001" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
     # Documents for the node wait at the hub, and are delivered after it has enrolled again.

@@ -1,4 +1,4 @@
-"""Nodes inside the test's own event loop, on real Postgres databases and real sockets; they start quickly."""
+"""Nodes in the event loop of the test, on real databases and sockets; they start faster than processes."""
 
 import asyncio
 import re
@@ -64,7 +64,7 @@ max_document_bytes = 100000
 
 @dataclass
 class InProcess:
-    """Starts nodes; all of them stop when the test ends."""
+    """Starts nodes; all of them stop when the fixture ends (``inprocess``, ``shared_inprocess``)."""
 
     stack: AsyncExitStack
     folder: Path

@@ -77,7 +77,8 @@ async def consumed(link: ClientLink, queue: str) -> Delivered:
     return delivered
 
 
-async def refused(link: ClientLink, request: Any, error: type[amqp.AmqpError] = amqp.AccessRefused) -> None:
+async def check_refused(link: ClientLink, request: Any, error: type[amqp.AmqpError] = amqp.AccessRefused) -> None:
+    """Check that a request on a new channel is refused with this error."""
     channel = await confirming(link)
     with pytest.raises(error):
         async with asyncio.timeout(60):
@@ -88,18 +89,18 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
     hub = await inprocess.hub()
     node = await local(inprocess, hub.port)
     await linked(node)
-    everybody, web, ops = [await client(inprocess, node, user) for user in ("all", "web", "ops")]
-    for link in (everybody, ops):
+    unrestricted, web, ops = [await client(inprocess, node, user) for user in ("all", "web", "ops")]
+    for link in (unrestricted, ops):
         assert (await ask(link, "node.status"))["ok"]
     empty = ContentHeader.build(2, Properties(reply_to="x"))
-    await refused(web, lambda channel: publish_and_wait(channel, "semq.admin", "node.status", empty, b"{}"))
-    await refused(web, lambda channel: channel.declare_queue("any"))
-    await refused(web, lambda channel: channel.consume("semq.inbox", put))
-    await refused(web, lambda channel: channel.consume("semq.inbox.other", put))
-    await refused(web, lambda channel: channel.get("semq.inbox.other"))
-    await refused(web, lambda channel: channel.declare_queue("semq.inbox.other", passive=True))
-    await refused(ops, lambda channel: publish(channel, "56001/web", b"x"))
-    await refused(everybody, lambda channel: publish(channel, "77777", b"x"), amqp.NotFound)
+    await check_refused(web, lambda channel: publish_and_wait(channel, "semq.admin", "node.status", empty, b"{}"))
+    await check_refused(web, lambda channel: channel.declare_queue("any"))
+    await check_refused(web, lambda channel: channel.consume("semq.inbox", put))
+    await check_refused(web, lambda channel: channel.consume("semq.inbox.other", put))
+    await check_refused(web, lambda channel: channel.get("semq.inbox.other"))
+    await check_refused(web, lambda channel: channel.declare_queue("semq.inbox.other", passive=True))
+    await check_refused(ops, lambda channel: publish(channel, "56001/web", b"x"))
+    await check_refused(unrestricted, lambda channel: publish(channel, "77777", b"x"), amqp.NotFound)
     assert await publish(await confirming(web), "56001/web", b"to myself")
     assert bytes((await consumed(web, "semq.inbox.web")).body) == b"to myself"
     for user, host in (("all", "shop"), ("ops", "shop"), ("web", "umx")):
@@ -142,7 +143,7 @@ async def test_the_hub_has_users_and_virtual_hosts_too(inprocess: InProcess) -> 
     )
     hub = await inprocess.hub(HUB_CONFIG.replace("port = 0\n", f"port = 0\n{users}\n", 1))
     link = await inprocess.client(hub, user="web", password="w", virtual_host="shop")
-    await refused(link, lambda channel: channel.declare_queue("any"))
+    await check_refused(link, lambda channel: channel.declare_queue("any"))
     for host in ("/", "umx", "enroll"):
         with pytest.raises(amqp.AmqpError):
             await inprocess.client(hub, user="web", password="w", virtual_host=host)

@@ -105,7 +105,7 @@ async def test_sql_shows_documents_and_no_pieces(inprocess: InProcess) -> None:
 
 
 async def test_pieces_are_marked_where_they_are_shown(sender: Any, shared_inprocess: InProcess) -> None:
-    """A hub always shows pieces, because it does not know their documents; a node shows them on request."""
+    """A hub always shows pieces, because it does not know their documents; a local node shows them on request."""
     _, admin_a, hub = sender
     await until(lambda: counted_at(hub.store.url, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     hub_admin = await shared_inprocess.client(hub)

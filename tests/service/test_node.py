@@ -46,7 +46,7 @@ async def hub(inprocess: InProcess) -> HubNode:
 async def test_a_store_that_is_lost_again_while_sessions_begin_is_opened_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Formerly, a loss between the opening of the store and the beginning of the sessions was not noticed."""
+    """The loss is noticed although it happens between the opening of the store and the beginning of the sessions."""
     begin_sessions, store_lost = hub.begin_sessions, hub._store_lost
     lost = asyncio.Event()
 
@@ -170,7 +170,7 @@ async def test_an_embedded_server_that_starts_again_at_another_port_is_found(tmp
 
 
 async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_started_again(tmp_path: Path) -> None:
-    """The socket of the backend stays open and silent. Found by killing servers on a busy machine."""
+    """The socket of the backend stays open and silent, so that the connection of the node shows no error."""
     file = tmp_path / "hub.toml"
     file.write_text(HUB_CONFIG)
     hub = HubNode(load(file, {}), SystemClock())
@@ -196,7 +196,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
 async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Formerly, ``stop`` failed on a node that had an engine and no AMQP server yet."""
+    """The start fails when the node has an engine and no AMQP server yet; ``stop`` must work on such a node, too."""
     settings = inprocess.settings("hub", HUB_CONFIG)
 
     def fail(node: HubNode, settings: object) -> list[object]:

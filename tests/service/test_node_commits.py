@@ -1,4 +1,4 @@
-"""The commits for a single document are only those for which a caller waits."""
+"""A single document causes only those commits for which a caller waits."""
 
 import asyncio
 

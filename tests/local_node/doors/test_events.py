@@ -1,4 +1,4 @@
-"""Events of an institution's own documents as AMQP messages."""
+"""Events about the documents that an institution sends, as AMQP messages."""
 
 from local_node.doors.events import event_message
 from semq.engine.ports import AppEvent

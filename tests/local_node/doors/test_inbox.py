@@ -106,8 +106,8 @@ async def test_a_polled_document_is_settled_like_a_delivery(inprocess: InProcess
     await until(lambda: app_statuses(node) == [AppStatus.NEW, AppStatus.PARKED])
 
 
-async def test_documents_in_order_are_polled_in_order(inprocess: InProcess, node: LocalNode) -> None:
-    """The next document of an order is found when the previous one is settled; others are found in the meantime."""
+async def test_documents_with_one_order_key_are_polled_in_order(inprocess: InProcess, node: LocalNode) -> None:
+    """The next document with the key is found when the previous one is settled; documents without a key meanwhile."""
     channel = await (await inprocess.client(node)).open_channel()
     await fill(inprocess, node, b"1", b"2", OrderKey="k")
     await fill(inprocess, node, b"free")

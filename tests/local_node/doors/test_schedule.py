@@ -24,7 +24,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 async def node(shared_inprocess: InProcess) -> LocalNode:
-    """A linked node; no test leaves scheduled documents at it."""
+    """A linked node shared by the tests of this file; each must leave no scheduled documents at it."""
     return await linked_node(shared_inprocess)
 
 
@@ -138,7 +138,7 @@ async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inproce
         assert (state(late), state(soon)) == ("SCHEDULED", "SCHEDULED")
 
         def is_released() -> bool:
-            a.clockwork.hasten("schedule")  # the job runs every few seconds
+            a.clockwork.hasten("schedule")  # do not wait for the interval of the job
             return state(soon) not in ("SCHEDULED", "SUBMITTED")
 
         await until(is_released)
@@ -153,7 +153,7 @@ async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inproce
         query = "SELECT reason_text FROM tb_0031_submit WHERE reason_code = 'SEMQ-1102'"
 
         def is_refused() -> bool:
-            a.clockwork.hasten("sql_submissions")  # the job runs every few seconds
+            a.clockwork.hasten("sql_submissions")  # do not wait for the interval of the job
             return "not_before" in str(connection.execute(query).fetchone())
 
         await until(is_refused)

@@ -1,4 +1,4 @@
-"""Users of institutions: one document to all users, and the users that receive now."""
+"""Users of institutions: which of them receive now, and one document to all of them."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Direct links on real nodes with certificates: without the hub, return to the hub, logins of partners."""
+"""Direct links of real nodes with certificates: documents while the hub is away, changes between the direct link and
+the hub, and the logins of partners.
+"""
 
 import asyncio
 import re
@@ -50,7 +52,7 @@ class DirectApplication:
         self.received: list[bytes] = []
 
     async def submit(self, target: str, *bodies: bytes) -> None:
-        """Submit documents of one order; all are accepted when this returns."""
+        """Submit documents with one order key; all are accepted when this returns."""
         headers: dict[str, Any] = {"@SaveFwd": 3, "@Ack2": 1, "@OrderKey": "k"}
         assert all(await asyncio.gather(*(self.publish(target, body, headers) for body in bodies)))
 
@@ -108,7 +110,7 @@ def ledger_details(node: LocalNode, event: Event) -> list[str]:
 
 @pytest.fixture(scope="module")
 async def scene(shared_inprocess: InProcess) -> DirectScene:
-    """A scene whose direct link is up after each test, with no documents under way."""
+    """A scene shared by the tests of this file; each must leave its direct link up, and no documents under way."""
     return await direct_scene(shared_inprocess)
 
 
@@ -161,10 +163,10 @@ async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_th
     await until(lambda: not scene.rows_left)
     assert ledger_details(scene.a, Event.SENT) == [DIRECTLY]
     assert ledger_details(scene.b, Event.RECEIVED) == [DIRECTLY]
-    assert ledger_details(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as by way of the hub
+    assert ledger_details(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as it would be through the hub
     assert (await scene.a.status())["direct"] == {B: UP | {"dialled_by": "this node"}}
     assert (await scene.b.status())["direct"] == {A: UP | {"dialled_by": "partner"}}
-    # Best-effort documents are datagrams; reliable ones, as those above, travel by the connection.
+    # Best-effort documents are datagrams; reliable ones, such as those above, travel over the connection.
     for sender, target in ((a, "56001"), (b, "10008")):
         for number in range(10):
             assert await sender.publish(target, b"%d" % number, BEST_EFFORT)
@@ -177,7 +179,7 @@ async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_th
 async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_in_order(
     inprocess: InProcess,
 ) -> None:
-    """Send documents of one order, while the test cuts the direct link and the links to the hub in turns."""
+    """Send documents with one order key, while the test cuts the direct link and the links to the hub in turns."""
     scene = await direct_scene(inprocess)
     a, b = await scene.applications()
     assert scene.a.direct is not None
@@ -195,11 +197,11 @@ async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_
     await until(lambda: not scene.rows_left)
     assert b.received == bodies
     assert len(ledger_details(scene.b, Event.RECEIVED)) == len(bodies)
-    # Documents go by the hub while the direct link is down.
+    # Documents go through the hub while the direct link is down.
     await scene.a.direct.stop()
     await until(lambda: not scene.is_direct)
-    await a.submit("56001", b"by the hub")
-    await until(lambda: b.received[len(bodies) :] == [b"by the hub"])
+    await a.submit("56001", b"through the hub")
+    await until(lambda: b.received[len(bodies) :] == [b"through the hub"])
     await until(lambda: not scene.rows_left)
     assert ledger_details(scene.a, Event.SENT)[-1] == ""
     assert ledger_details(scene.b, Event.RECEIVED)[-1] == ""
@@ -251,7 +253,7 @@ async def until_session_ended(node: LocalNode) -> None:
     """Wait until a node has ended its direct session, by its job that checks certificates."""
 
     def has_ended() -> bool:
-        node.clockwork.hasten("certificate")  # the job runs every few seconds
+        node.clockwork.hasten("certificate")  # do not wait for its interval of some seconds
         return not node.engine.uplink.partners
 
     await until(has_ended)
@@ -289,7 +291,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     assert not scene.a.engine.uplink.partners
 
 
-def test_a_certificate_missing_in_the_directory_is_withdrawn_unless_it_is_newer() -> None:
+def test_an_unlisted_certificate_is_withdrawn_unless_it_is_newer_than_all_listed_ones() -> None:
     signer, now = authority(), datetime.now(UTC)
     older, old, new = (issued(signer, A, at=now + timedelta(days=days)) for days in (-3, -2, -1))
     listed = [old.pem.decode()]

@@ -118,7 +118,7 @@ async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     assert received.index(next(packet for packet in received if packet.source == Address(1, "56001"))) < 8
 
 
-async def test_the_end_of_a_session_releases_held_speakers(inprocess: InProcess) -> None:
+async def test_the_end_of_a_session_ends_the_pauses_of_its_speakers(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)

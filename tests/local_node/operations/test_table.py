@@ -21,8 +21,8 @@ from semq.service.operations.operation import Kind, Operation
 from tests.depth import deeper
 from tests.service.inprocess import InProcess
 
-KINDS = (LocalNode, HubNode)
-ROWS = {row.name + kind.__name__: row for kind in KINDS for row in kind.table}
+NODE_CLASSES = (LocalNode, HubNode)
+ROWS = {row.name + kind.__name__: row for kind in NODE_CLASSES for row in kind.table}
 every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -31,7 +31,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NODE_CLASSES)
 def test_names_of_operations_are_unique(kind: type[LocalNode | HubNode]) -> None:
     names = [row.name for row in kind.table]
     assert len(set(names)) == len(names)

@@ -1,5 +1,5 @@
-"""The pieces of a document in the order of its manifest: a missing, exchanged or altered piece is refused; and their
-numbers, which are forgotten with an undelivered document.
+"""The pieces of a document are put into the order of its manifest; a missing, exchanged or altered piece is refused;
+the row numbers of the pieces are forgotten if the document is not delivered.
 """
 
 from hashlib import sha256

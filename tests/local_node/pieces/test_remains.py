@@ -83,7 +83,7 @@ async def test_neither_a_notice_nor_age_deletes_pieces_whose_manifest_is_there(i
     await until(lambda: errors or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == COUNT + 2)
     await sweep(b)
     await until(lambda: not b.engine.core.pieces.notices)
-    await until(lambda: counted(b, PIECE_ROWS) == COUNT)  # without the notice
+    await until(lambda: counted(b, PIECE_ROWS) == COUNT)  # the notice is deleted, the pieces stay
     assert errors == []
     age(b)
     await sweep(b)

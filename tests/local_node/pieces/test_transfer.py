@@ -1,4 +1,4 @@
-"""Documents in pieces through three nodes: from the application's frames to the receiver's, and the remaining rows."""
+"""Documents in pieces through three nodes, from the sending application to the receiving one; no rows must remain."""
 
 import asyncio
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def is_clean(node: LocalNode) -> bool:
 
 @pytest.fixture(scope="module")
 async def pair(shared_inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
-    """The linked nodes 10008 and 56001; each test receives all documents that it sends."""
+    """The linked nodes 10008 and 56001; each test must receive all documents that it sends."""
     hub = await shared_inprocess.hub()
     a, b = [await local(shared_inprocess, name, hub.port) for name in ("10008", "56001")]
     await linked(a, b)

@@ -26,7 +26,7 @@ from tests.waiting import until
 
 @pytest.fixture(scope="module")
 async def node(shared_inprocess: InProcess) -> LocalNode:
-    """A linked node; no test leaves pieces at it."""
+    """A linked node shared by the tests of this file; each must leave no pieces at it."""
     hub = await shared_inprocess.hub()
     node = await local(shared_inprocess, "10008", hub.port)
     await linked(node)

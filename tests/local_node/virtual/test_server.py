@@ -32,7 +32,7 @@ async def until_linked(hosted: RunningInstallation, *names: str) -> None:
     await linked(*map(hosted.node, names))
 
 
-async def test_documents_arrive_in_every_direction_by_one_database_connection(inprocess: InProcess) -> None:
+async def test_documents_arrive_in_every_direction_over_one_database_connection(inprocess: InProcess) -> None:
     async with hosting(inprocess, options="connections = 1") as hosted:
         a, b, c, alone, _ = hosted.names
         text = LOCAL.format(name=alone, hub=hosted.hub.port).replace(f"pass-{alone}", alone)
@@ -200,7 +200,7 @@ async def test_an_institution_without_work_has_no_connection_and_notices_a_new_o
             before = hosted.node(a).engine_starts
             await hosted.wait_arrived(b, await hosted.send(a, b))
             assert hosted.node(a).engine_starts == before
-        # Another process takes the resting store over, which stays with it.
+        # Another process takes the resting store over, and keeps it.
         await until(lambda: hosted.node(a).store.state == "rest")
         with psycopg.connect(database_url(hosted.database, a)) as connection:
             rows = connection.execute("SELECT count(*) FROM tb_0031").fetchone()

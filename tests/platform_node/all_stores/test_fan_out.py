@@ -77,7 +77,7 @@ async def running(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
 
 @pytest.fixture(scope="module")
 async def instances(shared_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
-    """Yield instances whose documents the tests only read."""
+    """Two instances shared by tests that only read their documents."""
     async with running(shared_inprocess) as started:
         yield started
 
@@ -172,7 +172,7 @@ async def test_acts_reach_copies_in_both_stores(own_instances: HubWithTwoInstanc
 
 
 async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_instances: HubWithTwoInstances) -> None:
-    """In the answers of operations and commands, over HTTP, in the console and by the doctor."""
+    """It is named in the answers of operations and commands, over HTTP, in the console and by the doctor."""
     first, second = own_instances.first, own_instances.second
     lk0 = (await own_instances.ask(first, "held.list"))[0]["lk0"]  # in store 1.1
     found = await checks_of(second)

@@ -1,4 +1,4 @@
-"""Questions over a carrier that loses and repeats messages and ends; no question is answered twice."""
+"""Questions over a carrier that loses messages, repeats them, or ends; no question is answered twice."""
 
 import asyncio
 import zlib
@@ -41,7 +41,7 @@ class RecordingEngine:
 
 
 class OneWayCarrier:
-    """A carrier of the messages of one incarnation."""
+    """A carrier of the messages that one incarnation sends; ``copies``: how often each is delivered."""
 
     def __init__(self, life: int) -> None:
         self.is_joined = True

@@ -86,7 +86,7 @@ async def test_definitions_written_by_sql_are_applied_by_the_job(inprocess: InPr
     hub = await inprocess.hub()
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("INSERT INTO definition VALUES (7, %s, now(), '')", [AGREED])
-    hub.clockwork.hasten("definitions")  # the job runs every few seconds
+    hub.clockwork.hasten("definitions")  # do not wait for the interval of the job
     await until(lambda: hub.directory.version == 7)
     assert hub.directory.knows("1.77001")
 

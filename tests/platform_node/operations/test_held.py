@@ -1,4 +1,4 @@
-"""Copies at a hub, by the command line: list, count, refuse and resend; and documents parked at their receiver."""
+"""Copies at a hub on the command line: list, count, refuse and resend; and a document parked at its receiver."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

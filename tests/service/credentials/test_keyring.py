@@ -37,7 +37,7 @@ def test_hostile_certificates_are_ignored_and_the_good_one_is_learned(text: str)
     assert keyring.known(B) == (GOOD,)
 
 
-def test_a_repeated_certificate_is_the_same_key() -> None:
+def test_a_repeated_certificate_keeps_its_key_object() -> None:
     keyring = keys()
     assert keyring.learn(B, [GOOD])
     key = keyring.receiver(B)

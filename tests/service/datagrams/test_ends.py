@@ -1,5 +1,5 @@
-"""Datagrams between real nodes over a UDP relay: documents with ``@Reliable=0``, faults on the way, and the connection,
-which is used where no datagram passes.
+"""Datagrams between real nodes over a UDP relay: documents with ``@Reliable=0``, faults on the way, and the AMQP
+connection, over which documents go where no datagram passes.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class DatagramScene:
         links = [self.a.uplink.link, self.b.uplink.link, *(self.hub.links.links.get(f"1.{name}") for name in (A, B))]
         return [link.datagrams.session if link is not None and link.datagrams is not None else None for link in links]
 
-    async def open(self) -> None:
+    async def until_open(self) -> None:
         """Wait until datagrams pass between the hub and both institutions, both ways."""
         await until(lambda: all(path["state"] == "open" for path in self.paths()))
 
@@ -110,12 +110,12 @@ CLOSED: dict[str, Any] = {"state": "closed"}
 
 
 def by_connection(counts: dict[str, Any]) -> int:
-    """Return the number of best-effort documents that were sent by the connection."""
+    """Return the number of best-effort documents that were sent over the AMQP connection."""
     return int(counts["too_large"] + counts["not_open"] + counts["too_fast"])
 
 
 def facts(node: LocalNode) -> dict[str, Any]:
-    """Return the status of a node's datagrams to the hub."""
+    """Return the status of a node's datagrams beside its link to the hub."""
     assert node.uplink.datagrams is not None
     status: dict[str, Any] = node.uplink.datagrams.status()["peers"].get(HUB, CLOSED)
     return status
@@ -166,7 +166,7 @@ Start = Callable[..., Any]
 
 async def test_best_effort_documents_travel_as_datagrams_to_the_hub_and_from_it(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     await scene.send(*(b"%d" % number for number in range(20)))
     assert sorted(map(int, await scene.received(20))) == list(range(20))
     assert facts(scene.a)["sent"] == 20
@@ -177,14 +177,14 @@ async def test_best_effort_documents_travel_as_datagrams_to_the_hub_and_from_it(
 
 async def test_datagrams_contain_neither_body_nor_addresses_in_clear(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     await scene.send(b"a secret of the two institutions")
     await scene.received(1)
     assert facts(scene.a)["sent"] == 1
     assert not any(word in datagram for datagram in scene.relay.recorded for word in (b"secret", b"10008", b"56001"))
 
 
-async def test_documents_go_by_the_connection_without_a_path_for_datagrams_and_the_status_has_a_reason(
+async def test_documents_go_over_the_connection_without_a_path_for_datagrams_and_the_status_has_a_reason(
     start: Start,
 ) -> None:
     scene = await start(DatagramFaults(is_blocked=True))
@@ -195,7 +195,7 @@ async def test_documents_go_by_the_connection_without_a_path_for_datagrams_and_t
     assert scene.hub_status()["peers"]["1.10008"]["why"] == "no datagram of the other end has arrived"
 
     scene.relay.faults.is_blocked = False
-    await scene.open()
+    await scene.until_open()
     await scene.send(b"three")
     assert await scene.received(1) == [b"three"]
     assert facts(scene.a)["sent"] == 1
@@ -203,14 +203,14 @@ async def test_documents_go_by_the_connection_without_a_path_for_datagrams_and_t
 
 async def test_a_path_that_is_blocked_later_is_closed(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     scene.relay.faults.is_blocked = True
     await until(lambda: all(path["state"] == "closed" for path in scene.paths()))
     await scene.send(b"one")
     assert await scene.received(1) == [b"one"]
 
 
-async def test_loss_is_a_figure_at_both_ends(start: Start) -> None:
+async def test_loss_is_counted_at_both_ends(start: Start) -> None:
     scene = await start(DatagramFaults(loss=0.2))
     await until(lambda: scene.paths()[0]["state"] == "open")
     await scene.send(*(b"%d" % number for number in range(150)))
@@ -223,7 +223,7 @@ async def test_loss_is_a_figure_at_both_ends(start: Start) -> None:
     a, b, hub_a, _ = scene.paths()
     assert a["sent"] > 50
     assert hub_a["lost"] > 0
-    # All documents that were not lost on one of the two paths arrive once, as a datagram or by the connection.
+    # All documents that were not lost on one of the two paths arrive once, as a datagram or over the connection.
     bodies = await scene.received(150 - hub_a["lost"] - b["lost"])
     assert len(set(bodies)) == len(bodies)
 
@@ -260,10 +260,10 @@ async def test_doubled_late_and_altered_datagrams_are_harmless(start: Start) -> 
 
 async def test_the_hub_follows_a_node_to_another_address(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     scene.relay.rebind()
     await until(lambda: scene.paths()[2]["moved"] == 1 and scene.paths()[3]["moved"] == 1)
-    await scene.open()
+    await scene.until_open()
     await scene.send(b"one")
     assert await scene.received(1) == [b"one"]
     a, b, hub_a, hub_b = scene.paths()
@@ -272,7 +272,7 @@ async def test_the_hub_follows_a_node_to_another_address(start: Start) -> None:
 
 async def test_foreign_bytes_change_nothing_but_a_count(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     await scene.send(b"one")
     await scene.received(1)
     recorded = list(scene.relay.recorded)
@@ -296,9 +296,9 @@ async def test_foreign_bytes_change_nothing_but_a_count(start: Start) -> None:
     assert await scene.received(1) == [b"two"]
 
 
-async def test_a_document_that_does_not_fit_goes_by_the_connection(start: Start) -> None:
+async def test_a_document_that_does_not_fit_goes_over_the_connection(start: Start) -> None:
     scene = await start(DatagramFaults(size_max=1200))
-    await scene.open()
+    await scene.until_open()
     await scene.send(bytes(1200), b"small")
     assert {len(body) for body in await scene.received(2)} == {1200, 5}
     assert (facts(scene.a)["too_large"], facts(scene.a)["sent"]) == (1, 1)
@@ -306,7 +306,7 @@ async def test_a_document_that_does_not_fit_goes_by_the_connection(start: Start)
 
 async def test_datagrams_need_no_room_on_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = await start(DatagramFaults(size_max=1200))
-    await scene.open()
+    await scene.until_open()
     for link in (DialledLink, NodeLink):
         monkeypatch.setattr(link, "room", property(lambda link: 0))
     await scene.send(b"one")
@@ -320,7 +320,7 @@ async def test_datagrams_need_no_room_on_the_connection(start: Start, monkeypatc
 
 async def test_other_classes_never_travel_as_datagrams(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     await scene.send(b"class 3", **{"@SaveFwd": 3, "@Reliable": 1, "@Ack2": 1})
     await scene.send(b"class 1", **{"@Reliable": 1})
     assert await scene.received(2) == [b"class 3", b"class 1"]
@@ -329,7 +329,7 @@ async def test_other_classes_never_travel_as_datagrams(start: Start) -> None:
 
 async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     link, session = scene.hub.links.links["1.56001"], scene.b.uplink.link
     assert session is not None
     assert session.datagrams is not None
@@ -355,7 +355,7 @@ async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(inproc
 
 async def test_keys_are_renewed_while_documents_are_sent(inprocess: InProcess) -> None:
     async with running(inprocess, more="renew_s = 0.3\n") as scene:
-        await scene.open()
+        await scene.until_open()
         first = session_of(scene.a).channels[0].id
         for number in range(10):
             await scene.send(b"%d" % number)
@@ -367,7 +367,7 @@ async def test_keys_are_renewed_while_documents_are_sent(inprocess: InProcess) -
 
 async def test_a_new_session_has_new_keys(start: Start) -> None:
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     old = session_of(scene.a)
     old_ids = {channel.id for channel in old.channels}
     await scene.a.uplink.restart()
@@ -424,7 +424,7 @@ def is_open(hub: HubNode, node_id: str) -> bool:
 async def test_the_hub_forwards_no_records_about_channels(start: Start) -> None:
     """A node cannot offer a channel to another node, nor to the hub."""
     scene = await start()
-    await scene.open()
+    await scene.until_open()
     offer = ChannelRecord(id="00" * 8, secret="11" * 32, port=9)
     link = scene.a.uplink.link
     assert link is not None
@@ -439,7 +439,7 @@ async def test_the_hub_forwards_no_records_about_channels(start: Start) -> None:
         assert channel.id.hex() != offer.id
 
 
-async def test_ends_without_the_section_use_the_connection(start: Start, inprocess: InProcess) -> None:
+async def test_a_node_without_the_section_has_no_datagrams(start: Start, inprocess: InProcess) -> None:
     scene = await start()
     c = await inprocess.local("88001", scene.hub.port)
     await linked(c)

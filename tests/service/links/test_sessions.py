@@ -173,14 +173,14 @@ FALSE_STATEMENTS: dict[str, Frame] = {
 
 async def test_every_false_statement_is_refused_and_noted(scene: LinksScene) -> None:
     """The statements are sent one after the other over one link, which stays up."""
-    honest_counts, lines_before = scene.honest.engine.core.counters.counts, lines(scene.hub)
+    honest_counts, lines_before = scene.honest.engine.core.counters.counts, noted_statements(scene.hub)
     honest_before = dict(honest_counts)
     for count, (what, frame) in enumerate(FALSE_STATEMENTS.items(), 1):
         await scene.send(frame)
         await until(partial(is_noted, scene, count))
         assert scene.violations == count, what
-    await until(lambda: lines(scene.hub) >= lines_before + len(FALSE_STATEMENTS))
-    assert lines(scene.hub) == lines_before + len(FALSE_STATEMENTS)
+    await until(lambda: noted_statements(scene.hub) >= lines_before + len(FALSE_STATEMENTS))
+    assert noted_statements(scene.hub) == lines_before + len(FALSE_STATEMENTS)
     for event in ("received", "violation"):  # the honest node has received none of these
         assert honest_counts.get(event) == honest_before.get(event)
     assert scene.link.is_open
@@ -190,7 +190,7 @@ def is_noted(scene: LinksScene, count: int) -> bool:
     return scene.violations >= count
 
 
-def lines(hub: HubNode) -> int:
+def noted_statements(hub: HubNode) -> int:
     """Return the number of false statements in the ledger of the hub."""
     return int(one(hub, "SELECT count(*) FROM semq_ledger WHERE detail LIKE '%SEMQ-1220%'")[0])
 
@@ -319,7 +319,7 @@ async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksSce
 
 
 async def test_a_session_with_one_of_its_two_consumers_is_ended_with_the_others(scene: LinksScene) -> None:
-    """If it stayed, its second consumer would not bring the node online, although the node counts its link as up."""
+    """If it stayed, a second consumer would not bring the node online, although the node would count its link as up."""
     await scene.link.close()
     await until(lambda: "1.10008" not in scene.hub.links.links)
     link = await scene.inprocess.client(scene.hub, **scene.login)

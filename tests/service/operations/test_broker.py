@@ -1,4 +1,4 @@
-"""The operations on the broker: queues, consumers and connections, in pages."""
+"""Operations on the broker: pages of queues, consumers, connections, channels, exchanges and bindings; workers."""
 
 from typing import Any
 
