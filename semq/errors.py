@@ -4,7 +4,7 @@
     ├── BadInput            the caller's fault: nothing was changed; correct the input and repeat
     ├── ProtocolViolation   a peer's fault: the frame is refused and counted; the link normally stays open
     ├── Unavailable         no fault: something needed is temporarily unavailable; repeat later
-    └── Misconfigured       the operator's fault: correct the configuration; a process that starts ends
+    └── Misconfigured       the operator's fault: correct the configuration, then start again
         └── UnusablePath    a file or folder cannot be used
 
 Every class has a stable ``code`` (SEMQ-nnnn, never reused). The first line of its docstring is the sentence shown to

@@ -1,6 +1,7 @@
 """AMQP 0-9-1 without IO, for clients and servers: received bytes become events, commands become bytes to send.
 
-The owner (semq/transport) has the socket and the clock; times are passed in as ``now``, seconds of any monotonic clock.
+The owner (``semq.transport``, for servers with ``semq.broker``) has the socket and the clock; times are passed in as
+``now``, seconds of any monotonic clock.
 
 **Life of a connection**
 

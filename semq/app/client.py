@@ -141,7 +141,7 @@ class Client:
     def receive(
         self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None, consumer_tag: str = ""
     ) -> Subscription[Document]:
-        """Return the documents for this institution, or for one of its users, in order; acknowledge each one.
+        """Return the documents for this institution, or for one of its users, in order; the caller settles each one.
 
         The result is an iterator and a context manager: ``async with client.receive() as documents: async for document
         in documents``. At most ``prefetch`` documents are unacknowledged. The iteration ends when none has arrived for

@@ -1,8 +1,8 @@
 """The worker: runs an application's handlers in parallel, with retries, until it is stopped.
 
-A document is acknowledged when its function has returned. After a failure the document is tried again after a pause,
-while other documents are processed. After the last attempt it is parked at the node with error, traceback and number of
-attempts. The documents of a worker that dies return to the queue. Started by ``semq worker``; the functions are in
+A document is acknowledged when its function has returned. After a failure it is tried again, and other documents are
+processed during the pause before that. After the last attempt it is parked at the node with error, traceback and number
+of attempts. The documents of a worker that dies return to the queue. Started by ``semq worker``; the functions are in
 ``handlers``.
 """
 

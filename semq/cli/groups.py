@@ -1,7 +1,7 @@
 """The table of commands and their modules, for `main`.
 
 A module is imported only if the first word of the command line names its group. All modules are imported for the help
-of ``semq`` itself, which takes longer than most commands take (``tests/cli/test_groups.py``).
+of ``semq`` itself and for an unknown word, which takes longer than most commands take (``tests/cli/test_groups.py``).
 
 A new group of commands is a row here. If a second module adds commands to a group, the row of the group names it, too.
 """

@@ -1,7 +1,7 @@
 """The rate of one direction of a session: congestion control (AIMD) by the loss that the other end reports.
 
-A judgement covers ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; documents that left before the
-change are then not judged. Less loss raises the rate by a step, at first by the rate itself. After a halving, the step
+The loss is judged for ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; documents that left before
+this change are not judged. Less loss raises the rate by a step, at first by the rate itself. After a halving, the step
 is a tenth of the halved rate; it doubles with each raise above the last rate with too much loss. So the rate grows fast
 on a new path, and slowly near a known limit. Pure: no clock, no sockets.
 """

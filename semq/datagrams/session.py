@@ -72,8 +72,8 @@ class DatagramSession:
         on_document: Callable[[CarriedDocument], bool],
         now: Callable[[], float],
     ) -> None:
-        """``send_record`` sends a record over the link. ``on_document`` is called with each document that arrives. The
-        callback returns False if there is no room and it drops the document.
+        """``send_record`` sends a record over the link. ``on_document`` is called with each document that arrives, and
+        returns False if it drops the document for lack of room.
         """
         self._port = port
         self._times = times

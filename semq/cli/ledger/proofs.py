@@ -94,7 +94,7 @@ async def verify_ledger(
 ) -> None:
     """Check the node's ledger against its hash chain, up to the first line that was changed, removed, added or moved.
 
-    Lines missing at the end are found only if they were removed while the node runs, or with --head.
+    Lines missing at the end are found only if they were removed while the node was running, or with --head.
     """
     days: dict[str, Any] = {"from": since, "to": until}  # `from` is a keyword of Python
     answer = await session.ask("ledger.verify", head=head, **days)

@@ -1,7 +1,7 @@
 """``semq msg send|wait|list|show|trace|body|prove``: send documents, and show messages without changing them.
 
-Names of a message are the short name in lists, its locator (LK0), the number of its row, the number of its submission
-by SQL (sql-NUMBER), and the key of its AppKey.
+A message is named by the short name that lists show, its locator (LK0), the number of its row, the number of its
+submission by SQL (sql-NUMBER), or the key of its AppKey.
 """
 
 from base64 import b64decode
