@@ -18,7 +18,7 @@ simulator runs the same code. In reading order:
 | hub                                          | H1-H18: forwarding, copies in custody, refusals                     |
 | receiver                                     | R1-R8: recording, acknowledging, handing over to applications       |
 | time                                         | inquiry, owed acknowledgements, expiry, cleanup                     |
-| people                                       | acts of a person; stuck messages                                    |
+| people                                       | acts on own messages; stuck messages                                |
 | secrecy                                      | sealing and opening; checks of statements of partners               |
 | agreements, partners, violations, misconduct | agreements, known partners, violations of the protocol              |
 | settings, errors                             | the numbers of PROTOCOL.md section 13; codes 1200-1299              |

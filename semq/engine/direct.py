@@ -64,8 +64,8 @@ class DirectSessions:
             self._core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def permitted(self, peer: Address, frames: Sequence[Frame]) -> list[Frame]:
-        """Return the frames that a partner may send, without introductions, which are processed here. Note all other
-        frames as violations."""
+        """Process introductions, and return the other frames that a partner may send. Note all remaining frames as
+        violations."""
         kept: list[Frame] = []
         for frame in frames:
             error = self._fault(peer, frame)

@@ -33,15 +33,15 @@ STEPS_MAX = 32  # events of one span
 class Span(NamedTuple):
     """A finished span. Times are milliseconds since 1970 UTC."""
 
-    stage: str
-    parent: TraceParent
+    stage: str  #: the name of the span in the table above
+    parent: TraceParent  #: the trace, and the span of the application in it
     span_id: str
     parent_id: str
     lk0: str
     target: str
     began: int
     ended: int
-    size: int = 0
+    size: int = 0  #: bytes of the body
     att: int = 0
     error: str = ""  #: the kind of failure; empty: none
     steps: tuple[tuple[str, int], ...] = ()  #: events within the span
@@ -101,7 +101,7 @@ class DocumentSpans:
             if document is not None and END_AFTER[line.side](self, document, line):
                 del self._open[key]
 
-    # --- one function for each side, which returns whether the document has ended there
+    # --- one function for each side; it returns whether the document has ended there
     def _at_sender(self, document: _Document, line: LedgerLine) -> bool:
         event = line.event
         if event is Event.ACCEPTED:

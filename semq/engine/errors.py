@@ -189,7 +189,7 @@ class Mismatch(ProtocolViolation):
 
 
 class BeyondWindow(ProtocolViolation):
-    """A message lies beyond the window of its stream; it was not recorded."""
+    """A message lies outside the window of its stream, or below its own floor; it was not recorded."""
 
     code = "SEMQ-1222"
     remedy = (

@@ -1,8 +1,8 @@
 """Frames of the engine as AMQP content, and back (the tables in ARCHITECTURE.md, section "AMQP").
 
-UMX-T attributes are in the content header, @AppData is the body. A frame that is passed on unchanged keeps the header
-and body with which it arrived; ``write_frame`` builds header and body of all other frames. Used by both kinds of nodes,
-at both ends of a link, and by ``semq.carrier``.
+UMX-T attributes are in the content header; the body is the payload of a message, or the records of a packet. A frame
+that is passed on unchanged keeps the header and body with which it arrived; ``write_frame`` builds header and body of
+all other frames. Used by both kinds of nodes, at both ends of a link, and by ``semq.carrier``.
 """
 
 from typing import Any

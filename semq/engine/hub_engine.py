@@ -130,7 +130,7 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to every node that is online here; report its former partners and groups as not
+        """Send the changed directory to every node that is online here, with its former partners and groups as not
         allowed."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}

@@ -116,7 +116,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     reason: Reason | None = None
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
-    corrects: str = ""  #: the outcome in an earlier event, which was based on a statement of the hub alone
+    corrects: str = ""  #: the outcome that an earlier event reported, on information from the hub alone
     group: GroupPlace | None = None  #: the submission to a group, of which the document is a member
     document: str = ""  #: name of the document in pieces, if this document is its manifest; not for applications
 
@@ -216,7 +216,7 @@ class Secrecy(Protocol):
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
         """Return the new message for a refused one: ``new`` with the session key of ``envelope``, wrapped for the
-        receiver's present key. ``code``: the reason of the refusal. None: the key that was the reason has not changed,
+        receiver's present key. ``code``: that of the refusal. None: the key that was refused is still the present one,
         or a key is missing."""
 
     def sign(self, packet: Packet) -> Packet:

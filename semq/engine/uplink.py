@@ -32,7 +32,7 @@ class NodeSessions:
         self.link = None
 
     def begin_direct(self, link: Link) -> None:
-        """Begin a session with a partner. There may be two, if each has dialled the other: the older one is used."""
+        """Begin a session with a partner. There may be two, if each side has dialled: the older one is used."""
         self._direct.setdefault(link.peer, []).append(link)
 
     def end_direct(self, link: Link) -> bool:

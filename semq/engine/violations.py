@@ -7,7 +7,7 @@ by ``core`` for all parts of an engine. Every violation is counted in the metric
 from dataclasses import dataclass
 
 LINES_PER_MINUTE = 60  # lines of the ledger about one peer
-PEERS_MAX = 1000  # peers with a count of their own; the hub could invent more names, which share one count
+PEERS_MAX = 1000  # peers with a count of their own; further names (the hub could invent any number) share one
 WINDOW_S = 60.0
 OTHERS = "others"
 

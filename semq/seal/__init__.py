@@ -1,4 +1,4 @@
-"""Secrecy and proof: sealed payloads, receipts that anyone can verify, a tamper-evident ledger, secrets at rest.
+"""Secrecy and proof: sealed payloads, receipts that anyone can verify, a tamper-evident ledger, bodies at rest.
 
 Pure: time and random bytes are arguments, except those that the cryptography library draws for a key agreement or a
 signature. Called by the engine, by the store for the chain of the ledger and bodies at rest, by nodes and ``semq.pki``

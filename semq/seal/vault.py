@@ -1,4 +1,4 @@
-"""Secrets at rest: bodies in the database, encrypted under a key that is not in the database.
+"""Bodies at rest: bodies in the database are encrypted under a key that is not in the database.
 
 The master key (any secret of 16 bytes or more, from a file, a systemd credential or the environment) encrypts nothing
 itself: each process draws a salt, derives its own key (HKDF, RFC 5869), and counts nonces, each with a random part,

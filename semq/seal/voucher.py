@@ -1,4 +1,4 @@
-"""Vouchers: a node's older keys sign its newer certificate, which distinguishes a renewal from a replacement.
+"""Vouchers: signatures by a node's older keys under its newer certificate, to tell a renewal from a replacement.
 
 Vouchers follow the certificate and its chain in the text that the directory distributes, as PEM blocks that other
 readers skip. The certificate must be verified against the authorities in any case: a voucher only states that the owner

@@ -26,48 +26,51 @@ from semq.umx_t.envelope import Attributes, Envelope
 #           default, so that older nodes verify all documents that do not use it
 # fact      number of a bound value in the canonical form of version 1, which never changes
 # read      the reader of the header's value; write: its writer. "always": the header is written also for the default
-# shown     whether the receiver's application gets it; "hex" and "int" also name the writer for that
-# option    option of `semq msg send`; sql: parameter of semq_send
+# amqp      whether the receiver's application gets it by AMQP; "hex" and "int" also name the writer for that
+# python    field of ``semq.app.Document``, from which HTTP, folders, webhooks and `semq msg receive` have it, too
+# inbox     column of the view ``semq_inbox``, from which SQL and ``semq.app.sql`` have it
+# option    option of `semq msg send`
+# sql       parameter of semq_send; without one, an application's header is a key of its parameter ``headers``
 TABLE = """
-name             | field            | set by          | bound  | since | fact | read          | write      | shown | option         | sql              | values | meaning
-@AppKey          | app_key          | application     | fact   | 1     | 10   | app_key       | joined     | yes   | --key          | app_key          | `domain/type/subtype/key` | the application's name for the document, repeated in every event; only the key may contain `/`
-@SaveFwd         | save_fwd         | application     | fact   | 1     | 6    | save_fwd      | int always | yes   | --save-fwd     | save_fwd         | 1, 2, **3** | the delivery class. 1: drop the document if the target is offline; 2: store it; 3: deliver it despite any failure
-@Ack2            | ack2             | application     | fact   | 1     | 7    | flag          | int always |       | --ack2         | ack2             | 0, **1** | 1: report the receipt to the sending application, and keep the body until then (the default is 0 with `@SaveFwd=1`)
-@OrderKey        | order_key        | application     | fact   | 1     | 11   | text 128      |            | yes   | --order-key    | order_key        | text | documents with the same key reach the receiver's application in the order in which they were accepted; only with `@SaveFwd=3`
-@Token           | token            | application     | stays  | 1     |      | text 200      |            |       | --token        | token            | text | identifies the document across repeated submissions: a repeat after a lost connection is not accepted as a second document
-@ExpiresAt       | expires_at       | application     | fact   | 1     | 15   | moment        |            |       | --expires      | expires_at       | ms since 1970 UTC | the receiver's node does not record the document after this time (by the nodes' clocks): it ends `REJECTED` (SEMQ-1206), its body is kept
-@NotBefore       | not_before       | application     | stays  | 1     |      | moment        |            |       | --not-before   |                  | ms since 1970 UTC | the document waits at your node and is sent at this time (PROTOCOL.md section 23); it can be cancelled, or released early, until then
-@Reliable        | reliable         | application     | fact   | 1     | 8    | flag          | int        |       | --reliable     |                  | 0, **1** | 0: best effort, as a datagram (UDP) where one can be sent (PROTOCOL.md section 25); only with `@SaveFwd=1` and `@Ack2=0`
-@Encrypt         | encrypt          | application     | seal   | 1     |      | flag          | int        |       | --encrypt      | encrypt          | **0**, 1 | 1: seal the document for the target's certificate, so that the hub can neither read nor alter it
-@Fixed           | fixed            | application     | fact   | 1     | 9    | flag          | int        | yes   | --fixed        |                  | **0**, 1 | 1: fixed sequence: the documents with it to one address reach the receiver's application in the order in which they were accepted, as if they had one `@OrderKey`; only with `@SaveFwd=3`
-priority         | priority         | application     | fact   | 1     | 14   |               |            | yes   | --priority     | priority         | **0**–9 (higher values count as 9) | among your documents that wait for the same partner, those with a higher priority go first (PROTOCOL.md section 11)
-content_type     | content_type     | application     | fact   | 1     | 12   |               |            | yes   | --content-type | content_type     | text | the MIME type of the body
-content_encoding | content_encoding | application     | fact   | 1     | 13   |               |            | yes   |                | content_encoding | text | the encoding of the body
-headers          | user_headers     | application     | fact   | 1     | 16   |               |            | yes   |                | headers          | names without `@` | headers of your own, which arrive unchanged
-@Sender          | sender           | sender's node   | fact   | 1     | 3    | text 64       |            |       |                |                  | | the user or application at the sender's node
-@SubmittedAt     | submitted_at     | sender's node   | fact   | 1     | 4    | number        | always     | yes   |                |                  | | the time of acceptance at the sender's node, in ms since 1970 UTC
-@Digest          | digest           | sender's node   | fact   | 1     | 5    | digest        | always     | hex   |                |                  | | the SHA-256 of the payload, between nodes salted with the session key if the payload is sealed
-@Pieces          | pieces           | sender's node   | fact   | 2     |      | text 200      |            |       |                |                  | | the document in pieces to which a message belongs: its name for the manifest, name and number for a piece (PROTOCOL.md section 24)
-routing key      | target           | application     | fact   | 1     | 2    |               |            | yes   | --to           | target           | | the address of the receiver
-message_id       | lk0              | sender's node   | place  | 1     | 1    |               |            | yes   |                |                  | | the source locator (LK0); its node alone is fact 1
-@Sid             | sid              | sender's node   | place  | 1     |      | number        |            |       |                |                  | | the position in the stream
-@Prev            | prev             | sender's node   | place  | 1     |      | pos           | str        |       |                |                  | | the position of the previous message with the same order key
-@SessionKey      | session_key      | sender's node   | seal   | 1     |      | repeated 8192 |            |       |                |                  | | the wrapped session key
-@Alg             | alg              | sender's node   | seal   | 1     |      | repeated 64   |            |       |                |                  | | the algorithms of wrap and seal
-@KeyId           | key_id           | sender's node   | seal   | 1     |      | repeated 64   |            |       |                |                  | | the key of the receiver's certificate that the session key is wrapped for
-@Origin          | origin           | sender's node   | seal   | 1     |      | text 400      |            |       |                |                  | | the place of the message whose ciphertext is sent again in this one
-@Void            | void             | sender's node   | marker | 1     |      | flag          | int        |       |                |                  | | a void marker instead of a payload; signed by itself, over place, order key and AppKey
-@Signature       | signature        | sender's node   | no     | 1     |      | text 2048     |            |       |                |                  | | the signature itself
-@Att             | att              | sender's node   | no     | 1     |      | attempt       | always     |       |                |                  | | the attempt; all attempts have the same seal
-@Floor           | floor            | sender's node   | no     | 1     |      | number        |            |       |                |                  | | the lowest unsettled position when the message was sent; the receiver uses it only if the sender does not sign
-app_id           | source           | hub             | no     | 1     |      |               |            |       |                |                  | | the transport source: the hub for a stored copy, else the sender's node; compared with the session
-@LK1             | lk1              | hub             | no     | 1     |      | lk1           | str        |       |                |                  | | the locator of the stored copy, which only its acknowledgements need
-@Late            | late             | hub             | no     | 1     |      | flag          | int        |       |                |                  | | the stored copy has expired and comes without its payload; the receiver looks at @ExpiresAt itself
-@LK0             | ident            | receiver's node | stays  | 1     |      |               |            | yes   |                |                  | | the source locator, as in `message_id`
-@Source          |                  | receiver's node | stays  | 1     |      |               |            | yes   |                |                  | | the institution that sent the document, and its user: `1.10008/buyer`
-@Deliveries      |                  | receiver's node | stays  | 1     |      |               |            | yes   |                |                  | | the number of deliveries to an application, this one included
-@OriginProved    | proved           | receiver's node | stays  | 1     |      |               | always     | int   |                |                  | | 1: a seal or a signature proves the sender
-other @ headers  | unknown          | sender's node   | no     | 1     |      |               |            |       |                |                  | | attributes of a newer version: carried, not shown, without effect
+name             | field            | set by          | bound  | since | fact | read          | write      | amqp | python        | inbox            | option         | sql              | values | meaning
+@AppKey          | app_key          | application     | fact   | 1     | 10   | app_key       | joined     | yes  | app_key       | app_key          | --key          | app_key          | `domain/type/subtype/key` | the application's name for the document, repeated in every event; only the key may contain `/`
+@SaveFwd         | save_fwd         | application     | fact   | 1     | 6    | save_fwd      | int always | yes  |               |                  | --save-fwd     | save_fwd         | 1, 2, **3** | the delivery class. 1: drop the document if the target is offline; 2: store it; 3: deliver it despite any failure
+@Ack2            | ack2             | application     | fact   | 1     | 7    | flag          | int always |      |               |                  | --ack2         | ack2             | 0, **1** | 1: report the receipt to the sending application, and keep the body until then (the default is 0 with `@SaveFwd=1`)
+@OrderKey        | order_key        | application     | fact   | 1     | 11   | text 128      |            | yes  | order_key     | order_key        | --order-key    | order_key        | text | documents with the same key reach the receiver's application in the order in which they were accepted; only with `@SaveFwd=3`
+@Token           | token            | application     | stays  | 1     |      | text 200      |            |      |               |                  | --token        | token            | text | identifies the document across repeated submissions: a repeat after a lost connection is not accepted as a second document
+@ExpiresAt       | expires_at       | application     | fact   | 1     | 15   | moment        |            |      |               |                  | --expires      | expires_at       | ms since 1970 UTC | the receiver's node does not record the document after this time (by the nodes' clocks): it ends `REJECTED` (SEMQ-1206), its body is kept
+@NotBefore       | not_before       | application     | stays  | 1     |      | moment        |            |      |               |                  | --not-before   |                  | ms since 1970 UTC | the document waits at your node and is sent at this time (PROTOCOL.md section 23); it can be cancelled, or released early, until then
+@Reliable        | reliable         | application     | fact   | 1     | 8    | flag          | int        |      |               |                  | --reliable     |                  | 0, **1** | 0: best effort, as a datagram (UDP) where one can be sent (PROTOCOL.md section 25); only with `@SaveFwd=1` and `@Ack2=0`
+@Encrypt         | encrypt          | application     | seal   | 1     |      | flag          | int        |      |               |                  | --encrypt      | encrypt          | **0**, 1 | 1: seal the document for the target's certificate, so that the hub can neither read nor alter it
+@Fixed           | fixed            | application     | fact   | 1     | 9    | flag          | int        | yes  |               |                  | --fixed        |                  | **0**, 1 | 1: fixed sequence: the documents with it to one address reach the receiver's application in the order in which they were accepted, as if they had one `@OrderKey`; only with `@SaveFwd=3`
+priority         | priority         | application     | fact   | 1     | 14   |               |            | yes  |               | priority         | --priority     | priority         | **0**–9 (higher values count as 9) | among your documents that wait for the same partner, those with a higher priority go first (PROTOCOL.md section 11)
+content_type     | content_type     | application     | fact   | 1     | 12   |               |            | yes  | content_type  | content_type     | --content-type | content_type     | text | the MIME type of the body
+content_encoding | content_encoding | application     | fact   | 1     | 13   |               |            | yes  |               | content_encoding |                | content_encoding | text | the encoding of the body
+headers          | user_headers     | application     | fact   | 1     | 16   |               |            | yes  | headers       | headers          |                | headers          | names without `@` | headers of your own, which arrive unchanged
+@Sender          | sender           | sender's node   | fact   | 1     | 3    | text 64       |            |      |               | sender           |                |                  | | the user or application at the sender's node
+@SubmittedAt     | submitted_at     | sender's node   | fact   | 1     | 4    | number        | always     | yes  | submitted_at  |                  |                |                  | | the time of acceptance at the sender's node, in ms since 1970 UTC
+@Digest          | digest           | sender's node   | fact   | 1     | 5    | digest        | always     | hex  | digest        | digest           |                |                  | | the SHA-256 of the payload, between nodes salted with the session key if the payload is sealed
+@Pieces          | pieces           | sender's node   | fact   | 2     |      | text 200      |            |      |               | document         |                |                  | | the document in pieces to which a message belongs: its name for the manifest, name and number for a piece (PROTOCOL.md section 24)
+routing key      | target           | application     | fact   | 1     | 2    |               |            | yes  | target        | inbox_user       | --to           | target           | | the address of the receiver
+message_id       | lk0              | sender's node   | place  | 1     | 1    |               |            | yes  | lk0           | lk0              |                |                  | | the source locator (LK0); its node alone is fact 1
+@Sid             | sid              | sender's node   | place  | 1     |      | number        |            |      |               |                  |                |                  | | the position in the stream
+@Prev            | prev             | sender's node   | place  | 1     |      | pos           | str        |      |               |                  |                |                  | | the position of the previous message with the same order key
+@SessionKey      | session_key      | sender's node   | seal   | 1     |      | repeated 8192 |            |      |               |                  |                |                  | | the wrapped session key
+@Alg             | alg              | sender's node   | seal   | 1     |      | repeated 64   |            |      |               |                  |                |                  | | the algorithms of wrap and seal
+@KeyId           | key_id           | sender's node   | seal   | 1     |      | repeated 64   |            |      |               |                  |                |                  | | the key of the receiver's certificate that the session key is wrapped for
+@Origin          | origin           | sender's node   | seal   | 1     |      | text 400      |            |      |               |                  |                |                  | | the place of the message whose ciphertext is sent again in this one
+@Void            | void             | sender's node   | marker | 1     |      | flag          | int        |      |               |                  |                |                  | | a void marker instead of a payload; signed by itself, over place, order key and AppKey
+@Signature       | signature        | sender's node   | no     | 1     |      | text 2048     |            |      |               |                  |                |                  | | the signature itself
+@Att             | att              | sender's node   | no     | 1     |      | attempt       | always     |      |               |                  |                |                  | | the attempt; all attempts have the same seal
+@Floor           | floor            | sender's node   | no     | 1     |      | number        |            |      |               |                  |                |                  | | the lowest unsettled position when the message was sent; the receiver uses it only if the sender does not sign
+app_id           | source           | hub             | no     | 1     |      |               |            |      |               |                  |                |                  | | the transport source: the hub for a stored copy, else the sender's node; compared with the session
+@LK1             | lk1              | hub             | no     | 1     |      | lk1           | str        |      |               |                  |                |                  | | the locator of the stored copy, which only its acknowledgements need
+@Late            | late             | hub             | no     | 1     |      | flag          | int        |      |               |                  |                |                  | | the stored copy has expired and comes without its payload; the receiver looks at @ExpiresAt itself
+@LK0             | ident            | receiver's node | stays  | 1     |      |               |            | yes  |               |                  |                |                  | | the source locator, as in `message_id`
+@Source          |                  | receiver's node | stays  | 1     |      |               |            | yes  | source        | source           |                |                  | | the institution that sent the document, and its user: `1.10008/buyer`
+@Deliveries      |                  | receiver's node | stays  | 1     |      |               |            | yes  | deliveries    | deliveries       |                |                  | | the number of deliveries to an application, this one included
+@OriginProved    | proved           | receiver's node | stays  | 1     |      |               | always     | int  | origin_proved | proved           |                |                  | | 1: a seal or a signature proves the sender
+other @ headers  | unknown          | sender's node   | no     | 1     |      |               |            |      |               |                  |                |                  | | attributes of a newer version: carried, not shown, without effect
 """
 HEADERS = "headers"
 
@@ -93,7 +96,7 @@ class BoundBy(Enum):
 
 
 class Attribute(NamedTuple):
-    """A row of the table."""
+    """A row of the table. ``kind``: the first word of column ``read``, the type of the header's value."""
 
     name: str
     field: str
@@ -101,11 +104,14 @@ class Attribute(NamedTuple):
     bound: BoundBy
     since: int
     fact: int
+    kind: str
     read: Read | None
     write: Callable[[Any], Any] | None
     is_always: bool
     is_shown: bool
     show: Callable[[Any], Any] | None
+    python: str
+    inbox: str
     option: str
     sql: str
     values: str
@@ -148,15 +154,15 @@ _DEFAULTS = _defaults(Envelope) | _ATTRIBUTES_DEFAULTS
 def read_row(line: str) -> Attribute:
     """Read a row of the table. Raises KeyError or ValueError for an unknown word."""
     cells = map(str.strip, line.split("|"))
-    name, field, set_by, bound, since, fact, read, write, shown, option, sql, values, meaning = cells
+    name, field, set_by, bound, since, fact, read, write, shown, python, inbox, option, sql, values, meaning = cells
     words = write.split()
     # The names are interned, because structs compare the names of keyword arguments by identity first.
     return Attribute(
         intern(name), intern(field), SetBy(set_by), BoundBy(bound), int(since), int(fact or 0),
-        reader_of(read) if read else None,
+        read.partition(" ")[0], reader_of(read) if read else None,
         next((WRITERS[word] for word in words if word != "always"), None),
         "always" in words, bool(shown), None if shown in ("", "yes") else WRITERS[shown],
-        option, sql, values, meaning,
+        python, inbox, option, sql, values, meaning,
     )  # fmt: skip
 
 

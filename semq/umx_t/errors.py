@@ -8,7 +8,7 @@ from semq.errors import BadInput, ProtocolViolation
 
 
 class BadAddress(BadInput):
-    """The address does not name a node or a user of one."""
+    """The text is not the address of a node or group, or of a user there."""
 
     code = "SEMQ-1101"
     remedy = "Write an institution as 56001 or 1.56001, a user of it as 56001/name; letters, digits, '-' and '_' only."

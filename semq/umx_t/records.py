@@ -65,7 +65,7 @@ class HubFlag(Word):
 
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
-    DISCARDED = 3  #: class 1 and the target is offline
+    DISCARDED = 3  #: a message of class 1 that cannot be forwarded at once
     FORWARD_FAILED = 4  #: the session ended before the target's Ack2 was seen
     REFUSED = 5  #: the hub can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
 

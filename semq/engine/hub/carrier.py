@@ -69,7 +69,7 @@ class Went(msgspec.Struct, frozen=True):
 
 
 class PresentSessions(msgspec.Struct, frozen=True):
-    """All sessions of the sender, which serves this store; its sessions that are not in the list have ended."""
+    """All sessions of the sender, an instance that serves this store. Its sessions beyond the list have ended."""
 
     store: StoreName
     sessions: tuple[int, ...]

@@ -134,7 +134,7 @@ class Custody:
         self._by_pair.update(pairs)
 
     def waiting(self, source: str, dest: str) -> int:
-        """Return how many copies of one node's messages wait here for another."""
+        """Return the number of copies in this store that ``source`` has sent to ``dest``."""
         return self._by_pair.get((source, dest), 0)
 
     def _count_release(self, row: Outbound) -> None:

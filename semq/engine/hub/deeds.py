@@ -128,7 +128,7 @@ def ack_save(core: Core, row: Outbound) -> MailArguments:
 
 
 def refusal(core: Core, row: Outbound) -> MailArguments:
-    """Return the refusal of a copy for its sender, which answers with a ReAck (H16, H17).
+    """Return the refusal of a copy for its sender; the sender answers it with a ReAck (H16, H17).
 
     Built before the commit, because later work of the same unit may replace the row by the sender's marker, which was
     not refused.

@@ -94,8 +94,8 @@ class Instances:
 
     # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
-        """Send messages to the homes of their targets. Return the messages that this engine must process: their home is
-        here, their target has no home, or they have a fault."""
+        """Send messages to the homes of their targets. Return the messages that this engine must process: the home of
+        their target is here, their target has no home, or they have a fault."""
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}
         for message in messages:

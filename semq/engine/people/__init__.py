@@ -1,1 +1,1 @@
-"""Acts of persons (``acts``: cancel, expire, hold, release), and stuck messages (``stuck``: causes and next steps)."""
+"""Acts on a node's own messages (``acts``), and stuck messages (``stuck``: causes and next steps)."""

@@ -194,7 +194,7 @@ def _why_outbound(row: Facts, around: Surroundings) -> StuckCause | None:
     if "submission" in row:
         return StuckCause.SUBMISSION_REFUSED if row["outcome"] else _why_submitted(row, around)
     if row["outcome"] == Outcome.UNKNOWN.name and _code(row) == RefusedByOperator.code:
-        return StuckCause.REFUSED  # kept for a person, like other refused documents
+        return StuckCause.REFUSED  # kept for an operator, as other refused documents are
     if row["outcome"] == Outcome.REJECTED.name:
         cannot_open = _code(row).startswith(CANNOT_OPEN_CODES)
         return StuckCause.CANNOT_OPEN if cannot_open else StuckCause.REFUSED

@@ -1,8 +1,8 @@
 """Documents with an order key: one at a time per source store and key, in the order in which they were accepted.
 
 A document is given only when its predecessor is recorded or settled (PROTOCOL.md section 11, rules N23 and N24). A key
-whose next document has not arrived causes no work until that document arrives, or the floor of its stream passes it.
-Used by ``handover``.
+whose next document has not arrived causes no work until that document arrives, or a ReAck2 shows that it is settled or
+was never sent. Used by ``handover``.
 """
 
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ OrderId = tuple[Store, str]
 class Order:
     """One source store and order key: its documents go one at a time."""
 
-    busy: int = 0  #: the row that the application has and has not answered
+    busy: int = 0  #: the row that the application has and has not answered; 0: none
     searching: bool = False
     again: bool = False  #: something has changed during the search: search again after it
-    blocked: int = 0  #: the row that waits for a predecessor
+    blocked: int = 0  #: the row that waits for a predecessor; 0: none
     user: str = ""  #: the user of the row found last
 
 
@@ -48,7 +48,7 @@ class BlockedOrders:
             awaited.closed = None
 
     def freed(self, stream: InStreamKey, floor: int, closed: int | None) -> list[OrderId]:
-        """Remove and return the orders whose position is settled, or will never be sent because its incarnation is
+        """Remove and return the orders whose awaited position is settled, or was never used because its incarnation is
         closed.
 
         The cost depends on the number of these orders; the other entries are examined only once, when the incarnation

@@ -160,8 +160,8 @@ class _NodeStatements:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
-        """Raise the floors of the named incarnations and set ``closed``, but only for an incarnation from which this
-        node has recorded a document, or whose document the row of this ReAck2 waits for (``prev``).
+        """Raise the floors of the named incarnations and set ``closed``, but only for an incarnation of which this node
+        has recorded a document, or for one of which the row of this ReAck2 awaits a document (``prev``).
 
         Floors of other incarnations are ignored: a partner could invent any number of incarnations, and each would add
         a permanent row.

@@ -60,7 +60,7 @@ EVENT_OF_ARRIVAL = {
     Arrival.VOID: SenderEvent.void,
     Arrival.SETTLED: SenderEvent.settled,
 }
-assert set(EVENT_OF_ARRIVAL) == set(OUTCOME_OF)  # both tables have all arrivals
+assert set(EVENT_OF_ARRIVAL) == set(OUTCOME_OF)  # both tables have all statuses except NOT
 
 
 class Asker(Protocol):
@@ -189,7 +189,7 @@ class OutboundRows:
             self.core.prepare_row_event(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
     def _correct(self, unit: Unit, row: Outbound, after: AfterOutbound) -> None:
-        """S5c: change the outcome of a document to DELIVERED; it had ended by a statement of the hub alone."""
+        """S5c: change the outcome of a document to DELIVERED; it had ended on information from the hub alone."""
         assert row.outcome is not None
         ended = " ".join((row.outcome.name, *(row.reason or ())))
         detail = f"corrects {ended}: the receiver has it"
@@ -274,7 +274,7 @@ def is_refused(reason: Reason | None) -> bool:
 
 
 def ended_by_hub(row: Outbound) -> bool:
-    """Whether a message has ended by a statement of the hub alone, which a receipt corrects (S5c).
+    """Whether a message has ended on information from the hub alone: a receipt corrects this outcome (S5c).
 
     A receiver that has refused a message makes a different statement later only if its store was restored. UNKNOWN is
     not corrected, because no receipt contradicts it.

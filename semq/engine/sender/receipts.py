@@ -51,7 +51,7 @@ class Receipts:
     ) -> None:
         """Process Ack2 of receivers, and notes and refusals of the hub. Each record comes with its place in the packet,
         by which a signed Ack2 can be proved alone."""
-        # A note of forwarding may wait and share the commit of the Ack2, which mostly follows.
+        # An Ack2 mostly follows a note of forwarding, so the note may wait and share the commit of the Ack2.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
         self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
 

@@ -73,8 +73,8 @@ class Statements:
         return row if row is not None and row.lk0 == lk0 else None
 
     def is_target(self, row: Outbound | None, lk0: LK0) -> bool:
-        """Whether the node is the receiver of the message, which alone may state its arrival. True without a row: then
-        the statement changes nothing."""
+        """Whether the node is the receiver of the message: only the receiver may state its arrival. True without a row:
+        then the statement changes nothing."""
         if row is None or row.target.node == self.source:
             return True
         self.violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
@@ -103,7 +103,7 @@ class Statements:
         return False
 
     def is_hub(self, row: Outbound) -> bool:
-        """Whether the node is the hub, which alone may state custody and forwarding."""
+        """Whether the node is the hub: only the hub may state custody and forwarding."""
         if self.sender.uplink.hub == self.source:
             return True
         text = "A node other than the hub makes a statement of the hub."

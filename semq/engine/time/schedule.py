@@ -3,7 +3,8 @@
 Record ids grow with time, so a slice (first id, last id) has the rows of one period. When it is due, one range query
 finds the rows in it that are still unsettled. If there are none, the slice is dropped; otherwise it is due again after
 twice the interval. Neighbouring slices with the same number of inquiries are merged, so that there are only a few
-slices for a target that is offline for weeks. Rows in custody have a slower pace (``patient``), also in a new session.
+slices for a target that is offline for weeks. Rows in custody, and received rows that owe no acknowledgement, have a
+slower pace (``patient``), also in a new session.
 Time is monotonic (rule N21).
 """
 
@@ -26,10 +27,10 @@ class Slice:
     last: int
     due: float
     asked: int = 0
-    patient: bool = False  #: all its rows were in custody when they were read: inquiries at a slower pace
+    patient: bool = False  #: none of its rows needed the usual pace when they were read
 
     def covers(self, other: "Slice") -> bool:
-        """Whether this slice includes all rows of the other one and is due no later."""
+        """Whether this slice includes all rows of ``other`` and is due no later."""
         is_as_soon = self.due <= other.due and (other.patient or not self.patient)
         return self.first <= other.first and other.last <= self.last and is_as_soon
 
@@ -117,7 +118,7 @@ class Schedule:
         return due
 
     def again(self, slice_: Slice, now: float, jitter: float, max_s: float | None = None) -> None:
-        """Plan the next inquiry for a slice of which rows remain; merge it with a neighbour of the same age."""
+        """Plan the next inquiry for a slice of which rows remain; merge the slice with a neighbour of the same age."""
         longest = self._max_s if max_s is None else max_s
         slice_.due = now + retry.interval(slice_.asked + 1, self._first_s, longest, jitter)
         slice_.asked += 1
