@@ -222,7 +222,7 @@ class ContentFinished(ConnectionEvent):
 
 
 class Acked(ConnectionEvent):
-    """basic.ack."""
+    """basic.ack, for one delivery tag or for all up to it (``multiple``)."""
 
     channel: int
     delivery_tag: int
@@ -230,7 +230,7 @@ class Acked(ConnectionEvent):
 
 
 class Nacked(ConnectionEvent):
-    """basic.nack."""
+    """basic.nack, for one delivery tag or for all up to it (``multiple``)."""
 
     channel: int
     delivery_tag: int

@@ -48,7 +48,7 @@ class SessionPort:
     """The interface of sessions to their port, which passes datagrams of registered channels to their sessions."""
 
     def transmit(self, datagram: bytes, address: Any) -> Transmission:
-        """Send a datagram."""
+        """Send a datagram to an address; return the result."""
         raise NotImplementedError
 
     def register(self, channel: DatagramChannel, session: "DatagramSession") -> None:

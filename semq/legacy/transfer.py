@@ -32,7 +32,7 @@ Entry = tuple[str, str, str]  # of the journal: token, outcome, LK0
 
 
 class Transfer:
-    """One import."""
+    """One import of all tables."""
 
     def __init__(
         self,

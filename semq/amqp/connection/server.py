@@ -86,7 +86,7 @@ class ServerConnection(AmqpConnection):
         self._state, self._deadline = ConnectionState.OPEN, None
 
     def accept_secret(self) -> None:
-        """Accept the new secret."""
+        """Accept the new secret of the oldest ``SecretOffered`` without an answer."""
         if not self._unanswered_secrets or not self.is_open:
             raise LocalMisuse("no update-secret is waiting for an answer")
         self._unanswered_secrets -= 1

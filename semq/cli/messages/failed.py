@@ -121,7 +121,7 @@ async def _act(
 
 
 class FailedDocumentActs:
-    """The acts of one command on failed documents."""
+    """The acts of one command on failed documents: one for each document."""
 
     def __init__(self, session: Session, operation: str, why: str) -> None:
         self._session = session

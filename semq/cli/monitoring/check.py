@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A row of SUBJECTS."""
+    """A row of SUBJECTS: a figure of the node, with the default limits."""
 
     read: Callable[[Session, str], Awaitable[Reading]]  #: called with the session and the argument NAME (may be empty)
     unit: str  #: unit of performance data: s, or nothing for counts

@@ -60,7 +60,7 @@ class Person:
 
 
 class OidcProvider:
-    """The provider of one node."""
+    """The provider of one node, with the sign-ins in progress."""
 
     def __init__(self, section: OidcSection, clock: Clock) -> None:
         self._section = section

@@ -82,7 +82,7 @@ def route_of(path: str, endpoints: Mapping[str, Endpoint]) -> Route:
 
 
 async def answer(request: Request, row: Endpoint) -> Response:
-    """Answer a request to the endpoint of a row."""
+    """Answer a request to the endpoint of a row, after the checks of caller, rate and right."""
     web = web_of(request)
     try:
         if not row.rights:
@@ -103,6 +103,6 @@ NOBODY = Visitor("", "", "", frozenset())
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a value as JSON."""
+    """Return a value as JSON; a value of a type that JSON lacks becomes a text."""
     text = in_json(msgspec.json.encode(value, enc_hook=str).decode())
     return Response(text, status, dict(headers or {}), JSON)

@@ -55,7 +55,7 @@ def use(language: str) -> None:
 
 
 def language_of(request: Request) -> str:
-    """Return the language of the page for a request."""
+    """Return the language that the cookie or the browser prefers; English if there is no translation."""
     chosen = request.cookies.get(COOKIE, "")
     if chosen in CHOICES:
         return chosen

@@ -77,7 +77,7 @@ class Connection(HttpToolsProtocol):
         self._expect_head()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Begin a request: limit its head, and note the certificate of the client."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
         if self._head_timer is None:

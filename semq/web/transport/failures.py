@@ -61,7 +61,7 @@ def headers_of(error: SemqError) -> dict[str, str]:
 
 
 def problem(error: SemqError, instance: str = "") -> Response:
-    """Return an error as a problem document."""
+    """Return an error as a problem document. ``instance``: path of the request; empty: left out."""
     status = status_of(error)
     facts: dict[str, Any] = {
         "type": f"urn:semq:error:{error.code}",
@@ -88,7 +88,7 @@ class FailureView(Protocol):
 
 
 def failure_page(visit: FailureView, error: SemqError) -> Response:
-    """Return an error as a page."""
+    """Return an error as a page, with its HTTP status and headers."""
     response = visit.render("failure.html", status_of(error), error=error)
     response.headers.update(headers_of(error))
     return response
