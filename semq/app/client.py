@@ -95,7 +95,8 @@ class Client:
         ``Sent.lk0`` is then the name of the submission, by which ``look`` and ``wait_for_delivery`` find the later
         message. A ``BlockBody`` (for instance ``FileBody``) is read while it is sent; it extends the time limit by a
         second for each MiB. Large documents are sent in pieces (PROTOCOL.md section 24); ``Sent.lk0`` is then the name
-        of the submission, too.
+        of the submission, too. ``headers`` are the application's own; the other arguments are the attributes in
+        README.md.
 
         Raises RefusedByNode (with the node's code), LoginRefused, NodeUnreachable, NodeBusy, NoAnswer; after the last
         three the document may be sent again with the same ``token``, which makes the repeat safe.
@@ -141,7 +142,7 @@ class Client:
     def receive(
         self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None, consumer_tag: str = ""
     ) -> Subscription[Document]:
-        """Return the documents for this institution, or for one of its users, in order; the caller settles each one.
+        """Return the documents for this institution, or for its user ``user``, in order; the caller settles each one.
 
         The result is an iterator and a context manager: ``async with client.receive() as documents: async for document
         in documents``. At most ``prefetch`` documents are unacknowledged. The iteration ends when none has arrived for
@@ -167,7 +168,7 @@ class Client:
     async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> PulledDocuments:
         """Take up to ``at_most`` documents on demand instead of by an iteration; wait up to ``wait_s`` for the first.
 
-        Each document is settled later, in any order.
+        ``user``: as in ``receive``. Each document is settled later, in any order.
 
         Raises RefusedByNode, NodeUnreachable, LoginRefused.
         """

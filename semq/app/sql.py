@@ -65,7 +65,7 @@ def send(
     The node accepts it within a second of the commit. Invalid arguments raise RefusedByNode (the transaction is then
     aborted, as after any error of Postgres) or BadAppKey. Refusals that need the node (an unknown target, an agreement)
     follow later: ``status``, an event ``failed``, ``semq failed list``. ``expires_at`` and ``not_before`` need a time
-    zone.
+    zone; the other arguments are those of ``Client.send``.
     """
     scheduled = {} if not_before is None else {"@NotBefore": ceil(not_before.timestamp() * 1000)}
     values = {

@@ -34,8 +34,9 @@ async def run_import(
 ) -> ImportReport:
     """Import all rows through a connected client, or only count the rows in a dry run.
 
-    ``journal`` None: a file in the current directory. ``rejects``: a CSV file for the rows that were not imported.
-    ``resend_unanswered``: also send messages about which the receiver gave no answer.
+    ``mapping``: a file with changes to the default mapping. ``journal`` None: a file in the current directory.
+    ``rejects``: a CSV file for the rows that were not imported. ``resend_unanswered``: also send messages about which
+    the receiver gave no answer.
 
     Raises BadMapping, NotAnInstitution, JournalUnusable, the errors of ``open_source``, and Unavailable if the node
     does not answer at the start. If the node or the source stops answering later, ``ImportReport.stopped`` has the

@@ -83,7 +83,10 @@ class Authority:
         return read_certificate(certificate.public_bytes(serialization.Encoding.DER))
 
     def write(self, folder: Path, passphrase: bytes | None) -> None:
-        """Write key and certificate to a folder. The key is written first, so that no certificate lacks its key."""
+        """Write key and certificate to a folder. The key is written first, so that no certificate lacks its key.
+
+        ``passphrase`` None: the key is stored in clear.
+        """
         write_key(folder / KEY_FILE, self.key, passphrase)
         write_safely(folder / CERTIFICATE_FILE, self.pem)
 

@@ -42,7 +42,10 @@ class Passphrase:
     variable: str = ""
 
     def read(self, environment: Mapping[str, str] | None = None) -> bytes | None:
-        """Return the passphrase, or None if none is configured. Raises KeyRefused if it is configured but missing."""
+        """Return the passphrase, or None if none is configured. Raises KeyRefused if it is configured but missing.
+
+        ``environment`` None: that of the process.
+        """
         env = os.environ if environment is None else environment
         if self.file is not None:
             return _first_line(self.file)
@@ -91,7 +94,7 @@ def key_id(key: PrivateKey | PublicKey) -> str:
 
 
 def write_key(path: Path, key: PrivateKey, passphrase: bytes | None) -> None:
-    """Write a key completely or not at all; the file has mode 0600 from its creation."""
+    """Write a key completely or not at all; the file has mode 0600 from its creation. ``passphrase`` None: in clear."""
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase:
         encryption = serialization.BestAvailableEncryption(passphrase)

@@ -20,7 +20,7 @@ SUITES_1_2 = "ECDHE+AESGCM:ECDHE+CHACHA20"
 def client_context(trust: TrustStore, ring: KeyRing | None = None, minimum: str = "1.3") -> ssl.SSLContext:
     """Return a context for a link opened by this node; with ``ring`` it presents the active certificate.
 
-    Raises KeyRefused, NoIdentity, WrongName, Untrusted.
+    ``minimum``: oldest accepted version of TLS. Raises KeyRefused, NoIdentity, WrongName, Untrusted.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # the peer is a node: the caller checks the URI
@@ -32,7 +32,7 @@ def client_context(trust: TrustStore, ring: KeyRing | None = None, minimum: str 
 def server_context(trust: TrustStore, ring: KeyRing, minimum: str = "1.3") -> ssl.SSLContext:
     """Return a context for a listener, which presents the active certificate and requests the client's certificate.
 
-    Raises KeyRefused, NoIdentity, WrongName, Untrusted.
+    ``minimum``: oldest accepted version of TLS. Raises KeyRefused, NoIdentity, WrongName, Untrusted.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_up(context, trust, ring, minimum)

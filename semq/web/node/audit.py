@@ -52,8 +52,8 @@ class Audit:
     ) -> int:
         """Commit a line and return its number. If this raises, the caller must not act.
 
-        ``asked``: number of the line that was written before the act. ``read_payload``: the act displays a payload.
-        Raises StoreUnavailable, QueryTooSlow, BadRequest.
+        ``outcome``: asked (before the act), done, refused or failed. ``asked``: number of the line before the act.
+        ``read_payload``: the act displays a payload. Raises StoreUnavailable, QueryTooSlow, BadRequest.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         line = self._line(user, via, peer, act, arguments, outcome, detail, asked, read_payload)
