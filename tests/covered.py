@@ -150,7 +150,6 @@ semq.store.proof_tables                store/postgres/test_migration.py
 semq.store.submission_tables           store/postgres/test_migration.py
 semq.store.web_tables                  store/postgres/test_migration.py
 semq.store.tables                      store/postgres/test_migration.py
-semq.store.views.failed                cli/messages/test_worker.py
 semq.store.views.held                  platform_node/operations/test_held.py
 semq.store.views.messages              local_node/test_node.py
 semq.store.views.submissions           store/views/test_names.py

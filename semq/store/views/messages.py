@@ -64,7 +64,7 @@ class Filter:
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
     code: str | None = None  #: code of the reason
-    since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None
+    since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None  #: accepted or received since this time
     limit: int = 50
     pieces: bool = False  #: also pieces of documents
 
@@ -151,7 +151,10 @@ def queue_counts(connection: Connection) -> dict[str, Any]:
 
 
 def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
-    """Return for each partner the messages without an outcome. ``rows`` counts no pieces; the other figures do."""
+    """Return figures of the messages without an outcome, for each partner.
+
+    ``rows`` leaves out pieces; ``bytes`` and ``oldest_at`` include them.
+    """
     query = (
         select(OUT.dest, func.count().filter(~OUT_PIECE), func.sum(OUT.size), func.min(OUT.accepted_at))
         .where(OUT.outcome.is_(None))
@@ -176,7 +179,7 @@ def stuck_candidates(
 ) -> list[dict[str, Any]]:
     """Return rows that may be stuck: old rows, and rows that wait for an operator. The caller finds the reasons.
 
-    ``limit`` counts for each queue. ``after``: row numbers in tb_0031 and tb_0030, exclusive.
+    ``limit`` applies to each of the two queues. ``after``: row numbers in tb_0031 and tb_0030, exclusive.
     """
     late = func.to_timestamp(before_ms / 1000)
     out = or_(
@@ -266,6 +269,8 @@ def _inbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
         yield IN.received_at >= func.to_timestamp(wanted.since_ms / 1000)
     if wanted.state is not None:
         yield has_state(wanted.state, {"app_status": AppStatus, "status": Arrival}, IN)
+    if wanted.code:
+        yield IN.reason_code == wanted.code
     yield from _key_conditions(wanted, IN)
 
 

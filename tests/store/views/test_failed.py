@@ -1,0 +1,42 @@
+"""Failed documents of both queues, selected by the code of their reason."""
+
+import psycopg
+from sqlalchemy import create_engine
+
+from bench.http.large_tables import FIRST_ID, fill
+from semq.store.views.failed import list_failed
+from semq.store.views.messages import RETURNED, Filter, list_messages
+
+REFUSED, UNREADABLE = "SEMQ-1206", "SEMQ-5204"
+FAILURES = f"""
+UPDATE tb_0031 SET outcome = 120, reason_code = '{REFUSED}', reason_text = 'x' WHERE object_id = {FIRST_ID} + 1;
+UPDATE tb_0031 SET outcome = 120, reason_code = 'SEMQ-1217', reason_text = 'x' WHERE object_id = {FIRST_ID} + 2;
+UPDATE tb_0031 SET outcome = 150, reason_code = '{RETURNED}', reason_text = 'x' WHERE object_id = {FIRST_ID} + 3;
+INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, source, save_fwd, ack2, status, app_status,
+    reason_code, reason_text, received_at)
+SELECT n, '1.10008.1.1.ab.' || n, '1.10008.1.1', 171, n, '1.56001', '1.10008', 3, true, 410, 330,
+    CASE n WHEN 1 THEN '{UNREADABLE}' END, CASE n WHEN 1 THEN 'x' END, now()
+FROM generate_series(1, 2) n
+"""
+
+
+def test_a_code_selects_the_failed_documents_of_both_queues_with_this_reason(database: str) -> None:
+    fill(database, 10, 10)
+    with psycopg.connect(database) as connection:
+        connection.execute(FAILURES)
+    engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as reader:
+        found = {
+            code: {row["id"] for row in list_failed(reader, Filter(code=code))}
+            for code in (None, REFUSED, RETURNED, UNREADABLE, "SEMQ-9")
+        }
+        listed = {row["id"] for row in list_messages(reader, Filter(code=UNREADABLE))}
+    engine.dispose()
+    assert found == {
+        None: {FIRST_ID + 1, FIRST_ID + 2, FIRST_ID + 3, 1, 2},
+        REFUSED: {FIRST_ID + 1},
+        RETURNED: {FIRST_ID + 3},
+        UNREADABLE: {1},
+        "SEMQ-9": set(),
+    }
+    assert listed == {1}
