@@ -2,7 +2,8 @@
 
 | module or package                     | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
-| unit, work, rows, spans               | the interface: one transaction, work on it, its rows as values  |
+| unit, work, rows                      | the interface: one transaction, work on it, its rows as values  |
+| spans                                 | ranges of record ids whose messages the hub has in custody      |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the interface on Postgres, with group commit                    |
 | bodies_ahead                          | large bodies that are stored before the work with their rows    |

@@ -47,9 +47,9 @@ class AccountSession:
 class Token:
     """A bearer token of a program, found by its hash."""
 
-    id: str  #: by which operators name it
+    id: str  #: the name by which operators revoke it
     hash: bytes
-    name: str
+    name: str  #: what it is for, in the words of its maker
     scopes: tuple[str, ...]
     made_at: datetime
     made_by: str
@@ -90,7 +90,7 @@ def add_account(connection: Connection, new: Account) -> bool:
 
 
 def set_password(connection: Connection, name: str, password: str, keep: bytes | None) -> bool:
-    """Replace a password and end the account's sessions, except the session with the hash ``keep``.
+    """Replace a password and end the account's sessions, except the session with the hash ``keep`` (None: end all).
 
     Return False, and change nothing, if there is no such account or if the node checks its password.
     """

@@ -20,7 +20,7 @@ AUDIT = web_audit.c
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the log. The fields are named like the columns of ``web_audit``."""
+    """One line of the log. The fields have the names of the columns of ``web_audit``."""
 
     at: datetime
     who: str  #: name of the user or of the token
@@ -41,8 +41,8 @@ class AuditFilter:
     who: str | None = None
     act: str | None = None  #: beginning of the name of the act
     outcome: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: datetime | None = None  #: inclusive
+    until: datetime | None = None  #: exclusive
     payloads: bool = False  #: only lines with ``read_payload``
     before: int | None = None  #: only lines with lower numbers: the previous page ended with this number
     limit: int = 50

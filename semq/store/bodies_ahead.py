@@ -21,9 +21,9 @@ from psycopg.types.string import BytesBinaryDumper
 
 from semq.store.work import Work, after_commit
 
-WAITING_MAX = 8 << 20  # bytes; above this, units write their bodies themselves, which is slower, so that senders wait
+WAITING_MAX = 8 << 20  # bytes; above this, units write their bodies themselves, which slows the senders down
 IDLE_S = 30.0  # time without bodies after which the connection is closed
-ENDED_MAX = 100  # keys of ended work that wait to be deleted together
+ENDED_MAX = 100  # keys of ended work in one table; when there are so many, their bodies are deleted
 
 INSERT = {
     "tb_0031_body": "INSERT INTO tb_0031_body (object_id, envelope, payload) VALUES (%b, ''::bytea, %b)",
@@ -41,7 +41,7 @@ class BodiesAhead:
     """The bodies of one opened store; they are written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
-        """``post(work, later)`` queues work whose bodies are stored, as ``WorkStore.post`` does.
+        """``post(work, later)`` queues work once its bodies are stored or cannot be stored, as ``WorkStore.post`` does.
 
         ``first_id``: the first record id of this opening of the store. Bodies get the negative numbers below -first_id,
         so that two openings never use the same key.
@@ -78,7 +78,7 @@ class BodiesAhead:
         return True
 
     def key_of(self, table: str, payload: bytes) -> int | None:
-        """Return the key of a stored body and forget it, so that only one row uses it."""
+        """Return the key of a stored body and forget it, so that only one row uses it; None if it is not stored."""
         return self._keys.pop((table, id(payload)), None)
 
     async def wait_empty(self) -> None:
@@ -152,7 +152,7 @@ class BodiesAhead:
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, psycopg.Error | OSError):
-            log.error("A body could not be stored ahead of its row.", exc_info=error)
+            log.error("Storing or deleting bodies ahead of their rows failed.", exc_info=error)
         self._close()
 
     def _release(self, stored: list[tuple[str, bytes, int]]) -> Work:

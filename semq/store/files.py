@@ -1,4 +1,5 @@
-"""Crash-safe writing of files: after a crash a file has its old content or its new content, never a part.
+"""Crash-safe writing of files: after a crash a file has its old content or its new content, never a part. Also locks
+of files between processes.
 
 Used wherever a file must survive a crash, for instance in ``embedded`` and ``semq.pki``.
 """

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.rows import RetiredStore
 from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
-REVOKED, DEFINED = "semq_revoked", "semq_defined"  # NOTIFY channels: changes for other processes of the hub
+REVOKED, DEFINED = "semq_revoked", "semq_defined"  # NOTIFY channels that tell other processes of the hub of a change
 CERTIFICATE, TOKEN, STORE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
@@ -45,7 +45,7 @@ class Ticket:
     made_at: datetime
     expires_at: datetime
     used_at: datetime | None = None
-    serial: str | None = None  #: of the certificate for which the token was used
+    serial: str | None = None  #: serial number of the certificate that was issued for the token
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued
 
 
 def stores(connection: Connection) -> list[NodeStore]:
-    """Return the store of every node."""
+    """Return the store of every node that has logged in."""
     return [NodeStore(*row) for row in connection.execute(select(node_life))]
 
 

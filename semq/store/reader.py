@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """A small pool of connections to a database. ``url`` is called for each new connection."""
+    """A small pool of connections to a database. ``url`` returns its address, and is called for each new connection."""
 
     def __init__(self, url: Callable[[], str], readers: Readers | None = None) -> None:
         """``readers``: connections shared with the stores of other nodes of the process; None: own connections."""
@@ -66,7 +66,7 @@ class Reader:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
     async def close(self) -> None:
-        """Close the connections when the queries in progress have ended."""
+        """Close the connections when the queries in progress have ended, at the latest after CLOSE_S."""
         if self._running:
             await asyncio.wait(self._running, timeout=CLOSE_S)
         self._engine.dispose()

@@ -90,9 +90,9 @@ class Outbound:
     order_key: str = ""
     app_key: AppKey = NO_KEY
     token: str | None = None
-    custodian: LK1 | None = None  #: the copy of the hub, as far as is known
-    void: bool = False
-    lost: bool = False
+    custodian: LK1 | None = None  #: the hub's copy, if this node knows of one
+    void: bool = False  #: a void marker is sent instead of the document
+    lost: bool = False  #: the void marker was made because a store of the hub lost the only copy: ends LOST
     has_payload: bool = True
     held: bool = False  #: held back by an operator
     parked: bool = False  #: the hub sent it often, and its target never recorded it
@@ -135,7 +135,9 @@ class StoredPiece(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """A row of tb_0030: a received message, kept until both acknowledgements are noted and the application is done."""
+    """A row of tb_0030: a received message, kept until the hub and the sender have noted the acknowledgements that they
+    expect, and the application has finished.
+    """
 
     bref: int
     lk0: LK0
@@ -148,7 +150,7 @@ class Pending:
     p_ack_status: AckStatus = AckStatus.AS_INIT
     s_ack_status: AckStatus = AckStatus.AS_INIT
     app_status: AppStatus = AppStatus.NEW
-    deliveries: int = 0
+    deliveries: int = 0  #: to the application
     prev: Pos | None = None
     order_key: str = ""
     app_key: AppKey = NO_KEY
@@ -229,7 +231,7 @@ class Submitted:
     headers: dict[str, Any]  #: for a document in pieces: its ``size`` and the number of its ``pieces``
     content_encoding: str = ""
     priority: int = 0
-    size: int = 0  #: size of the payload, which is left out if it exceeds the limit of the query
+    size: int = 0  #: of the payload as submitted; ``payload`` is empty if this exceeds the limit of the query
     lk0: str = ""  #: the LK0 of its refusal, or the LK0 under which the node has scheduled it
     wait_code: str | None = None  #: the reason why it waits, as noted last; None: no reason is noted
     wait_text: str | None = None
@@ -244,7 +246,7 @@ class TargetWait:
     Until the next poll, later submissions to this target are skipped.
     """
 
-    number: int
+    number: int  #: of the submission
     reason: Reason
 
 
@@ -266,13 +268,15 @@ class ClientToken(Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, frozen=True)
 class KeptKey:
-    """A row of semq_session_key: a session key of this node, wrapped for the node itself, which can wrap it again."""
+    """A row of semq_session_key: a session key of this node, wrapped for the node itself, so that the node can wrap it
+    again for another certificate of the peer.
+    """
 
     id: bytes
     peer: str
     key_id: str  #: id of the node's own key for which the session key is wrapped
     alg: str
-    text: str
+    text: str  #: the wrapped session key
 
 
 @dataclass(slots=True, frozen=True)
@@ -335,9 +339,10 @@ class PiecesGone:
 
 @dataclass(slots=True, frozen=True)
 class NoticeDue:
-    """A new row of tb_0031_piece with number -1: the document has ended, and its receiver is to delete the pieces.
+    """A new row of tb_0031_piece with number -1: the document has ended, and its receiver must be told to delete the
+    pieces.
 
-    Once the notice to the receiver is committed, this row is deleted, before the pieces of the document.
+    Once the notice to the receiver is committed as a message, this row is deleted, and then the pieces of the document.
     """
 
     document: int

@@ -1,4 +1,6 @@
-"""Spans of record ids whose rows are all in custody. ``postgres.recovery`` finds them when a process starts."""
+"""Spans of record ids whose unsettled own rows are all in custody of the hub. ``postgres.recovery`` finds them when a
+process starts.
+"""
 
 from collections.abc import Iterable
 

@@ -1,8 +1,9 @@
-"""The schema on one page: the columns of each table, the constraints that Postgres checks, and the storage settings.
+"""The first part of the schema: the columns of each table, the constraints that Postgres checks, and the storage
+settings. ``proof_tables``, ``submission_tables``, ``web_tables`` and ``control.cluster_tables`` add the other tables.
 
 SQLAlchemy Core tables. ``views`` and ``identities`` build statements from them, ``postgres.statements`` takes column
 names from them, and a test compares them with the result of the migrations. Three principles: bodies are in separate
-tables, so that a change of status rewrites tens of bytes; no column that changes has an index, so that every change of
+tables, so that a change of status rewrites tens of bytes; no status of a message has an index, so that every change of
 status is a heap-only update; times are ``timestamptz``, for people and SQL (milliseconds in the program).
 """
 

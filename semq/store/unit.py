@@ -3,7 +3,8 @@
 The engine contains no SQL. It posts ``Work`` (``semq.store.work``), which names its keys (``Needs``) and decides on the
 loaded ``Unit`` while the transaction is open. A store collects all waiting work into one unit, loads the unit's rows,
 lets each piece of work decide in order, writes the changes and commits. Only then does each piece run its actions after
-the commit, so nothing is acknowledged before it is durable.
+the commit, so nothing is acknowledged before it is durable. ``Recovered`` is the state that a store returns when it is
+opened.
 """
 
 from collections.abc import Iterator
@@ -220,7 +221,7 @@ Query = (
 class Needs:
     """The keys and queries whose rows a piece of work needs. Keys without a row are absent from the unit."""
 
-    outbound: set[int] = field(default_factory=set)
+    outbound: set[int] = field(default_factory=set)  #: object_ids
     relayed: set[str] = field(default_factory=set)  #: idents of copies held by the hub
     tokens: set[str] = field(default_factory=set)
     out_streams: set[OutStreamKey] = field(default_factory=set)
@@ -228,7 +229,7 @@ class Needs:
     in_streams: set[InStreamKey] = field(default_factory=set)
     recorded: set[Slot] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)  #: idents of class 1 and 2
-    pending: set[int] = field(default_factory=set)
+    pending: set[int] = field(default_factory=set)  #: brefs
     bodies: set[int] = field(default_factory=set)  #: object_ids of tb_0031 whose bodies are needed too
     queries: set[Query] = field(default_factory=set)
 
@@ -436,14 +437,14 @@ class Unit:
             self.replaced_recorded.add(slot)
 
     def raise_floor(self, stream: InStream, floor: int) -> None:
-        """Delete the entries of the receiver's ledger below ``floor``, unless the floor is already as high."""
+        """Raise the floor of a stream, and delete its ledger entries below it. Ignore a floor that is not higher."""
         if floor > stream.floor:
             stream.floor = floor
             self.changed_in_streams.add(stream.key)
             self.raised_floors.add(stream.key)
 
     def handle(self, row: Pending, status: AppStatus) -> None:
-        """Set the progress of the application with a document."""
+        """Set ``app_status``: whether the application has finished the document, it is parked, or it waits again."""
         row.app_status = status
         self.handled[row.bref] = status
 

@@ -244,5 +244,5 @@ class MessageStore(Protocol):
     async def load(self) -> StoredState:
         """Return the state before the restart; called once, before the first ``save``.
 
-        Delete bodies to which no message refers.
+        Delete messages of deleted queues, and bodies to which no message refers.
         """

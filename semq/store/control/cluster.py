@@ -35,8 +35,8 @@ class HubIdentity(NamedTuple):
 class KnownStore(NamedTuple):
     """A store of the hub."""
 
-    weight: float  #: its share of new homes
-    is_open: bool  #: an instance has opened it
+    weight: float  #: its share of new homes, relative to the weights of the other stores
+    is_open: bool  #: an instance has opened it at least once
 
 
 class StoreState(NamedTuple):
@@ -63,7 +63,7 @@ class HomesRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceRow:
-    """One incarnation of an instance, which runs or has ended, with its last report."""
+    """One incarnation of an instance that runs or has ended, as it has last reported."""
 
     life: int
     semq_id: int
@@ -161,7 +161,7 @@ def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
 def retire(connection: Connection, row: RetiredStore) -> str | None:
     """Record for all instances that a store is permanently lost.
 
-    If an instance still serves the store, record nothing and return the endpoint of that instance.
+    If an instance still serves the store, record nothing and return the endpoint of that instance; otherwise None.
     """
     served = select(hub_instance.c.endpoint).where(
         hub_instance.c.semq_id == row.semq_id, hub_instance.c.semq_db_id == row.semq_db_id,

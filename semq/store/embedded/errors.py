@@ -1,6 +1,7 @@
 """Errors of a Postgres server that SEMQ starts itself, and of the settings of any Postgres server.
 
-Raised by the other modules of this package and by ``postgres.durability``; they end the start of a node.
+Raised by the other modules of this package and by ``postgres.durability``. They end the start of a node. When a running
+node opens its store again, it tries again after ServerFailed, and ends with any other of them.
 """
 
 from semq.errors import Misconfigured, Unavailable
@@ -55,7 +56,10 @@ class NotDurable(Misconfigured):
     """The database may lose committed data; SEMQ does not start on such a database."""
 
     code = "SEMQ-3910"
-    remedy = "Set fsync, full_page_writes and synchronous_commit to on and data_sync_retry to off, for this role too."
+    remedy = (
+        "Set fsync and full_page_writes to on, synchronous_commit to on or remote_apply, and data_sync_retry to off, "
+        "for this role, too."
+    )
 
 
 class ServerTooOld(Misconfigured):

@@ -1,4 +1,5 @@
-"""The processes that use a data directory: the postmaster, its file, its orphans. Called by ``server`` only.
+"""The processes that use a data directory: the postmaster, its file, its orphans. Also the choice of a free TCP port.
+Called by ``server`` only.
 
 A process counts as a server of a data directory if its program is ``postgres`` and it has that directory as an argument
 (the postmaster) or as its working directory (its children). So neither a reused process number nor a shell in that

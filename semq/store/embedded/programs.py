@@ -1,8 +1,8 @@
 """Search for the Postgres server programs: in the folders of the installed wheels, then in those of the system.
 
-Called by ``server`` when a cluster is created or started, and by ``semq.installation.empty_database``. Only the
-programs of the wheels are used, never their Python launchers, which add accounts, open directories to all users and
-trust every local connection.
+Called by ``server`` when a cluster is created or started, and by ``semq.installation.empty_database``. Of a wheel, only
+the server programs are used, never its Python launcher, which adds accounts, opens directories to all users and trusts
+every local connection.
 """
 
 import os

@@ -111,7 +111,7 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running postmaster, or None."""
+        """The process id of the running postmaster; None if none runs."""
         return postmaster_of(self.data)
 
     @property
@@ -120,7 +120,9 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server: by the socket, or by TCP if ``tcp`` or its path is too long."""
+        """Return the URL of a database of this server: through the unix socket, or by TCP if ``tcp`` is true or the
+        path of the socket is too long.
+        """
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")

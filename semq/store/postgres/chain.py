@@ -62,7 +62,7 @@ def lacks(stored: ChainLink | None, former: ChainLink | None) -> bool:
 
 
 def changed_links(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[ChainLink]:
-    """Return the links that these lines (number, time, bytes) change or add after ``head``."""
+    """Return the links that these lines (number, microseconds since 2000, bytes) change or add after ``head``."""
     links: list[ChainLink] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
         name = day_name(day)
@@ -140,7 +140,8 @@ def verify(
     """Read the lines of these days and their links in one snapshot, and compare them.
 
     ``head``: the end of the chain as known to the running node; the chain in the database must not end before it.
-    ``known``: number and hash of a line as printed by an earlier check; both must be unchanged.
+    ``known``: the number of a line of these days and the hash of the chain after this line, as printed by an earlier
+    check; the chain must still contain them.
 
     Raises LedgerChanged, with the day of the difference and the first and last line of its link, if they are known.
     """
@@ -190,7 +191,7 @@ def _compare(
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
-    """Check that each link has the hash of the link before it. The link before the first is read from the database."""
+    """Check that each link has the hash of the link before it, which is read from the database if not in ``links``."""
     previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:
@@ -220,7 +221,7 @@ def _lines(
 
 
 def _line(block: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, time and bytes of the line in a block of COPY; nothing for a block that contains no line."""
+    """Yield number, time (microseconds since 2000) and bytes of the line in a block of COPY, if it contains a line."""
     data = block.removeprefix(COPY_HEAD)
     if data not in (b"", COPY_END):
         _, _, number, _, at = FIRST_FIELDS(data)

@@ -1,7 +1,8 @@
 """The changes of a unit as one batch of statements and, for many rows, as data for COPY. Called by ``writer``.
 
-The batch may be followed by COMMIT in the same round trip, because Postgres itself checks every expectation. For each
-table, deletions come first, then changes, then new rows, so that a key that a unit frees can be used again in it.
+The batch may be followed by COMMIT in the same round trip, because Postgres itself checks every expectation. In the
+tables of messages and their ledger entries, deletions come first, then changes, then new rows, so that a unit can use
+a key again that it frees.
 """
 
 from collections import defaultdict
@@ -69,7 +70,10 @@ def changes(unit: Unit) -> Batch:
 
 
 def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
-    """Return everything that a unit writes: the statements, and the new rows by table."""
+    """Return everything that a unit writes: the statements, and the new rows by table.
+
+    ``line_numbers`` gives the new lines of the ledger their numbers.
+    """
     batch, rows = changes(unit), new_rows(unit, line_numbers)
     if unit.broker:
         net = NetEffect(unit.broker)
@@ -103,7 +107,7 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
 
 
 def _outbound_deletions(unit: Unit) -> Batch:
-    """Return one DELETE for each pair of loaded status and outcome, and one for all bodies."""
+    """Return one DELETE for each pair of status when loaded and last outcome, and one for all bodies."""
     by_statuses: dict[tuple[Param, Param], list[int]] = defaultdict(list)
     for object_id, (row, before) in unit.deleted_outbound.items():
         by_statuses[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)
@@ -229,7 +233,7 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
 
 
 def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
-    """Return the new rows by table."""
+    """Return the new rows by table, without those of the broker; ``line_numbers`` as in ``written``."""
     rows: NewRows = defaultdict(list)
     if unit.new_outbound:
         rows["tb_0031"] = [outbound_values(row) for row in unit.new_outbound.values()]
@@ -285,10 +289,10 @@ def inserts(rows: NewRows, packer: Packer) -> Batch:
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
-    """Return a COPY for each table with a COMMIT at the end, and the data of each COPY.
+    """Return the SQL text of a COPY for each table and a COMMIT at the end, and the data of each COPY.
 
-    This needs one round trip per table, but the least work per row, so it is best for many rows. ``lines``: the lines
-    of the ledger, already packed for the chain.
+    Running it needs one round trip per table, but the least work per row, so it is best for many rows. ``lines``: the
+    lines of the ledger, already packed for the chain.
     """
     filled = [table for table in _TABLES if rows.get(table)]
     data: list[Buffer] = [

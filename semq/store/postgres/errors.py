@@ -1,7 +1,8 @@
 """Errors of the store on Postgres. Codes 3000–3099.
 
-Raised by most modules of this package and by ``semq.store.reader``. The errors of a piece of work are passed to
-``Work.abandon``. ``NotWaiting`` describes an error that the functions of SQL.md raise (``migrations``).
+Raised by this package, by ``semq.store.reader``, and by programs that open the database of a node. The errors of a
+piece of work are passed to ``Work.abandon``. ``NotWaiting`` describes an error that the functions of SQL.md raise
+(``migrations``).
 """
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable

@@ -8,7 +8,7 @@ long for a lock.
 |----------------------------------|------------------------------------------------------------------------------|
 | client tokens, taken submissions | ``token_days``                                                               |
 | earlier names of submissions     | ``token_days``, and while the submission waits                               |
-| idents of class 1 and 2          | the last 100,000 of each source, and ``seen_days`` (PROTOCOL.md section 3)   |
+| idents of class 1 and 2          | the last 100,000 of each source store, and those of the last ``seen_days``   |
 | received streams, their ledgers  | until closed and idle for ``stream_days``; while a row of tb_0030 names them |
 | sent streams                     | while they have rows, or belong to one of the last 100 incarnations          |
 | last positions of order keys     | while the message at the position has a row                                  |

@@ -44,9 +44,9 @@ class Lease:
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it.
 
-    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process with
-    the same place as the owner in the database, because this proves that the earlier process has ended. The row lock
-    still makes them wait for a transaction of the earlier process that may be committing.
+    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process whose
+    place is that of the recorded owner, because this proves that the recorded owner has ended. The row lock still makes
+    them wait for a transaction of the earlier process that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})

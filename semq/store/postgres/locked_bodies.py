@@ -83,7 +83,7 @@ class Locking:
             return replace(row, payload=b"", envelope=UNREADABLE)
 
     def lock(self, batch: Batch, rows: NewRows) -> Batch:
-        """Encrypt all bodies that a unit writes; ``rows`` are changed in place."""
+        """Encrypt all bodies that a unit writes: change ``rows`` in place, and return the changed ``batch``."""
         if self.vault is None:
             return batch
         for table in TABLES:

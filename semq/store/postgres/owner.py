@@ -1,8 +1,10 @@
-"""The owner of a store: a process, with a unique name and a lock, by which another process can prove that it has ended.
+"""The owner of a store: a process with a unique name, and a lock by which another process can prove that the owner has
+ended.
 
 Two processes of one node are two owners: the second waits until the lease of the first has expired (``lease``). It need
 not wait if the first was killed on the same machine: the kernel has released the first owner's lock, so a process that
-gets this lock knows that the first has ended. ``semq.service.standby`` makes both objects; a store uses only ``Owner``.
+gets this lock knows that the first has ended. ``semq.service.standby`` makes ``Owner`` and ``PlaceLock``; a store uses
+only ``Owner``.
 
 | lock of the earlier process          | next process in the same place | elsewhere, or on another machine         |
 |--------------------------------------|--------------------------------|------------------------------------------|

@@ -128,7 +128,7 @@ class PipelineWire:
         self.send(batch).add_done_callback(_forget)
 
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
-        """Run several statements, some of which are ``COPY … FROM STDIN``, each with the next piece of ``data``.
+        """Run several statements. Each ``COPY … FROM STDIN`` among them gets the next element of ``data``.
 
         libpq's pipeline mode has no COPY; the simple protocol takes one round trip for each COPY and none for other
         statements.

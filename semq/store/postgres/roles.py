@@ -152,7 +152,11 @@ def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
 def check_name(role: str) -> None:
     """Check that a role has a plain name. Raises RoleRefused."""
     if NAME.fullmatch(role) is None or role.startswith("pg_"):
-        raise RoleRefused("A role name must consist of lower-case letters, digits and underscores.", role=role[:80])
+        raise RoleRefused(
+            "A role name has at most 63 lower-case letters, digits and underscores,"
+            " and must not begin with a digit or pg_.",
+            role=role[:80],
+        )
 
 
 def _file(data_dir: Path, role: str) -> Path:
@@ -161,7 +165,10 @@ def _file(data_dir: Path, role: str) -> Path:
 
 @contextmanager
 def _connect(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
-    """Yield a connection of the owner, to change a role in one transaction. Raises RoleRefused, StoreUnavailable."""
+    """Yield a connection of the owner, to read or change the rights of a role in one transaction.
+
+    Raises RoleRefused, also if Postgres refuses a statement, and StoreUnavailable.
+    """
     check_name(role)
     try:
         with _connected(url) as connection:

@@ -1,4 +1,4 @@
-"""The SQL statements of the writer, keyed by name: those that load a unit, and those that write it.
+"""The SQL statements of the writer, keyed by name: those that load a unit, those that write it, and the broker's.
 
 ``pipeline`` prepares them when the connection is opened; ``load`` and ``changes`` pack the parameters. Column names
 come from ``tables``. Postgres 14 supports the syntax of all statements.
@@ -221,14 +221,15 @@ QUERY: dict[str, str] = {
 
 
 def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
-    """Return a change that must affect this number of rows. Otherwise the transaction fails, with the SQLSTATE given.
+    """Return the statement for a change that must affect ``expected`` rows, a number given as SQL.
 
-    The COMMIT that follows in the batch then has no effect.
+    If it affects another number, the transaction fails with the SQLSTATE ``otherwise``, and the COMMIT that follows in
+    the batch has no effect.
     """
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
-CHANGES_FROM = 4  # number of the first parameter after those for object ids, custodians and the earlier status
+CHANGES_FROM = 4  # number of the first changed column's parameter: object ids, custodians and earlier status precede it
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 
@@ -254,8 +255,8 @@ WRITE: dict[str, str] = {
     "renew": _expect(
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),
-    # No join with unnest: while Postgres assumes that the table is empty, it would begin with the table. Without
-    # custodians ($2 is NULL) there is no search.
+    # A join with unnest could read the whole table, because Postgres may assume that the table is empty. Therefore the
+    # custodian of a row is found by ``array_position``, which costs nothing if there are no custodians ($2 is NULL).
     "change_outbound": _expect(
         f"""UPDATE tb_0031
             SET custodian = ($2::text[])[array_position($1::bigint[], object_id)],
@@ -277,7 +278,7 @@ WRITE: dict[str, str] = {
     "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
     "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
     "keep_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3) ON CONFLICT (token) DO NOTHING",
-    # A number that would decrease, and so assign a position twice, affects no row.
+    # A next_sid that would decrease, so that positions would be assigned twice, is not written, and the unit fails.
     "save_out_streams": _expect(
         """INSERT INTO tb_0031_stream AS s (dest, inc, next_sid)
             SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[])

@@ -1,7 +1,7 @@
 """The store of a node on Postgres: opened at the start and after each loss, closed in an orderly way.
 
     store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=node.store_lost)
-    recovered = await store.start()      # takes the store over, counts the boot, commits a new incarnation
+    recovered = await store.start()      # takes the store over, counts the opening, commits a new incarnation
     store.post(work)                     # from the engine that was built on ``recovered``
     ...                                  # lost(error) is called once; discard the engine built on ``recovered``
     recovered = await store.start()      # again, until it succeeds, for a new engine
@@ -64,8 +64,8 @@ class PostgresStore:
     an owner that holds a lock. Callbacks:
 
     * ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or StoreFenced.
-    * ``notified`` is called with a channel of Postgres: an application submitted or finished something through SQL, or
-      another process of the hub revoked a certificate or put definitions in force.
+    * ``notified`` is called with the channel of a NOTIFY (``CHANNELS``): an application submitted or finished something
+      through SQL, or a process of the hub revoked a certificate or put definitions in force.
     * ``after_unit`` is called after each unit, when the actions of its work have run.
     * ``on_lines`` is called with the ledger lines of each commit, before the actions of its work.
     """

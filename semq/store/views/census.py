@@ -1,6 +1,7 @@
 """Census of the queues: rows grouped by the columns that decide whether and why a message is stuck. Read-only.
 
-One statement per queue counts every row, in the database; Python sees groups only. A group has the form of a row in
+One statement per queue counts every row, in the database, and one more statement per mark counts the marked rows.
+Python sees groups only: of each statement at most GROUPS_MAX, the largest. A group has the form of a row in
 ``messages``, as far as ``stuck_cause`` of ``semq.engine.people.stuck`` reads it. Used by
 ``semq.service.operations.census``, which limits how often a census is taken.
 """
@@ -23,16 +24,19 @@ OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
 OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT)
 
 
-def groups(connection: Connection, late_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
-    """Return the groups of both queues. Rows accepted or received before the time ``late_ms`` are late.
+def groups(connection: Connection, late_before_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
+    """Return the groups of both queues.
+
+    Open rows accepted or received before the time ``late_before_ms`` are late: sent ones without an outcome, and
+    received ones that are NEW or whose acknowledgement is not noted.
 
     A group has columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``, ``id`` (the number of its
     first row) and ``piece`` (whether its rows are pieces of documents). ``sent`` and ``received`` are the marked rows
     of the two queues; they form groups of their own.
     """
-    late = func.to_timestamp(late_ms / 1000)
-    sent_groups = _divided(connection, _sent(late), OUT.object_id, sent, _outbound)
-    return sent_groups + _divided(connection, _received(late), IN.bref, received, _inbound)
+    late_before = func.to_timestamp(late_before_ms / 1000)
+    sent_groups = _divided(connection, _sent(late_before), OUT.object_id, sent, _outbound)
+    return sent_groups + _divided(connection, _received(late_before), IN.bref, received, _inbound)
 
 
 def _divided(
@@ -52,7 +56,7 @@ def _divided(
 
 
 def _key(row: Any) -> tuple[Any, ...]:
-    """Return the columns by which the rows were grouped."""
+    """Return the values of the columns by which the rows were grouped."""
     return tuple(row)[: -len(FIGURES)]
 
 
@@ -67,23 +71,23 @@ def failed_numbers(connection: Connection) -> dict[str, list[int]]:
     }
 
 
-def _sent(late: ColumnElement[Any]) -> Select[Any]:
+def _sent(late_before: ColumnElement[Any]) -> Select[Any]:
     relayed = OUT.direction == Direction.RELAYED
     source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
     keys = [
         case((relayed, source), else_="").label("source"), OUT.dest, OUT.direction, OUT.ss_status, OUT.outcome,
         OUT.held, OUT.parked, OUT.void, OUT.reason_code,
-        and_(OUT.outcome.is_(None), OUT.accepted_at < late).label("late"), OUT_PIECE.label("piece"),
+        and_(OUT.outcome.is_(None), OUT.accepted_at < late_before).label("late"), OUT_PIECE.label("piece"),
     ]  # fmt: skip
     return _counted(keys, OUT.size, OUT.accepted_at, OUT.object_id)
 
 
-def _received(late: ColumnElement[Any]) -> Select[Any]:
+def _received(late_before: ColumnElement[Any]) -> Select[Any]:
     source = func.split_part(IN.store, ".", 1) + "." + func.split_part(IN.store, ".", 2)
     is_open = or_(IN.app_status == AppStatus.NEW, OWES_HUB, OWES_SENDER)
     keys = [
         source.label("source"), IN.app_status, OWES_HUB.label("owes_hub"), OWES_SENDER.label("owes_sender"),
-        IN.reason_code, and_(is_open, IN.received_at < late).label("late"), IN_PIECE.label("piece"),
+        IN.reason_code, and_(is_open, IN.received_at < late_before).label("late"), IN_PIECE.label("piece"),
     ]  # fmt: skip
     return _counted(keys, IN.size, IN.received_at, IN.bref)
 

@@ -18,7 +18,7 @@ from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c
-# Copies that the target refused. A copy with an unreadable body is also held, but in SS_INIT, before it was sent.
+# Copies that an operator has refused. A copy with an unreadable body is also held, but in SS_INIT, before it was sent.
 IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
 
@@ -50,7 +50,7 @@ def count_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any
     """Return numbers of copies for each source and target; ``after`` and ``limit`` are ignored.
 
     ``markers`` are void markers; ``only_copies`` are copies whose sender has kept no body; ``refused`` are copies that
-    the target refused, which the two other counts leave out.
+    an operator has refused, which ``markers`` and ``only_copies`` leave out.
     """
     source = (func.split_part(C.lk0, ".", 1) + "." + func.split_part(C.lk0, ".", 2)).label("source")
     query = (

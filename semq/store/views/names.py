@@ -4,7 +4,7 @@ Used by every operation that takes a name. Each kind of name has its indexes. Th
 finds rows of the queues and the first ledger line of a message; ``sql-NUMBER`` finds a submission; a row number finds
 its row; an AppKey finds ledger lines, submissions and, at a hub, copies. A submission that was refused and tried again
 keeps its old names, which denote the message that it became. Several messages may have one name: an AppKey then denotes
-the newest message; for other names, ``semq.service.message_names`` asks for a longer name.
+the newest message; a short name or a number is refused by ``semq.service.message_names``.
 """
 
 from collections.abc import Iterable, Sequence

@@ -48,8 +48,8 @@ class Search:
     key: str | None = None  #: beginning of the key of the AppKey
     code: str | None = None  #: code of the reason
     mark: Literal["held", "parked", "void"] | None = None  #: mark of a row of tb_0031
-    since_ms: Moment | None = None
-    until_ms: Moment | None = None
+    since_ms: Moment | None = None  #: inclusive
+    until_ms: Moment | None = None  #: exclusive
     order: Literal["newest", "oldest"] = "newest"
     outbound: Number | None = None  #: row number in tb_0031 after which the page begins; None: the first page
     inbound: Number | None = None  #: row number in tb_0030, likewise
@@ -91,7 +91,7 @@ def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
     first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
     begins = {queue.side: _begin(wanted, queue.side, first) for queue in QUEUES}
     matching: dict[str, list[dict[str, Any]]] = {}
-    windows: dict[str, tuple[int, int]] = {}  # number of rows compared, number of the last one
+    windows: dict[str, tuple[int, int]] = {}  # count of rows compared, row number of the last one
     for queue in QUEUES:
         if begins[queue.side] != end and _is_selected(wanted, queue.side):
             matching[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
@@ -131,7 +131,7 @@ def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> 
 
 
 def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
-    """Return the number of rows in the window, and the number of its last row."""
+    """Return the count of rows in the window, and the row number of its last one."""
     window = _window(select(queue.number), queue, wanted, begin).subquery()
     number = window.c[queue.number.name]
     last = func.min(number) if wanted.is_descending else func.max(number)

@@ -1,5 +1,5 @@
-"""Documents in pieces: the pieces that a sender must transfer, and the pieces that a receiver has (PROTOCOL.md
-section 24).
+"""Documents in pieces: the pieces that a sender must transfer, the pieces that a receiver has, and the notices about
+documents given up (PROTOCOL.md section 24).
 
 Read-only, like all views. Bodies are returned as stored; the caller decrypts them (``locked_bodies``).
 """
@@ -97,9 +97,9 @@ def pieces_of(connection: Connection, source: str, document: str) -> list[Arrive
 def arrived(
     connection: Connection, source: str, after: int, limit: int, before_ms: int | None = None
 ) -> list[RecordedMessage]:
-    """Return pieces and notices from an institution that this node has recorded, in order.
+    """Return pieces and notices from the institution ``source`` that this node has recorded, in order of their brefs.
 
-    ``before_ms``: only those recorded before this time.
+    ``after``: bref, exclusive. ``before_ms``: only those recorded before this time.
     """
     conditions = [
         IN.target_user == PIECES_USER, IN.source == source, IN.status == Arrival.RECV, IN.app_status != AppStatus.DONE,
@@ -120,7 +120,7 @@ def small_messages(connection: Connection, source: str, size_max: int, after: in
 
 
 def unfinished(connection: Connection, brefs: Sequence[int]) -> list[int]:
-    """Return the brefs of received messages, among these, that wait or are parked."""
+    """Return those of these brefs whose messages wait for the application or are parked."""
     query = select(IN.bref).where(IN.bref.in_(brefs), IN.app_status != AppStatus.DONE)
     return list(connection.execute(query).scalars())
 
