@@ -1,4 +1,4 @@
-"""Tables of the web process: users, sessions, links, tokens and the audit log."""
+"""Tables of the web process: users, sessions, one-time links, tokens and the audit log."""
 
 from pathlib import Path
 

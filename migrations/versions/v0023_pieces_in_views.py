@@ -1,4 +1,4 @@
-"""Documents in pieces in semq_inbox and semq_status."""
+"""Documents in pieces as semq_inbox and semq_status show them."""
 
 from pathlib import Path
 

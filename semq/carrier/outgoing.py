@@ -21,7 +21,9 @@ class WaitingMessages:
         self._waiting: dict[str, deque[bytes]] = {}
 
     def put(self, destination: str, packed: bytes) -> None:
-        """Append a message. Beyond the bound, drop the oldest messages of the longest queues, but never this one."""
+        """Append a message. Beyond the bound in bytes, drop older ones: each time the oldest message of the destination
+        with the most messages.
+        """
         self._waiting.setdefault(destination, deque()).append(packed)
         self.waiting_bytes += len(packed)
         while self.waiting_bytes > self._bytes_max and self.waiting_bytes > len(packed):
@@ -48,9 +50,11 @@ class WaitingMessages:
         self._waiting.clear()
         self.waiting_bytes = 0
 
-    def _drop_oldest(self, newest: str) -> None:
-        """Drop the oldest message of the longest queue, but never the only message for the destination ``newest``."""
-        queues = [(name, queue) for name, queue in self._waiting.items() if name != newest or len(queue) > 1]
+    def _drop_oldest(self, destination_of_newest: str) -> None:
+        """Drop the oldest message of the destination with the most messages, but never the newest message of all."""
+        queues = [
+            (name, queue) for name, queue in self._waiting.items() if name != destination_of_newest or len(queue) > 1
+        ]
         destination, queue = max(queues, key=lambda item: len(item[1]))
         self.waiting_bytes -= len(queue.popleft())
         self.dropped += 1
