@@ -8,7 +8,7 @@
     server.vhosts["/"].register(service)          # before start
     await server.start()                          # restores, listens; server.port
     server.counts()                               # dict of figures for metrics
-    server.block_publishers("low on disk")        # connection.blocked to publishers; None unblocks them
+    server.block_publishers("low on disk")        # connection.blocked to publishers; None ends this shortage
     await server.stop(drain_s=5.0)                # connection.close 320 to all, waits for them and for the store
 
 ``store``: a ``MessageStore`` of ``semq.store.broker.operations``; with None, durable objects are kept in memory only
@@ -30,7 +30,7 @@ PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
         def may_attach(self, session, exclusive) -> AmqpError | None
         def attach(self, consumer); def detach(self, consumer)
         def resume(self, consumer)                  # the consumer may have room again: check consumer.credit
-        def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST; a batch per read
+        def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST; all of one read
         def get(self, getter)                # basic.get: getter.answer(ServiceDelivery | None, remaining), now or later
         def counts(self, answer)                  # queue.declare: answer(messages, consumers), now or later
 

@@ -266,8 +266,8 @@ class Definitions:
         return self.remove_queue(queue), queue.durable and queue.owner is None
 
     def remove_queue(self, queue: Queue) -> int:
-        """Delete a queue without checks, as for auto-delete, expiry or the end of the owning connection. Return the
-        number of messages deleted with it.
+        """Delete a queue without checks, for instance after auto-delete, expiry or the end of the owning connection.
+        Return the number of messages deleted with it.
         """
         if self.queues.get(queue.name) is not queue:
             return 0

@@ -14,7 +14,7 @@ def generated_name(prefix: str, clock: Clock) -> str:
     return prefix + _letters(clock).rstrip("=")
 
 
-def reply_address(clock: Clock) -> str:
+def reply_suffix(clock: Clock) -> str:
     """Return the part of an address after ``amq.rabbitmq.reply-to.``: two texts joined by a dot, the second with the
     padding of base64.
     """

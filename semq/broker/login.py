@@ -1,7 +1,7 @@
 """The login of one connection: decisions about the user and the virtual host.
 
-The state machine handles the methods. The reply to a failed login is delayed by the pause that the specification
-requires (4.10.2), and does not show whether the user or the password was wrong. Owned by ``session``.
+The connection's state machine reads and writes the methods. The reply to a failed login is delayed by the pause that
+the specification requires (4.10.2), and does not show whether the user or the password was wrong. Owned by ``session``.
 """
 
 import logging

@@ -159,8 +159,8 @@ class ServiceConsumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called when it may have
-        risen.
+        """The number of messages that may be delivered now. If it is 0, ``ServiceQueue.resume`` is called once it may
+        have risen.
         """
 
     def deliver(
@@ -235,8 +235,8 @@ class ServiceQueue:
         raise NotImplementedError
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """Note deliveries to one consumer that were settled in the same way, in order: one call for all that arrive in
-        one read of the client's socket. ``consumer`` is None for messages of basic.get.
+        """Note that deliveries were settled, in order. All settlements of one consumer with one disposition that arrive
+        in one read of the client's socket are one call. ``consumer`` is None for messages of basic.get.
         """
         raise NotImplementedError
 

@@ -391,7 +391,7 @@ class BrokerSession:
     # Direct reply-to.
 
     def find_reply_target(self, address: str) -> ConnectedChannel | None:
-        """Return the channel that waits for replies under this address."""
+        """Return the channel that waits for replies under this address; None if there is none in the virtual host."""
         return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
 
 

@@ -51,7 +51,9 @@ class PreparedPublish:
     _admit: Callable[[list[tuple[Queue, QueueEntry]]], None]
 
     def commit(self) -> int:
-        """Put the message into its queues, except those deleted since; return the number of all, 0 at a second call."""
+        """Put the message into its queues, except deleted ones. Return the number of queues at the preparation; at a
+        second call, do nothing and return 0.
+        """
         entries, self._entries = self._entries, []
         self._admit(entries)
         return len(entries)
@@ -106,7 +108,7 @@ class VirtualHost(Definitions):
     # Messages.
 
     def route(self, exchange: Exchange, routing_key: str, headers: Callable[[], Mapping[str, Any]]) -> list[Queue]:
-        """Return the queues that one routing key of a message reaches, each once."""
+        """Return the queues that a message with this one routing key reaches, each once."""
         if not exchange.name:
             queue = self.queues.get(routing_key)
             return [queue] if isinstance(queue, Queue) else []

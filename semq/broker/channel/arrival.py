@@ -62,7 +62,7 @@ class ArrivingBody:
             self._gathered -= CHUNK
 
     def finish(self) -> None:
-        """Publish the complete body, once it is saved."""
+        """Publish the message: to a service at once, to queues when the store has saved the body."""
         if self._document is not None:
             publish(self._channel, self._event(self._document))
             return

@@ -205,7 +205,7 @@ class BrokerChannel:
             self.held = deque()
 
     def release(self) -> None:
-        """Process the events that have waited, until one of them makes the channel wait again."""
+        """End one ``hold``. After the last one, process the waiting events until one makes the channel wait again."""
         self._holds -= 1
         if self._holds or not self.is_open:
             return
@@ -435,7 +435,9 @@ class BrokerChannel:
     # Confirms.
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """Note that the store has saved the publish with this number, or has failed. Number 0 needs no confirm."""
+        """Note that the store has saved the publish with the number ``sequence``, or has failed (``error``). Number 0
+        needs no confirm. ``size`` is that of ``begin_publish``.
+        """
         self.session.allowance.end_publish(size)
         self.confirm(sequence, error is None)
 

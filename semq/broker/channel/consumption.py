@@ -1,4 +1,4 @@
-"""The methods that consume messages and settle them: qos, consume, cancel, get, recover, confirm and tx.
+"""The methods about consuming messages (qos, consume, cancel, get, recover), and confirm.select and tx.
 
 One function per method; ``MESSAGES`` maps methods to functions for ``session``. basic.ack, nack and reject have events
 of their own, which ``session`` passes to ``channel.settle``; publishes are in ``publication``.

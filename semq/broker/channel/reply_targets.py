@@ -1,13 +1,13 @@
 """The channels that wait for direct replies (RabbitMQ's ``amq.rabbitmq.reply-to``). Owned by ``server``."""
 
 from semq.broker.channel.ports import ConnectedChannel
-from semq.broker.generated_names import reply_address
+from semq.broker.generated_names import reply_suffix
 from semq.broker.vhost import VirtualHost
 from semq.clock import Clock
 
 
 class ReplyTargets:
-    """The channels that wait for direct replies, keyed by the address that their requests carry."""
+    """The channels that wait for direct replies, keyed by their addresses without ``amq.rabbitmq.reply-to.``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -15,7 +15,7 @@ class ReplyTargets:
         self._addresses: dict[ConnectedChannel, str] = {}
 
     def add(self, channel: ConnectedChannel) -> None:
-        address = reply_address(self._clock)
+        address = reply_suffix(self._clock)
         self._channels[address] = channel
         self._addresses[channel] = address
 

@@ -82,7 +82,7 @@ class Transaction:
     def roll_back(self) -> TaggedDeliveries:
         """Discard everything; return the settled deliveries, which are outstanding again.
 
-        Pieces of a large document that a service has stored already are removed by a sweep of the node.
+        Pieces of a large document that a service has stored already are deleted later (``local_node.pieces.remains``).
         """
         for held in self.take_published():
             release(held.event.body)

@@ -8,7 +8,7 @@ committed, and the other callbacks for that commit. Used by the modules of queue
 If the store was unavailable, a failed list remains valid in memory: its queues exist, its messages are delivered,
 acknowledged messages are deleted. The list is kept (``unwritten``) and written before anything else, so that no message
 is confirmed whose queue is not stored, and no acknowledged message is delivered again. A list that the store refused is
-repeated operation by operation, for the same reason.
+repeated operation by operation, so that only the operations at fault are missing in the store.
 """
 
 import logging
@@ -49,7 +49,7 @@ class Journal:
         self._unwritten = UnwrittenOps()
         self.pending_bytes = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store refuses
-        self._unwritten_in_progress = 0  # lists of failed operations that are being written
+        self._unwritten_in_progress = 0  # number of lists of failed operations that are being written
         self._on_pending = on_pending
 
     @property

@@ -1,4 +1,4 @@
-"""Operations that the store has not saved because it was unavailable: the last state of each object. Pure.
+"""Operations that the store has not saved because it was unavailable: for each object, only the last one. Pure.
 
 The broker continues without its store: queues are declared; messages are accepted, acknowledged and dead-lettered. All
 of that is written when the store is available again, so that after a restart no acknowledged message is delivered again

@@ -103,18 +103,18 @@ class Bodies:
 
 
 def weight(header: ContentHeader, body: Body) -> int:
-    """Return the approximate size in memory: header, objects, and the body unless that is in the store."""
+    """Return the approximate size in memory, in bytes: header, objects, and the body unless it is a LargeBody."""
     size = OVERHEAD + len(header.raw)
     return size if isinstance(body, LargeBody) else size + len(body)
 
 
 def retain(body: Body) -> None:
-    """Retain a body, if it is in the store."""
+    """Add a holder of a body, if it is a LargeBody."""
     if isinstance(body, LargeBody):
         body.retain()
 
 
 def release(body: Body) -> None:
-    """Release a body, if it is in the store."""
+    """Remove a holder of a body, if it is a LargeBody."""
     if isinstance(body, LargeBody):
         body.release()

@@ -1,8 +1,8 @@
 """The consumers of one queue, and their turns. Pure; used by ``queue`` only.
 
-Higher priority first, round robin within a priority. A consumer has room while it may get a message (prefetch,
-channel.flow, output). One without room is set aside until ``resume`` is called for it, so a queue with ten thousand
-full consumers considers only those with room.
+Consumers of the highest priority that have room come first; consumers of one priority take turns. A consumer has room
+while it may get a message (prefetch, channel.flow, output). One without room is set aside until ``resume`` is called
+for it, so a queue with ten thousand full consumers considers only those with room.
 """
 
 import heapq

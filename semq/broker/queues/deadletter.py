@@ -26,7 +26,7 @@ _FORGOTTEN_MAX = 100
 def dead_letter(
     message: Message, queue: str, reason: DeathReason, at: datetime, exchange: str, routing_key: str | None
 ) -> Message:
-    """Return the message for the dead-letter ``exchange``; ``routing_key`` None: with its own routing key."""
+    """Return the message for the dead-letter ``exchange``; with ``routing_key`` None it keeps its own routing keys."""
     deaths = _deaths(message, queue, reason, at)
     headers: dict[str, Any] = {"x-death": deaths[:_DEATHS_MAX]}
     if len(deaths) > _DEATHS_MAX:

@@ -4,7 +4,8 @@ A ``QueuePage`` consists of neighbours in one lane (``ready``). For a message th
 position is kept, and the row is read again shortly before its delivery. Transient messages have no rows: those of one
 page are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, or at the next
 start. Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has
-confirmed all of it. If that fails, or if the journal has failed operations to write, the page stays in memory.
+confirmed all of it. If that fails, or if the journal then still has to write failed operations, the page stays in
+memory.
 ``Pager`` writes and reads pages; used by ``queue``.
 """
 
@@ -80,7 +81,7 @@ class PagedQueue(Protocol):
     name: str
 
     def entry_of_row(self, row: AddMessage) -> QueueEntry:
-        """Return the message of a row of the store."""
+        """Return the entry for a row of the store."""
 
 
 class Pager:

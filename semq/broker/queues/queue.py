@@ -153,7 +153,7 @@ class Queue:
         if self.is_limited:
             self._drop_surplus()
 
-    # Restoring after a restart. These methods are called in this order, before any consumer exists.
+    # Restoring after a restart, before any consumer exists: called in this order. Pages use ``entry_of_row``, too.
 
     def restore_marks(self, handed_out: int, ended: bool) -> None:
         """Mark messages up to ``handed_out`` as redelivered, as in RabbitMQ. If the earlier process has not
@@ -226,6 +226,8 @@ class Queue:
             retry()
         self.pump()
         self.env.on_changed()
+
+    # Rows of the store.
 
     def stores(self, message: Message) -> bool:
         """Return whether this message in this queue must be stored."""

@@ -1,11 +1,13 @@
 """The waiting messages of one queue, in the order in which they leave. Pure; used by ``queue`` only.
 
-Strategy: messages that arrive in order of position are in a deque; messages that are returned, or arrive late, are in a
-heap; the lower of the two heads leaves first. So a message returns to its original position at the cost of the heap
-only. A queue with priorities has a deque and a heap for each priority in use (a lane). The pages of a long queue
-(``pages``) follow the deque, and the newest messages follow the pages. When the newest messages fill a page,
-``on_full`` removes the page from memory; ``on_low`` reads the next page before its messages are needed. If they are
-needed earlier, ``pop`` returns None.
+Strategy: messages that arrive in order of position are in a deque; messages that are returned, or arrive after messages
+with higher positions, are in a heap; of the two heads, the one with the lower position leaves first. So a message
+returns to its original position at the cost of the heap only. A queue with priorities has a deque and a heap for each
+priority in use (a lane).
+
+The pages of a long queue (``pages``) follow the deque, and the newest messages follow the pages. When the newest
+messages fill a page, ``on_full`` removes the page from memory; ``on_low`` reads the next page before its messages are
+needed. If they are needed earlier, ``pop`` returns None.
 """
 
 import heapq
@@ -46,7 +48,7 @@ class PriorityLane:
             self.front.append(entry)
 
     def push_last(self, entry: QueueEntry) -> QueuePage | None:
-        """Add an entry after the messages in memory; return the page that it completes, if any."""
+        """Add an entry after all others of the lane; return the page that it completes, if any."""
         last = self.newest[-1].position if self.newest else self._last()
         if entry.position < last:
             self.put_back(entry)
@@ -111,8 +113,10 @@ class PriorityLane:
 
 class ReadyMessages:
     """Waiting messages: higher priority first, then by position. ``bytes`` is the size of the bodies of all messages,
-    ``out_bytes`` the size of those in pages. New messages of a lane are divided into pages once the lane has ``window``
-    messages, or the bodies in memory of all lanes exceed ``window_bytes``, until its last page has been read.
+    ``out_bytes`` the size of those in pages.
+
+    Once a lane has ``window`` messages in memory, or the bodies in memory of all lanes exceed ``window_bytes``, the
+    lane's new messages are divided into pages; this ends when its last page has been read.
     """
 
     __slots__ = (
@@ -221,7 +225,7 @@ class ReadyMessages:
         return expired
 
     def next_expiry(self) -> float | None:
-        """Return the earliest expiry of a head, or None."""
+        """Return the earliest expiry of the heads of all lanes; None if none of them expires."""
         heads = (head.expires_at for lane in self._lanes.values() if lane and (head := self._head(lane)) is not None)
         return min((at for at in heads if at is not None), default=None)
 

@@ -21,7 +21,7 @@ X_MATCH = {
 
 
 class HeadersPattern:
-    """The arguments of one binding, prepared for comparison. Raises ValueError for an unknown ``x-match``."""
+    """The arguments of one binding, prepared for comparison. Raises ValueError for an invalid ``x-match``."""
 
     __slots__ = ("_all_must_match", "_required")
 
