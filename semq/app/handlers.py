@@ -94,9 +94,9 @@ class Handlers:
         """
         kind = (domain, type, subtype)
         if kind in self._functions:
-            raise ValueError(f"a function is registered for {'/'.join(kind)} already")
+            raise ValueError(f"a function for {'/'.join(kind)} is already registered")
         if min(retries, backoff_s, backoff_s_max) < 0 or time_limit_s <= 0:
-            raise ValueError("retries and pauses are not negative, a time limit is more than 0")
+            raise ValueError("retries and pauses must not be negative, and the time limit must be more than 0")
 
         def register(function: Function) -> Function:
             self._functions[kind] = Handler(function, retries, time_limit_s, backoff_s, backoff_s_max)

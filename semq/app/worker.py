@@ -112,7 +112,7 @@ class Worker:
                     return True
                 break
             except Exception as error:  # noqa: BLE001 - a handler may raise anything
-                log.warning("%s: try %d failed: %s", document.lk0, attempt, describe(error))
+                log.warning("%s: attempt %d failed: %s", document.lk0, attempt, describe(error))
                 if handler is None or isinstance(error, FINAL_ERRORS) or attempt > handler.retries:
                     await self._park(document, attempt, error)
                     return False

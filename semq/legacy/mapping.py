@@ -122,10 +122,10 @@ def read_mapping(file: Path | None) -> OldTables:
     default = tomllib.loads(DEFAULT)
     changes = _loaded(file) if file is not None else {}
     if unknown := changes.keys() - default.keys():
-        raise BadMapping(f"Unknown: {', '.join(sorted(unknown))}.", file=str(file))
+        raise BadMapping(f"There are no such keys: {', '.join(sorted(unknown))}.", file=str(file))
     encoding = changes.get("encoding", default["encoding"])
     if encoding not in ENCODINGS:
-        raise BadMapping(f"encoding is one of {', '.join(ENCODINGS)}.", file=str(file))
+        raise BadMapping(f"encoding must be one of {', '.join(ENCODINGS)}.", file=str(file))
     # Received messages are noted first, so that the node can answer inquiries about them.
     kinds = (PENDING, OUTBOUND, TO_DO)
     return OldTables(tuple(_table(kind, default[kind], changes.get(kind, {}), file) for kind in kinds), encoding)
@@ -141,17 +141,17 @@ def _loaded(file: Path) -> dict[str, Any]:
 def _table(kind: str, default: dict[str, Any], changes: Any, file: Path | None) -> OldTable:
     """Return the mapping of a table: the default with the changes of a mapping file. Raises BadMapping."""
     if not isinstance(changes, dict) or changes.keys() - default.keys():
-        raise BadMapping(f"[{kind}] has table, columns and status, nothing else.", file=str(file))
+        raise BadMapping(f"[{kind}] may have only table, columns and status.", file=str(file))
     name = changes.get("table", default["table"])
     columns, status = changes.get("columns", {}), changes.get("status", {})
     value_tables = (columns, status)
     if not isinstance(name, str) or not all(isinstance(values, dict) for values in value_tables):
-        raise BadMapping(f"[{kind}]: table is a text; columns and status are tables of texts.", file=str(file))
+        raise BadMapping(f"[{kind}]: table must be a text, columns and status must be tables of texts.", file=str(file))
     if unknown := columns.keys() - default["columns"].keys():
-        raise BadMapping(f"[{kind}.columns] has no meaning {', '.join(sorted(unknown))}.", file=str(file))
+        raise BadMapping(f"[{kind}.columns]: there is no meaning {', '.join(sorted(unknown))}.", file=str(file))
     if not all(isinstance(value, str) for values in value_tables for value in values.values()):
-        raise BadMapping(f"[{kind}]: columns and statuses are texts.", file=str(file))
+        raise BadMapping(f"[{kind}]: names of columns and statuses must be texts.", file=str(file))
     if unknown := set(status.values()) - STATUSES[kind]:
-        raise BadMapping(f"[{kind}.status] has no status {', '.join(sorted(unknown))}.", file=str(file))
+        raise BadMapping(f"[{kind}.status]: there is no status {', '.join(sorted(unknown))}.", file=str(file))
     own_names = {name: name for name in STATUSES[kind]}
     return OldTable(kind, name, default["columns"] | columns, default["status"] | status | own_names)

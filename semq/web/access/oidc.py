@@ -173,7 +173,7 @@ class OidcProvider:
         values = claimed if isinstance(claimed, list) else [claimed]
         roles = sorted({role for value in values if isinstance(value, str) for role in section.roles.get(value, [])})
         if not roles:
-            raise OidcRefused("You are known to the provider and have no role here.", name=name)
+            raise OidcRefused("The provider knows you, but you have no role here.", name=name)
         return Person(f"oidc:{name}", tuple(roles))
 
     async def _provider_metadata(self) -> Mapping[str, Any]:

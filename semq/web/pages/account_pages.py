@@ -30,7 +30,7 @@ async def change_own_password(visit: Visit) -> Response:
     visit.web.attempts.begin(visit.visitor.peer)
     if own is None or not await passwords.is_right(str(fields.get("old", "")), own.password):
         await visit.note("user.password", {"name": visit.visitor.name}, outcome="refused")
-        raise BadRequest("The present password is wrong, or it is in the configuration of the node.")
+        raise BadRequest("The present password is wrong, or this user has none that can be changed here.")
     visit.web.attempts.succeeded(visit.visitor.peer)
     hash_ = await passwords.new_hash(str(fields.get("new", "")))
     await visit.note("user.password", {"name": visit.visitor.name})
