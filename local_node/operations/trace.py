@@ -152,9 +152,9 @@ class Traces:
             proved = story.is_proved(keys, answerer, own_address, nonce, lk0, text, str(answer.get("signature") or ""))
             answered = story.read(text)
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return lines, [
-                {"node": answerer, "why": f"{hub} passed on an answer that {answerer} did not give: {error}"}
-            ]
+            passed_on = f"{hub} passed on an answer that {answerer} did not give"
+            fault = passed_on if hub != answerer else "it gave an unproved answer"
+            return lines, [{"node": answerer, "why": f"{fault}: {error}"}]
         return [*lines, *({"node": answerer, "via": hub, "proved": proved, **line} for line in answered)], []
 
 

@@ -1,9 +1,11 @@
 """Questions about messages over direct links: without the hub, and by a partner that is no party of the message."""
 
+from typing import Any
+
 import pytest
 
 from local_node.errors import RefusedByPeer
-from local_node.link.answers import NotTold
+from local_node.link.answers import Answers, NotTold
 from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.node import LocalNode
 from semq.engine.errors import NotThere
@@ -16,7 +18,9 @@ from tests.service.inprocess import InProcess
 from tests.waiting import until
 
 
-async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: InProcess) -> None:
+async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = await direct_scene(inprocess)
     lk0 = await submit(inprocess, scene.a, "S1")
     await until(lambda: bool(ledger_details(scene.a, Event.DELIVERED)))
@@ -26,6 +30,15 @@ async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: 
     lines = [line for line in result["events"] if line["node"] == B]
     assert {(line["via"], line["proved"]) for line in lines} == {(B, True)}
     assert "RECEIVED" in {line["event"] for line in lines}
+    truly = Answers.story
+
+    async def without_signature(answers: Answers, *question: str) -> dict[str, Any]:
+        return {**await truly(answers, *question), "signature": ""}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "story", without_signature)
+        unproved = (await trace_of(inprocess, scene.a, lk0))["unanswered"][-1]
+    assert (unproved["node"], unproved["why"][:27]) == (B, "it gave an unproved answer:")
     hub = scene.b.settings.hub
     assert hub is not None
     silent = hub.model_copy(update={"answer_partners": False})
