@@ -32,10 +32,10 @@ class PartnerIndex:
     def __init__(self, accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions) -> None:
         #: all institutions, in the order of the configuration, then of the definitions
         self.nodes = [_address(node_id) for node_id in dict.fromkeys((*accounts, *definitions.nodes))]
-        self.known = frozenset(self.nodes)  #: the same, as a set
+        self.known = frozenset(self.nodes)  #: ``nodes`` as a set
         self._agreements = definitions.agreements
         self._from: dict[str, list[int]] = {}  #: node id to places of agreements that name it as a sender
-        self._to: dict[str, list[int]] = {}
+        self._to: dict[str, list[int]] = {}  #: the same for receivers
         self._named_by: dict[str, list[str]] = {}  #: node id to the node ids whose ``may_send_to`` names it
         self._limits = {node_id: account.may_send_to for node_id, account in accounts.items()}
         #: node ids of the institutions that may send to all

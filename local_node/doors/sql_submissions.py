@@ -169,7 +169,7 @@ class SqlSubmissions:
             self._begin_read()
 
     def _put_row_off(self, row: Submitted, error: Exception) -> None:
-        """Pass over the rows to this target until the next poll, which follows soon; note the reason of this row."""
+        """Put a row off: until the next poll, which follows soon, pass over all rows to its target. Note its reason."""
         if not self._put_off:
             self._poll_again()
         cause = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))

@@ -46,7 +46,7 @@ from semq.umx_t.errors import IntakeOverflow
 from semq.umx_t.version import PROPERTY, agree
 
 HEARTBEAT_S = 10
-WAITING = "packets wait"
+WAITING = "packets wait"  # the reason for which reading from the peer is paused
 PRESENCE_PER_TURN = 16  # records
 PRESENCE_PARTS_MAX = 4  # parts of PRESENCE_PER_TURN records; while more wait, the hub's further packets wait
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped

@@ -14,7 +14,6 @@ from semq.service.admin import committed
 from semq.service.operations.arguments import INT64_MAX, Arguments, Text
 from semq.service.operations.operation import Caller, act
 from semq.umx_t.address import parse_address
-from semq.umx_t.attribute_values import Read, app_key, flag, moment, save_fwd
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, Attribute, submission_headers
 from semq.umx_t.headers import TRANSPORT_READERS, read_submission
 from semq.umx_t.short_name import short_name
@@ -24,12 +23,13 @@ CHARACTERS_MAX = 4096  # the limits of attributes are lower, and have errors of 
 AttributeText: TypeAlias = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
 # Not a tuple of four: msgspec 0.22 crashes in the garbage collector on a union with such a tuple.
 KeyParts: TypeAlias = Annotated[tuple[AttributeText, ...], Meta(min_length=4, max_length=4)]
-# Reader of the attribute | type of the argument. Attributes without an entry are texts.
-TYPES: dict[Read | None, Any] = {
-    flag: bool,
-    save_fwd: SaveFwd,
-    moment: Annotated[int, Meta(ge=0, le=INT64_MAX)],
-    app_key: AttributeText | KeyParts,
+# Kind of the attribute | type of the argument
+TYPES: dict[str, Any] = {
+    "flag": bool,
+    "save_fwd": SaveFwd,
+    "moment": Annotated[int, Meta(ge=0, le=INT64_MAX)],
+    "app_key": AttributeText | KeyParts,
+    "text": AttributeText,
 }
 
 
@@ -50,8 +50,7 @@ class DocumentArguments(Arguments, frozen=True, kw_only=True):
 
 
 def _argument(row: Attribute) -> tuple[str, Any, None]:
-    type_ = TYPES.get(row.read, AttributeText)
-    return row.field, Annotated[type_ | None, Meta(description=f"{row.name}: {row.meaning}.")], None
+    return row.field, Annotated[TYPES[row.kind] | None, Meta(description=f"{row.name}: {row.meaning}.")], None
 
 
 SubmitDocument: type[DocumentArguments] = msgspec.defstruct(  # type: ignore[assignment]  # bases tell its type

@@ -2,8 +2,10 @@
 
 ``next_due`` of the engine is the time of its next work. After each unit of the store, each flush and each run of the
 engine's job, the job is moved to that time if it is earlier than planned. An idle engine therefore runs only every
-``BACKSTOP_S``. APScheduler serves as a timer within the process. Its SQL job store is not used, because two schedulers
-would run each job twice; the lease of the store keeps a second process from running the same jobs.
+``BACKSTOP_S``.
+
+APScheduler is only a timer within the process. Its job store in SQL is not used, because every scheduler that shares it
+would run every job; the lease of the node's store keeps a second process from running jobs at all.
 """
 
 import asyncio
@@ -94,7 +96,7 @@ class Clockwork:
         self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
         self._wall_timer: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
-            # APScheduler still counts the run at whose end a job is hastened; `_run` prevents two runs at a time.
+            # 2: APScheduler still counts the run at whose end a job is hastened; `_run` permits one run at a time.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
         )
 

@@ -37,13 +37,13 @@ class Intake(Generic[Speaker, Frame]):
         post: Callable[[Work, bool], None],
         loop_turn: Turn,
     ) -> None:
-        """``process`` passes frames of one speaker, in order, to the engine. ``post`` posts work to the store; True:
-        the work may wait for a later commit.
+        """``process`` passes frames of one speaker, in order, to the engine. ``post`` posts work to the store; its
+        second argument says whether the work may wait for a later commit.
         """
         self._process = process
         self._post = post
         self._loop_turn = loop_turn
-        self._waiting: dict[Speaker, deque[tuple[Frame, int]]] = {}  #: the first speaker is the next to pass on frames
+        self._waiting: dict[Speaker, deque[tuple[Frame, int]]] = {}  #: the first speaker has the next turn
         self._bytes: dict[Speaker, int] = {}
         self._paused: set[Speaker] = set()
         self._is_scheduled = False

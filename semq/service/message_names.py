@@ -90,8 +90,8 @@ async def past_record(store: PostgresStore, name: str) -> dict[str, Any]:
 def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Build a message's record from its ledger lines.
 
-    If the message has ended here, the record has ``last_event`` and ``ended_at``; at the sender it also has
-    ``outcome``.
+    If the message has ended at this node, the record has ``last_event`` and ``ended_at``. ``outcome`` is set at
+    the sender only, and None elsewhere.
     """
     facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])

@@ -143,9 +143,9 @@ class NodeKeys:
         return () if self.own_keys is None else self.own_keys.introduced
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Trust the valid ones among these certificates, in place of earlier ones of the node that have not expired.
+        """Trust the valid ones among these certificates, which replace the node's earlier ones, except expired ones.
 
-        Returns whether there is a new key for which session keys are wrapped.
+        Returns whether session keys for the node have to be wrapped for another key now.
         """
         key_before, now = self.receiver(node), self._clock.wall()
         trusted_before = self._partners.get(node, [])
