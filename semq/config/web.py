@@ -71,7 +71,7 @@ class HttpSection(Section):
     burst: Count = 10_000
     """requests of one user or token that may come at once after a pause"""
     attempts_per_minute: Count = 10
-    """failed sign-ins from one address; further ones are refused without a check of the password"""
+    """failed sign-ins from one address in a minute; further ones are refused without a check of the password"""
     max_connections: Count = 1024
     """open connections; further ones get the answer 503"""
     max_connections_per_address: Count = 256
