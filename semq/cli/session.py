@@ -163,7 +163,7 @@ def read_config(config: Path, institution: str | None = None) -> "Settings":
 
 
 def institutions_of(config: Path, institution: str | None) -> list[str | None]:
-    """Return the named institution; without a name all institutions of the file, or [None] for the file of one node.
+    """Return the named institution in a list; without a name all of the file, or [None] for the file of one node.
 
     Raises ConfigUnreadable.
     """
