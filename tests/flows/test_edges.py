@@ -34,6 +34,34 @@ def test_a_copy_that_its_target_never_records_is_parked_until_the_next_login() -
     assert trio.is_clean()
 
 
+def test_a_parked_copy_is_sent_as_often_in_the_next_session_of_its_target() -> None:
+    trio = Trio(replace(SETTINGS, hub_attempts_max=3))
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    for sessions in (1, 2):
+        trio.connect(trio.b)
+        trio.later(2000, step=5)
+        assert sum(line.event is Event.SENT for line in trio.hub_store.tables.ledger) == 3 * sessions
+        trio.cut(trio.b)
+    assert sum(line.event is Event.PARKED for line in trio.hub_store.tables.ledger) == 1
+
+
+def test_sends_of_ended_sessions_do_not_park_a_copy() -> None:
+    trio = Trio(replace(SETTINGS, hub_attempts_max=3))
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    for _ in range(5):
+        trio.connect(trio.b)
+        trio.later(6, step=1)
+        trio.cut(trio.b)
+    assert sum(line.event is Event.SENT for line in trio.hub_store.tables.ledger) == 5
+    assert not any(line.event is Event.PARKED for line in trio.hub_store.tables.ledger)
+
+
 def test_no_message_leaves_beyond_the_window() -> None:
     trio = Trio(replace(SETTINGS, window=2), connected=False)
     trio.a.send(b"1", b"2", b"3")

@@ -8,6 +8,7 @@ transaction, and ``deeds`` does the deed of the cell. Statements of nodes arrive
 of operators through ``copy_acts``. ``Custody`` implements ``lanes.LaneOwner``.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -58,7 +59,8 @@ class Custody:
         self.rows_by_target: dict[str, int] = dict(recovered.backlog)
         self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; see ``take_pair_counts``
         self._storing: dict[str, int] = {}  #: messages being stored, by target
-        self._sends: dict[int, int] = {}  #: how often each row without an Ack was sent
+        #: How often each row without an Ack was sent in the present session of its target; by target, then by row.
+        self._sends: dict[str, Counter[int]] = {}
         self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._ask, lambda: bool(self.sessions))
@@ -145,7 +147,7 @@ class Custody:
 
     def _end_flight(self, row: Outbound) -> None:
         """Note that a copy no longer waits for the answer of its target: it was released or refused."""
-        self._sends.pop(row.object_id, None)
+        self.forget_sends(row)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
         self.pump.run(lane)
@@ -165,9 +167,10 @@ class Custody:
             self.pump.wake_all(node)  # from the first row on: parked copies are tried again
 
     def note_offline(self, node: str) -> None:
-        """Note that a target is offline: its unanswered copies no longer count as in flight. Their rows and inquiries
-        stay."""
+        """Note that a target is offline: its unanswered copies no longer count as in flight, and sends are counted anew
+        in its next session. Rows and inquiries stay."""
         self.pump.lane(node).flight.clear()
+        self._sends.pop(node, None)
 
     def run(self, node: str) -> None:
         """Send waiting copies to a target that may have room again."""
@@ -187,13 +190,14 @@ class Custody:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5: claim a copy for sending. If it was sent ``hub_attempts_max`` times and never recorded, park it and
-        return None (section 12)."""
-        sends = self._sends.get(row.object_id, 0)
-        if sends >= self.core.settings.hub_attempts_max and not row.parked:
-            row.parked = True
-            unit.change_outbound(row, row.ss_status)
-            unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"sent {sends} times, never recorded"))
+        """H5: claim a copy for sending. If it was sent ``hub_attempts_max`` times in this session of its target and
+        never recorded, park it until the next session, and return None (section 12)."""
+        sends = self._sends[row.dest][row.object_id] if row.dest in self._sends else 0
+        if sends >= self.core.settings.hub_attempts_max:
+            if not row.parked:
+                row.parked = True
+                unit.change_outbound(row, row.ss_status)
+                unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"sent {sends} times, never recorded"))
             return None
         after = AfterCopies()
         self.apply_event(unit, row, HubEvent.claim, after, stored)
@@ -202,14 +206,16 @@ class Custody:
     def send(self, dest: str, frames: list[Data]) -> None:
         session = self.sessions.get(dest)
         if session is not None:
+            sends = self._sends.setdefault(dest, Counter())
             for frame in frames:
                 session.link.send(frame)
+                assert frame.envelope.lk1 is not None  # each copy has one
+                sends[frame.envelope.lk1.object_id] += 1
 
     def note_unkept(self, row: Outbound) -> None:
         """Do nothing: a copy stays until its receiver has it."""
 
     def plan_inquiry(self, object_id: int) -> None:
-        self._sends[object_id] = self._sends.get(object_id, 0) + 1
         self.schedule.add(object_id, self.core.now())
 
     # --- inquiries
@@ -252,7 +258,9 @@ class Custody:
         for row in after.refused:
             self._end_flight(row)
             self.schedule.add(row.object_id, self.core.now())  # the refusal is repeated until its sender has noted it
-        for row in after.wake:
+        for row in after.renewed:
+            self.forget_sends(row)
+        for row in (*after.wake, *after.renewed):
             self.pump.lane(row.dest).flight.discard(row.object_id)
             self.pump.wake(row)
         for arguments in after.mail:
@@ -261,5 +269,6 @@ class Custody:
             self.core.count("inquired", after.inquired)
 
     def forget_sends(self, row: Outbound) -> None:
-        """Forget how often a copy was sent, before it is sent again for an operator."""
-        self._sends.pop(row.object_id, None)
+        """Forget how often a copy was sent: it is released, refused or renewed, or sent again for an operator."""
+        if row.dest in self._sends:
+            self._sends[row.dest].pop(row.object_id, None)

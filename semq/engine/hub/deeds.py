@@ -66,6 +66,7 @@ class AfterCopies:
     released: list[Outbound] = field(default_factory=list)  #: deleted from the store
     refused: list[Outbound] = field(default_factory=list)  #: refused by an operator
     wake: list[Outbound] = field(default_factory=list)  #: to be sent, or sent again
+    renewed: list[Outbound] = field(default_factory=list)  #: parked before, and sent again with a new signature
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
@@ -167,7 +168,7 @@ def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
         # A new signature, perhaps because the certificate of the older key was revoked (S16).
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
         if row.parked:  # the receiver recorded no copy with the older signature, but may record this one
-            after.wake.append(row)
+            after.renewed.append(row)
     if has_other_bytes:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
         facts: dict[str, Any] = {"lk1": str(core.lk1(row.object_id)), "digest": envelope.digest}
