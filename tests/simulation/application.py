@@ -1,7 +1,7 @@
 """Simulated applications: they submit documents, and receive documents slowly, late, with failures and repetitions.
 
 If the result of a submission is unknown, an application repeats it with the same token (PROTOCOL.md section 14). As a
-receiver, an application takes some documents at a time, waits, then acknowledges, returns or finally rejects them; a
+receiver, an application takes some documents at a time, waits, then acknowledges, returns, requeues or fails each; a
 crash of its node ends its deliveries.
 """
 
@@ -38,15 +38,16 @@ class PlannedDocument:
     target: str
     attributes: Attributes
     payload: bytes
+    #: times at which a person acts, in seconds after the acceptance; None: the act does not happen
     cancel_after_s: float | None = None
     resend_after_s: float | None = None
-    hold_s: float | None = None
+    hold_s: float | None = None  #: the document is held from its acceptance on for this time; None: it is not held
     scheduled_s: float = 0.0  #: delay before it may be sent (@NotBefore), in seconds
 
 
 @dataclass(slots=True, frozen=True)
 class EventUnderWay:
-    """An application event on its way."""
+    """An event for the sending application, prepared and not yet published."""
 
     event: AppEvent
     ops: Sequence[Any] = ()

@@ -1,4 +1,4 @@
-"""Many seeds, shared among processes, with common counts. A seed has the same run in any campaign and alone."""
+"""Many seeds, shared among processes, with common counts. A seed gives the same run in any campaign and alone."""
 
 import gc
 import logging
@@ -17,7 +17,7 @@ from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, SenderEven
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.instances import simulate_instances
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.world import CellCoverage, simulate
+from tests.simulation.world import CellCoverage, SeedResult, Trace, simulate
 
 SHARE = 50  # seeds that a process takes at a time
 DRILLS = 200  # seeds tried for one cell
@@ -86,6 +86,21 @@ class Totals:
         }
 
 
+def run_seed(
+    seed: int,
+    hell: bool | None = None,
+    focus: frozenset[str] = frozenset(),
+    goal: Goal | None = None,
+    *,
+    instances: int = 0,
+    trace: Trace | None = None,
+) -> SeedResult:
+    """Run one seed in this process. ``instances``: as for ``run_campaign``; the others: as for ``plan.draw``."""
+    if instances:
+        return simulate_instances(seed, count=instances, hell=hell, trace=trace, focus=focus, goal=goal)
+    return simulate(seed, hell, trace, focus, goal)
+
+
 def run_share(
     first: int,
     count: int,
@@ -97,8 +112,10 @@ def run_share(
     stop: bool = False,
     instances: int = 0,
 ) -> Totals:
-    """Run seeds one after another in this process. ``mutation``: the rule that is removed; None: no rule. ``stop``: end
-    at the first failure. ``instances``: as for ``run_campaign``.
+    """Run seeds one after another in this process.
+
+    ``hell``, ``focus``, ``goal``: as for ``plan.draw``. ``mutation``: the rule that is removed; None: no rule.
+    ``stop``: end at the first failure. ``instances``: as for ``run_campaign``.
     """
     totals = Totals()
     with ExitStack() as stack:
@@ -107,10 +124,7 @@ def run_share(
             stack.enter_context(MUTATIONS[mutation].applied())
         watched = stack.enter_context(CellCoverage())
         for seed in range(first, first + count):
-            if instances:
-                result = simulate_instances(seed, count=instances, hell=hell, focus=focus, goal=goal)
-            else:
-                result = simulate(seed, hell, focus=focus, goal=goal)
+            result = run_seed(seed, hell, focus, goal, instances=instances)
             totals.seeds += 1
             totals.steps += result.steps
             totals.faults += result.faults
@@ -137,8 +151,10 @@ def run_campaign(
     stop: bool = False,
     instances: int = 0,
 ) -> Iterator[Totals]:
-    """Run seeds on several processes; yield the result of each share. ``stop``: end a share at its first failure.
-    ``instances``: number of instances of the hub; 0: one process, and in some plans a second one with another store.
+    """Run seeds on several processes; yield the result of each share.
+
+    ``stop``: end a share at its first failure. ``instances``: number of instances of the hub; 0: one process, and in
+    some plans a second one with another store. The other arguments: as for ``run_share``.
     """
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:
@@ -163,8 +179,8 @@ def cover(
     """
     _, missing = coverage(totals.cells)
     for cell in missing:
-        grid, standing, news = cell
-        goal = (grid, SenderState[standing], SenderEvent[news]) if grid in (SENDER.name, SENDER_12.name) else None
+        grid, state, event = cell
+        goal = (grid, SenderState[state], SenderEvent[event]) if grid in (SENDER.name, SENDER_12.name) else None
         seed = None
         for tried in (*([known[cell]] if cell in known else ()), *range(first, first + DRILLS)):
             if cell in totals.cells:

@@ -1,28 +1,39 @@
-"""`./run simulate`: campaigns of seeds, and the replay of one. Progress goes to stderr, one JSON object to stdout."""
+"""`./run simulate`: campaigns of seeds, and the replay of one.
+
+Progress goes to stderr, the report to stdout (that of a campaign as one JSON object with --json).
+"""
 
 import argparse
 import json
 import os
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from semq.umx_t.grids import SenderEvent, SenderState
-from tests.simulation.campaign import Totals, cover, focus_of, prepare_process, print_progress, run_campaign
+from tests.simulation.campaign import (
+    Totals,
+    cover,
+    focus_of,
+    prepare_process,
+    print_progress,
+    run_campaign,
+    run_seed,
+)
 from tests.simulation.disturbances.drills import Goal
-from tests.simulation.instances import simulate_instances
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.world import simulate
 
 
-def main() -> int:
-    """Run the command line; return 0 only if no violation was found."""
-    options = _options()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return 0 only if no violation was found. ``arguments``: None means those of the process."""
+    options = _parser().parse_args(arguments)
     prepare_process()  # stdout has only the report
     if options.replay is not None:
         return _replay(options)
     return _campaign(options)
 
 
-def _options() -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="./run simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5000, help="how many seeds to run (default 5000)")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -30,23 +41,30 @@ def _options() -> argparse.Namespace:
         "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)"
     )
     parser.add_argument(
-        "--mode", choices=("both", "swarm", "hell"), default="both", help="kinds of plans (default: both)"
+        "--mode",
+        choices=("both", "swarm", "hell"),
+        default="both",
+        help="plans with some kinds of faults (swarm), with all of them and a rough network (hell), or both (default)",
     )
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="remove a rule: the oracle must find a violation")
     parser.add_argument(
-        "--focus", default="", metavar="KINDS", help="kinds of faults that happen more often, in every seed"
+        "--focus", default="", metavar="KINDS", help="kinds of faults, separated by commas, that every seed has often"
     )
-    parser.add_argument("--goal", metavar="CELL", help="with --replay: the cell that is drilled: 'class3 AWAY rej'")
+    parser.add_argument(
+        "--goal", metavar="CELL", help="with --replay: drill this cell, given as grid, column, event: 'class3 AWAY rej'"
+    )
     parser.add_argument("--instances", type=int, default=0, metavar="N", help="a hub of N instances with a store each")
-    parser.add_argument("--cover", action="store_true", help="afterwards drill each cell that was not reached")
+    parser.add_argument(
+        "--cover", action="store_true", help="if no violation was found, drill each cell that was not reached"
+    )
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
     parser.add_argument("--trace", action="store_true", help="with --replay: show every event")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
-    parser.add_argument("--json", action="store_true", help="end with one JSON object on stdout")
-    return parser.parse_args()
+    parser.add_argument("--json", action="store_true", help="end a campaign with one JSON object on stdout")
+    return parser
 
 
-def _hell(options: argparse.Namespace) -> bool | None:
+def _hell_or_drawn(options: argparse.Namespace) -> bool | None:
     """Return whether all plans have the mode ``hell``; None: each seed draws its mode."""
     return {"both": None, "swarm": False, "hell": True}[options.mode]
 
@@ -58,23 +76,19 @@ def _focus(options: argparse.Namespace) -> frozenset[str]:
 def _goal(options: argparse.Namespace) -> Goal | None:
     if not options.goal:
         return None
-    grid, standing, news = options.goal.split()
-    return grid, SenderState[standing], SenderEvent[news]
+    grid, state, event = options.goal.split()
+    return grid, SenderState[state], SenderEvent[event]
 
 
 def _replay(options: argparse.Namespace) -> int:
-    trace = print if options.trace else None
-    goal = _goal(options)
-    if options.mutation:
-        mutation = MUTATIONS[options.mutation]
-        with mutation.applied():
-            result = simulate(options.replay, _hell(options), trace, mutation.focus | _focus(options), goal)
-    elif options.instances:
-        result = simulate_instances(
-            options.replay, count=options.instances, hell=_hell(options), trace=trace, focus=_focus(options), goal=goal
+    focus, trace = _focus(options), print if options.trace else None
+    with ExitStack() as stack:
+        if options.mutation:
+            focus |= MUTATIONS[options.mutation].focus
+            stack.enter_context(MUTATIONS[options.mutation].applied())
+        result = run_seed(
+            options.replay, _hell_or_drawn(options), focus, _goal(options), instances=options.instances, trace=trace
         )
-    else:
-        result = simulate(options.replay, _hell(options), trace, _focus(options), goal)
     print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
     for kind, text in result.found.items():
         print(f"{kind}: {text}")
@@ -91,7 +105,7 @@ def _campaign(options: argparse.Namespace) -> int:
         options.first,
         options.seeds,
         options.workers,
-        _hell(options),
+        _hell_or_drawn(options),
         options.mutation,
         _focus(options),
         stop=options.stop,

@@ -69,7 +69,7 @@ class Host:
         self.engine: Any = None
         self.store: WatchedStore | None = None
         self.clock: SimClock
-        self.passes_on = False  #: whether it sends frames of another instance now
+        self.passes_on = False  #: whether it is passing on frames of another instance
         self.is_retired = False  #: another process has taken over its store
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None
@@ -150,7 +150,9 @@ class Host:
             self.plan_tick()
 
     def receive_rumours(self) -> None:
-        """Deliver false hints at interesting moments: when timers are due, or a custodian is in doubt."""
+        """Deliver false hints; called when they matter: when timers are due, a session begins, or a custodian is in
+        doubt.
+        """
         link = self.open_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)

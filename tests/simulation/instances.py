@@ -1,8 +1,8 @@
 """Runs with several instances of the hub: a store each, a carrier that loses, doubles and delays, and homes that move.
 
-``InstancesWorld`` is a ``World`` in which nodes dial any instance. Kind ``other_store`` moves a home instead of all
-nodes; the other kinds of faults, the oracle and the end of a run are those of ``world``. Only here stores are
-replaced: all homes move out of a store, the store is retired when it is empty, and another store is added.
+``InstancesWorld`` is a ``World`` in which nodes dial any instance. The fault ``other_store`` moves the home of one node
+here, instead of all nodes; the other kinds of faults, the oracle and the end of a run are those of ``world``. Only here
+stores are replaced: all homes move out of a store, the store is retired when it is empty, and another store is added.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tests.simulation.world import SeedResult, SimulatedSite, Trace, World
 
 FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
-LATE_S = 15.0  # the broker drops older messages
+LATE_S = 15.0  # longest delay of a late message, because the broker drops older ones
 AWAY_EVERY_S = 60.0  # mean time between two losses of the carrier
 REPLACING = 4  # stores are replaced only in each fourth seed, because moved homes hide other faults
 REPLACED_EVERY_S = 60.0  # mean time between two replacements of a store
@@ -174,7 +174,7 @@ class InstanceHost(HubHost):
         super().after_crash()
 
     def join(self) -> None:
-        """Use the carrier."""
+        """Connect to the carrier, if the process runs."""
         if self.engine is not None and not self.is_joined:
             self.is_joined = True
             self.others.note_joined()

@@ -1,7 +1,8 @@
-"""Sessions between local nodes and the hub: latency, cuts, half-open sessions; in hell also late and doubled frames.
+"""Sessions between nodes: latency, cuts, half-open sessions; in the mode ``hell`` also late and doubled frames.
 
 Within one session each direction has two independent channels, for messages and for packets, each in order. Frames
-under way at the end of a session are lost and never delivered in the next one, except by ``ghosts``, a fault of hell.
+under way at the end of a session are lost and never delivered in the next one, except by ``ghosts``, a fault of the
+mode ``hell``.
 """
 
 from collections import deque

@@ -47,7 +47,7 @@ DRILL_EVERY = 5  # each fifth seed is a drill; the goals take turns, so that eac
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
 # Frames get lost, so that a sender does not know which have arrived.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
-AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row, and others overtake it
+AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row, and later messages may overtake it
 # The senders have deleted the payloads at custody, and no custody is lost.
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)

@@ -45,7 +45,7 @@ class SimulatedDoors:
             self._poll()
 
     def _poll(self) -> None:
-        """Read regularly while documents wait, like the node's job."""
+        """Read regularly while documents wait, as the node's job does."""
         self._is_armed = bool(self._host.tables.submitted)
         self.schedule.release_due()
         if self._is_armed:

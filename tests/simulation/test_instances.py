@@ -18,7 +18,7 @@ STARVED = ((206, 2), (261, 3), (5387, 3), (5533, 3))
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_a_campaign_finds_nothing(runs: SimulatorProcess, count: int) -> None:
+def test_a_campaign_with_several_instances_finds_no_violation(runs: SimulatorProcess, count: int) -> None:
     totals: Totals = runs(run_share, count * SEEDS, SEEDS, instances=count)
     assert [f"./run simulate --instances {count} --replay {seed}  # {text}" for seed, text in totals.failed] == []
     assert totals.outcomes["DELIVERED"] > totals.messages / 3

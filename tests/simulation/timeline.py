@@ -44,8 +44,8 @@ class Timeline:
 
 
 class SimClock:
-    """The clock of one start of a process. Its monotonic time starts anywhere; its wall clock may be wrong, and
-    jump.
+    """The clock of one start of a process. Its monotonic time starts at a random number; its wall clock may be wrong,
+    and jump.
     """
 
     def __init__(self, timeline: Timeline, chance: Random, skew_s: float) -> None:

@@ -26,9 +26,9 @@ from tests.simulation.oracle.truth import was_taken_and_refused
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 
-REST_S = 12_000.0  # within this time after the last fault all work has ended
+REST_S = 12_000.0  # within this time after the last fault all work must end
 PASSED_ON_S = 10.0  # within this time after all work, the last frames that the hub passes on or delays have arrived
-# No frame is sent in this time, which exceeds the longest interval of inquiries about rows that are not in custody.
+# No frame may be sent in this time, which exceeds the longest interval of inquiries about rows that are not in custody.
 SILENCE_S = 400.0
 SITE_S = 150.0  # while copies are in another store of the hub, the nodes log in at its process for this time
 Trace = Callable[[str], None]
@@ -53,7 +53,6 @@ class SeedResult:
     frames: int = 0
     messages: int = 0
     found: dict[str, str] = field(default_factory=dict)  #: kind (violations, lost, duplicated, unclean) to the findings
-    cells: set[tuple[str, str, str]] = field(default_factory=set)
     outcomes: Counter[str] = field(default_factory=Counter)
 
 

@@ -41,7 +41,7 @@ KINDS: dict[str, float] = {
     "slow_disk": 1.5,
     "absent": 3.0,  # an application stops receiving
     "think": 0.0,  # applications take long for a document
-    "nack": 0.0,  # applications return documents, or finally reject them
+    "nack": 0.0,  # applications return documents, or fail them; some are requeued afterwards
     "cancel": 0.0,
     "hold": 0.0,
     "expiry": 0.0,
@@ -51,11 +51,11 @@ KINDS: dict[str, float] = {
     "act_on_copies": 2.0,  # an operator of the hub refuses stored copies, or has them sent again
     "strike_off": 0.5,  # the hub does not serve an institution for a while
     "loop": 0.0,  # documents for the node itself
-    "burst": 0.0,  # documents of one order are submitted together, with different priorities
+    "burst": 0.0,  # documents with one order key are submitted together, with different priorities
     "stutter": 0.0,  # applications answer twice
     "rumours": 0.0,  # hell only: false hints of the hub
     "replay": 0.0,  # hell only: old frames arrive again
-    "overtake": 0.0,  # hell only: a document of an order arrives while its receiver has an open unit
+    "overtake": 0.0,  # hell only: a document with an order key arrives while its receiver has an open unit
     "restore_local": 0.7,  # a node's store is restored from an older backup
     "restore_hub": 0.7,
     "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
@@ -328,7 +328,7 @@ class Faults:
             host.application.act(what.name, self.chance.choice(lk0s))
 
     def remember(self, link: "SimLink", frame: Frame) -> None:
-        """Keep a frame, so that it may arrive again later between the same two nodes."""
+        """Draw whether a frame arrives again later, between the same two nodes, and plan that arrival."""
         if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15 or _is_presence(frame):
             return
         self.count += 1
@@ -337,7 +337,9 @@ class Faults:
         self.world.time.after(delay, link.session.deliver_late, link.owner, link.other, frame)
 
     def withholds(self, link: "SimLink", frame: Frame) -> bool:
-        """Draw whether a frame is delayed, at most 20 s, until its receiver has an open unit; others overtake it."""
+        """Draw whether a frame with an ordered document is delayed, at most 20 s, until its receiver has an open unit;
+        later frames overtake it.
+        """
         is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.home.type == 1
         if not self.active or "overtake" not in self.kinds or not is_ordered or self.chance.random() > 0.3:
             return False

@@ -1,10 +1,10 @@
 """False hints: all statements except a receiver's acknowledgements may be wrong, late or repeated without harm.
 
-PROTOCOL.md section 1: only the receiver's ledger decides; other statements only affect when to try again. In hell,
-therefore, the hub makes false statements with the right names, attempts and nonces, about rows in any state. Statements
-that are not hints (a refusal, the answer NOT of the receiver) are made only when they arrive too late. Receivers state
-to the hub that they do not have a copy. Some records name another message under the number of a row (``namesakes``). A
-true statement about a message may be repeated at any time.
+PROTOCOL.md section 1: only the receiver's ledger decides; other statements only affect when to try again. In the mode
+``hell``, therefore, the hub makes false statements with the right names, attempts and nonces, about rows in any state.
+Statements that are not hints (a refusal, the answer NOT of the receiver) are made only when they arrive too late.
+Receivers state to the hub that they do not have a copy. Some records name another message under the number of a row
+(``namesakes``). A true statement about a message may be repeated at any time.
 """
 
 from random import Random

@@ -89,7 +89,7 @@ class SimulatedMessage:
 
     @property
     def makes_way(self) -> bool:
-        """Whether a later message of its order need not wait for it any more."""
+        """Whether later messages with its order key need not wait for it any more."""
         ended = self.outcome not in (None, Outcome.DELIVERED)
         unread = self.recorded in (Arrival.VOID, Arrival.REJ)
         return ended or unread or self.parked or self.forgotten or self.source_restored or self.dest_restored

@@ -196,7 +196,7 @@ class Oracle:
             self._ended(message, row)
 
     def _ordered(self, message: SimulatedMessage, row: Outbound) -> None:
-        """ORDER: a document names its predecessor; the first of an order names none."""
+        """ORDER: a document names its predecessor with the same order key; the first one names none."""
         order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
         if not any(earlier.source_restored for earlier in order):
             before = Pos(order[-1].lk0.inc, order[-1].sid) if order else None
@@ -279,7 +279,7 @@ class Oracle:
             refused = message.source_restored or message.returned or message.doubled
             refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
             known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
-            self.demand(known, "I2", "platform row deleted before it was recorded", row.lk0, "lost")
+            self.demand(known, "I2", "the hub's row deleted before it was recorded", row.lk0, "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
         self.demand(row.outcome is not None or silent, "I2", "row deleted before its end", row.lk0, "lost")
