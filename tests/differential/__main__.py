@@ -42,11 +42,15 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--lots", type=int, default=20, metavar="N", help="number of random scripts (20)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the first random script (1)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only scripts whose name contains TEXT")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="beside the random scripts, only those whose name contains TEXT"
+    )
     parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node (default: start one)")
     parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ (default: start one)")
     parser.add_argument("--record", action="store_true", help="write the answers of RabbitMQ to recorded.json")
     arguments = parser.parse_args(argv)
+    if arguments.record and arguments.only:
+        parser.error("--record replaces the answers to all scripts: leave out --only")
     if arguments.rabbitmq is None and not is_installed():
         print(f"differential: RabbitMQ is not installed ({PROGRAM}; Debian: apt-get install "
               "rabbitmq-server). For a running one: --rabbitmq PORT (guest, guest).", file=sys.stderr)  # fmt: skip

@@ -20,7 +20,7 @@ QUIET = Quiet()
 
 
 def to_q(body: bytes, **properties: object) -> Publish:
-    """Return a publish to d.q by the default exchange."""
+    """Return a publish to d.q through the default exchange."""
     return Publish("", "d.q", body, Properties(**properties))  # type: ignore[arg-type]
 
 
