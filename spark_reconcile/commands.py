@@ -29,9 +29,10 @@ Arguments = argparse.Namespace
 CONFIG_VARIABLE = "SEMQ_CONFIG"  # environment variable of all commands of semq
 DESCRIPTION = "Compare what sender, hub and receiver recorded about each message of a business date."
 EXIT_STATUSES = (
-    "exit status: 0 published and good, or done; 3 a threshold is exceeded, or the volume is implausible; 4 a "
-    "required source or a run is missing; 5 another process runs this date; 7 published without some sources; 65 an "
-    "extract or a repair list is unusable; 2 usage; 69 something is unavailable; 78 settings; 1 refused or failed"
+    "exit status: 0 published and thresholds met, other commands: success; 3 a threshold is exceeded, or the volume is "
+    "implausible; 4 a required source or a run is missing; 5 another process reconciles this date or writes this "
+    "extract; 7 published without some sources; 65 an extract or a repair list is unusable; 2 usage; 69 database, "
+    "node, storage, Java or Spark unavailable; 78 settings; 1 refused or failed"
 )
 
 
@@ -59,28 +60,29 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
     "--only-missing": {"action": "store_true", "help": "skip dates that have a published run"},
     "--allow-partial": {"action": "store_true", "help": "ignore extracts that are missing or unusable"},
-    "--require-all": {"action": "store_true", "help": "refuse unless all ledgers that lines name are delivered"},
+    "--require-all": {"action": "store_true", "help": "publish nothing unless every ledger or node that lines of the "
+                      "date name has delivered"},
     "--master": {"metavar": "URL", "help": "Spark master; default: local[*], unless under spark-submit"},
     "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
     "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},
     "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, instead of the node "
                "of --config; collect, apply: amqp://user:password@host:port"},
     "--nightly": {"action": "store_true", "help": "extract all completed dates of the last week without an extract"},
-    "--user": {"default": "", "metavar": "NAME", "help": "user of the institution whose inbox is read"},
+    "--user": {"default": "", "metavar": "NAME", "help": "read the inbox of this user; default: the institution's"},
     "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has arrived for S seconds"},
     "--run": {"default": "current", "metavar": "NAME", "help": "run with the repair list; default: the current run"},
     "--list": {"metavar": "FOLDER", "help": "a copy of a run's repair folder; replaces --business-date and --run"},
     "--yes": {"action": "store_true", "help": "apply the list; without --yes it is only printed"},
-    "--store": {"metavar": "ID.ID", "default": "1.1", "help": "semq_id.semq_db_id"},
-    "--role": {"choices": ("local", "platform"), "default": "local", "help": "kind of the node"},
+    "--store": {"metavar": "ID.ID", "default": "1.1", "help": "with --node: its store, semq_id.semq_db_id"},
+    "--role": {"choices": ("local", "platform"), "default": "local", "help": "with --node: the kind of this node"},
     "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret for the hashes of AppKeys; default: no hashes"},
     "--type-in-clear": {"action": "store_true", "help": "include domain, type and subtype of AppKeys in clear"},
     "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "number of messages to invent"},
     "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "number of institutions to invent"},
     "--signed-by": {"action": "append", "default": [], "type": Path, "metavar": "FILE",
-                    "help": "a node's TOML file: its key signs the changed extract; repeatable"},
+                    "help": "a node's TOML file; the node's key signs its changed extract; repeatable"},
     "--truth": {"metavar": "FOLDER", "default": "var/truth", "help": "folder of the true verdicts"},
-    "--out": {"metavar": "FOLDER", "help": "folder for all changed messages, as Parquet"},
+    "--out": {"metavar": "FOLDER", "help": "folder for all messages with another verdict or finding, as Parquet"},
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
 }  # fmt: skip
@@ -137,9 +139,9 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 
 def _common_exit_code(failures: Sequence[int]) -> int:
-    """Return one exit code for several dates: 0 without failures, their code if all failed with the same code, else 3.
+    """Return one exit code for several dates: 0 without failures, the common code of all failures, else 3.
 
-    ``failures``: the codes other than 0.
+    ``failures``: the exit codes of the dates, without the zeros.
     """
     if not failures:
         return 0
@@ -318,7 +320,7 @@ def _error_result(outcome: str, code: int, error: str) -> dict[str, Any]:
 
 
 def exit_code_of(error: SemqError) -> int:
-    """Return the exit code of an error: its ``exit_code``, else one by its base class."""
+    """Return the exit code of an error: its ``exit_code``, else 78, 69 or 1 by its base class."""
     stated = getattr(error, "exit_code", None)
     if stated is not None:
         return int(stated)

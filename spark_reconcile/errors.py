@@ -8,7 +8,7 @@
     ├── Unavailable
     │   ├── SourcesMissing       4  a required source has not delivered
     │   ├── NoSuchRun            4  no published run for this date, or no run of this name
-    │   ├── BeingRun             5  another process reconciles this date
+    │   ├── BeingRun             5  another process reconciles this date or writes this extract
     │   ├── NoJava              69  no Java that Spark can use
     │   ├── LedgerAway          69  the database of the ledger cannot be read
     │   ├── SparkAway           69  Spark does not start
@@ -60,10 +60,10 @@ class NoSuchRun(Unavailable):
 
 
 class BeingRun(Unavailable):
-    """Another process is reconciling this business date; nothing was changed."""
+    """Another process reconciles this business date or writes this extract; nothing was changed."""
 
     code = "SEMQ-6005"
-    remedy = "Wait for the other run to end, then look at its result with `semq reconcile status`."
+    remedy = "Wait until the other process has ended; `semq reconcile status` shows the result of a run."
     exit_code: ClassVar[int] = 5
 
 
@@ -87,7 +87,7 @@ class BadSettings(Misconfigured):
     """The settings of the reconciliation cannot be used."""
 
     code = "SEMQ-6008"
-    remedy = "Correct the [reconcile] table of the configuration."
+    remedy = "Correct the tables [reconcile] and [extract] of the configuration."
     exit_code: ClassVar[int] = 78
 
 

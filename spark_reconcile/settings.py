@@ -58,7 +58,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger than this
     days_before: SmallCount = 1  #: number of earlier dates whose extracts a run reads, too
     days_after: SmallCount = 1  #: number of later dates whose extracts a run reads, too
-    hub: bool = True  #: false: the institutions have no hub, and documents go by direct links only
+    hub: bool = True  #: false: the institutions have no hub, and documents go over direct links only
     required: tuple[
         str, ...
     ] = ()  #: nodes that must deliver before a run is published; the hub always must, if there is one
@@ -86,7 +86,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 def from_table(table: Mapping[str, Any]) -> ReconcileSettings:
-    """Read settings from a ``[reconcile]`` table. Raises BadSettings with the wrong key."""
+    """Read settings from a ``[reconcile]`` table. Raises BadSettings, which names the wrong key."""
     try:
         settings = msgspec.convert(dict(table), ReconcileSettings)
     except msgspec.ValidationError as error:

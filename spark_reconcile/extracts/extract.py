@@ -1,8 +1,8 @@
 """A node's ledger of one business date as Parquet with a manifest: atomic, re-runnable, in bounded memory, without
 payload.
 
-Called by the node's scheduler at night and by ``semq reconcile extract``, with the batches that ``ledger`` reads from
-Postgres; ``invention`` writes generated ledgers with the same functions. Only one row group is held in memory. Part
+Called by ``extraction``, with the batches that ``ledger`` reads from Postgres; ``invention`` and ``defects`` write
+invented and changed ledgers with the same functions. Only one row group is held in memory. Part
 files are named after their content and the manifest is replaced last, so that a reader finds the complete old or new
 extract, and a repetition with the same rows writes the same part files.
 """

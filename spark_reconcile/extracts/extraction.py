@@ -64,7 +64,8 @@ def extract(
     arguments: Arguments, settings: ReconcileSettings, clock: Clock, print_message: PrintMessage
 ) -> tuple[int, Any]:
     """Extract one date, or with ``--nightly`` those of the last NIGHTS completed dates that have no complete extract.
-    Deliver the extracts if a target is configured.
+
+    If a target is configured, deliver the extracts: with ``--nightly`` also those of earlier nights that were not sent.
     """
     task = _extraction_task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
@@ -159,7 +160,9 @@ def _database_of(node: NodeSettings) -> str:
     if url is None and node.data_dir.exists():
         url = EmbeddedPostgres(node.data_dir).running_url()
     if url is None:
-        raise LedgerAway("The embedded database of the node does not run.", data_dir=str(node.data_dir))
+        raise LedgerAway("The embedded database of the node does not run.", data_dir=str(node.data_dir)).with_remedy(
+            "Start the node, then repeat the command."
+        )
     return url
 
 

@@ -176,7 +176,10 @@ def _is_date(text: str) -> bool:
 
 
 def _matches_date(window: Window, day: str) -> bool:
-    """Whether a window lasts about a day and matches its date in some time zone, with any cut-off."""
+    """Whether a window lasts at most 26 hours and begins at most 26 hours before or after midnight UTC of its date.
+
+    Windows of all time zones and cut-offs do.
+    """
     midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
     return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
 

@@ -1,7 +1,7 @@
 """Signatures of extracts and repair lists, with the keys and certificates of nodes.
 
 A signature contains its certificate, so a check needs only the authorities (``[reconcile] trust``). Revocation is not
-checked here.
+checked.
 """
 
 import tomllib

@@ -47,7 +47,7 @@ from spark_reconcile.judgement.situation import (
 from spark_reconcile.judgement.verdicts import RULES, VERDICT, Verdict
 from spark_reconcile.spark.session import small_table
 
-# Bounds of the buckets of latencies and ages, with their labels in the report.
+# Bounds of the buckets of latencies and ages, in milliseconds, with their labels in the report.
 LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
              (300_000, "≤ 5 min"), (3_600_000, "≤ 1 h"), (21_600_000, "≤ 6 h"), (86_400_000, "≤ 1 day"),
              (None, "more"))  # fmt: skip
@@ -57,7 +57,7 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
 
 
 FAR = 2**62  #: later than any time in a ledger
-MARGIN_MS = 5_000  # remaining error of a corrected clock plus the time between two nodes
+MARGIN_MS = 5_000  # remaining error of a corrected clock, plus the time of travel between two nodes
 
 
 class EvidenceCoverage(NamedTuple):
@@ -82,7 +82,7 @@ class JudgementContext(NamedTuple):
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
     unserved: frozenset[str] = (
         frozenset()
-    )  #: nodes that recorded many messages, though no line of the hub mentions them
+    )  #: nodes that no line of the hub mentions, though they recorded many messages
     has_hub: bool = True  #: whether the institutions have a hub
 
 
@@ -90,8 +90,8 @@ def dated(facts: DataFrame, window: Window) -> DataFrame:
     """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
 
     ``carried``: an earlier run left the message open. ``earlier``, ``later``: the message belongs to another date.
-    ``near``: the sender has no line or its first lines are missing, so that the date depends on the sender's clock
-    (see ``judged``). ``none``: all lines are notes.
+    ``near``: the sender has no line, or its first lines are missing, and the birth is close to the date, so that the
+    date depends on the sender's clock (see ``judged``). ``none``: all lines are notes.
     """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
@@ -101,7 +101,7 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
 
     The scope ``near`` is replaced by date, earlier or later.
     """
-    # Spark analyses the whole plan at each call, so columns that need none of each other are added by one call.
+    # Spark analyses the whole plan at each call, so columns that do not depend on each other are added by one call.
     timed = _with_coverage(spark, facts, names, context).withColumns(
         {
             "begun_at": _begun(),
@@ -114,7 +114,10 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
-    """Add the names of both nodes, the presence of their ledgers, and their periods by the hub's clock."""
+    """Add the names of both nodes, and of the ledger of each: the clock difference, and its period by the hub's clock.
+
+    They are null if the ledger was not delivered.
+    """
     ledgers: list[tuple[str, int, int, int]] = []
     nodes: dict[str, tuple[int, int, int]] = {}  # the period that all ledgers of a node have in common
     for ledger in context.ledgers:
@@ -172,8 +175,8 @@ _MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_se
 
 
 def _begun() -> Column:
-    """Return SQL for the time of acceptance by the hub's clock; without a line of the sender, for the time of the first
-    line of hub or receiver.
+    """Return SQL for the time of acceptance, or of the first sending, by the hub's clock; without such a line of the
+    sender, for the time of the first line of hub or receiver.
     """
     return F.expr(
         "coalesce(coalesce(accepted_at, sent_at) - coalesce(sender_skew, 0), "
@@ -312,7 +315,7 @@ def _flags(context: JudgementContext) -> dict[str, str]:
 
 
 def cells(verdicts: DataFrame) -> DataFrame:
-    """Count the messages by scope, pair, finding, latency and age: the source of all counts in the report."""
+    """Count the messages by scope, pair, verdict, finding, latency and age: the source of all counts in the report."""
     return verdicts.groupBy(
         "scope",
         "sender",
@@ -332,9 +335,10 @@ def cells(verdicts: DataFrame) -> DataFrame:
 
 
 def _latency() -> Column:
-    """Return SQL for the latency from acceptance to record, by the clocks of two nodes.
+    """Return SQL for the latency from acceptance to record, by the corrected clocks of two nodes; null without both.
 
-    It is limited to the range from 0 to the time after which the sender had the outcome, which one clock measured.
+    It is at least 0, and at most the time from acceptance to the outcome DELIVERED, which the sender's clock alone has
+    measured.
     """
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
     until_outcome = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
@@ -343,8 +347,8 @@ def _latency() -> Column:
 
 
 def _absent_at() -> Column:
-    """Return SQL for the time at which the absent ledger should have its first line, by its own clock; null if no
-    ledger is absent.
+    """Return SQL for the time, by its own clock, from which on the absent ledger should have a line about the message;
+    null if no ledger is absent.
     """
     skews = {"sender": "coalesce(sender_skew, 0)", "hub": "0", "receiver": "coalesce(receiver_skew, 0)"}
     rows = " ".join(
@@ -397,7 +401,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
         "taken_at",
         "recorded_at",
         "ended_at",
-        F.expr("greatest(end_at - born_at, 0)").alias("age_ms"),
+        F.expr(f"greatest(end_at - {_BORN_BY_HUB}, 0)").alias("age_ms"),
         _latency().alias("latency_ms"),
         _absent_at().alias("absent_at"),
         F.coalesce("att", F.lit(0)).alias("att"),
@@ -407,6 +411,10 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
         F.expr(f"scope = 'carried' AND reported = 0 AND {_IS_EXCEPTION}").alias("turned"),
         open_facts.alias("open"),
     )
+
+
+# SQL for the birth by the hub's clock.
+_BORN_BY_HUB = "coalesce(begun_at, born_at - coalesce(sender_skew, 0))"
 
 
 def _document(lk0: str) -> str:

@@ -76,7 +76,7 @@ _DIGEST = (
     f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
 )
 _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
-_BY_DIRECT_LINK = (  # sent or recorded by a direct link
+_BY_DIRECT_LINK = (  # sent or received over a direct link
     f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
 )
 # The name of a document in pieces is an LK0 of the sender's store. The reason in the ACCEPTED lines of the manifest and
@@ -178,7 +178,7 @@ KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
 
 
 def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = None) -> DataFrame:
-    """Group lines to facts, and merge them with the facts of messages that an earlier run left open.
+    """Group lines into facts, and merge them with ``carried``, the facts of messages that an earlier run left open.
 
     ``hubs``: the hub's nodes; only their lines count for the side of the hub.
     """

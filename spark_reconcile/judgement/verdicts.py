@@ -94,7 +94,7 @@ ABBREVIATIONS = {
     "open": "accepted|sent|forwarded|stored",  # states of the sender: it has no final outcome
     "moved": "sent|forwarded|stored",
     "settled": "delivered|cancelled|rejected",
-    "passed": "forwarded|released|returned|direct",  # states of the hub: no further task
+    "passed": "forwarded|released|returned|direct",  # states of the hub: it has no further task
     "given_up": "returned|returning",  # by an operator of the hub
     "taken": "received|parked",  # states of the receiver: recorded with its payload
     "recorded": "received|parked|rejected|void",

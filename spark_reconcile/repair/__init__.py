@@ -1,7 +1,7 @@
 """Repair: exceptions that a node may repair through the protocol.
 
-| module      | subject                                   |
-|-------------|-------------------------------------------|
-| repair_list | the signed list of a node                 |
-| acts        | the command `apply`, which carries it out |
+| module      | subject                                                |
+|-------------|--------------------------------------------------------|
+| repair_list | the list for a node, its files and its signature       |
+| acts        | the command `apply`, which carries out a node's list   |
 """

@@ -119,7 +119,7 @@ async def _apply(
                 result = await apply_deed(client, line, is_real=is_real)
             except NodeUnreachable as error:
                 remaining = repair_lines[len(results) :]
-                print_message(f"{error.advice()} {len(remaining)} of {len(repair_lines)} were not done.")
+                print_message(f"{error.advice()} {len(remaining)} of {len(repair_lines)} deeds were not done.")
                 note = "the connection to the node was lost"
                 return [*results, *(DeedResult(failed.lk0, failed.deed, "failed", note) for failed in remaining)]
             print_message(f"{result.result:<9}{result.deed:<8}{result.lk0}  {result.note}")

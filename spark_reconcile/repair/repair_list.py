@@ -1,5 +1,5 @@
 """The repair lists: exceptions that nodes may repair through the protocol, one file per node, with an index. The index
-may be signed.
+is signed if the hub is enrolled.
 
 There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
 drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message). The job
@@ -51,8 +51,11 @@ class RepairIndex(NamedTuple):
 
 
 def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: RepairIndex) -> dict[str, int]:
-    """Write the lists of all nodes below ``place`` and add them to ``index``; return the number of messages by deed."""
-    from pyspark.sql import functions as F  # noqa: N812  # extracts and repairs read lists without Spark
+    """Write the lists of all nodes below ``place`` and add them to ``index``; return the number of messages by deed.
+
+    ``staging``: a folder for Spark's files, which the caller removes.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # not at import: nodes read lists without Spark
 
     node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
     repairable = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")

@@ -45,7 +45,7 @@ def banner(findings: Findings, pairs: Pairs, anchors: Mapping[str, str]) -> Row:
 
 
 def outcome_of(findings: Findings) -> str:
-    """Return the outcome of a published run."""
+    """Return the outcome of a published run: a key of OUTCOMES."""
     if not findings.plausibility.believed:
         return "implausible"
     if findings.breaches:

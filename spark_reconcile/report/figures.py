@@ -38,7 +38,7 @@ class VerdictFigures(NamedTuple):
         return tuple(zip((OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE), self, strict=True))
 
     def words(self) -> str:
-        """Return the numbers in words, as everywhere on the page."""
+        """Return the numbers other than 0 with their names, as everywhere on the page."""
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":

@@ -51,7 +51,7 @@ def limit_words(limit: Limit | None) -> str:
 
 
 def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
-    """Return an exceeded threshold in words, with enough digits to show the difference.
+    """Return an exceeded threshold in words, with enough digits to distinguish the measured from the accepted value.
 
     ``figures``: the figures of the verdict; by default, all messages of the breach count as messages of the date.
     """

@@ -125,7 +125,10 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def duration(ms: int | None, units: int = 2) -> str:
-    """Return a duration in at most ``units`` units, from the largest that occurs; smaller units are cut off."""
+    """Return a duration in at most ``units`` units, from the largest that occurs; smaller units are cut off.
+
+    Empty for None.
+    """
     if ms is None:
         return ""
     return " ".join(f"{count} {unit}" for count, _, unit in _split(ms, units) if count) or "0 s"

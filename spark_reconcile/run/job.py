@@ -34,7 +34,7 @@ STAGING = "_staging"
 
 # Outcomes of a run with their exit codes. If several apply, the first one counts.
 OUTCOMES = {
-    "being_run": 5,  # another process runs this date
+    "being_run": 5,  # another process reconciles this date
     "refused": 65,  # an extract is unusable; nothing published
     "sources_missing": 4,  # a required source is missing; nothing published
     "implausible": 3,  # published, but the volume is not plausible
@@ -150,7 +150,7 @@ def _publish(
 def _compare(
     spark: SparkSession, settings: ReconcileSettings, evidence: Evidence, new_run: Run, progress: Progress
 ) -> Findings:
-    """Run the stages that read rows."""
+    """Run the stages that read rows, and return what they found."""
     staging = new_run.place / STAGING
     lines = read_lines(spark, evidence.groups)
     carried = stages.open_messages(spark, evidence.carried.verdicts) if evidence.carried else None

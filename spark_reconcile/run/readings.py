@@ -37,7 +37,7 @@ class Survey(NamedTuple):
     nodes: list[str]  #: the nodes that any line names
     #: ``lines`` of the date, and how many of them are ``outside`` their dates, by node, store, side and event
     lines: list[Row]
-    #: stores of the hub, such as 1.1, in which two or more nodes name copies (without lines for the hub's side)
+    #: stores of the hub, such as 1.1, in which two or more nodes name copies; lines for the hub's side do not count
     stores: set[str]
     unserved: set[str]  #: nodes that have many records although no line of the hub mentions them
 

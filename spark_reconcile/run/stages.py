@@ -40,7 +40,9 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
-    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and whether of the date."""
+    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and whether they are of the
+    date.
+    """
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # The store of the hub that has a copy, according to a line of another node. Most lines have no LK1, so the cheap
     # tests come first.
@@ -100,7 +102,7 @@ def open_messages(spark: SparkSession, place: Place) -> DataFrame:
 
 
 def cells(verdicts: DataFrame, place: Place) -> DataFrame:
-    """Write the counts by scope, pair, finding, latency and age."""
+    """Write the counts by scope, pair, verdict, finding, latency and age; return the written table."""
     return _stage(assessment.cells(verdicts), place, is_published=False)
 
 
@@ -123,7 +125,7 @@ _REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
 
 
 def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
-    """Write the lines of the exceptions. ``exceptions``: their number."""
+    """Write the lines of the exceptions; return the written table. ``exceptions``: the number of exceptions."""
     names = _broadcast_if_few(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     story_lines = lines.select(F.expr(lines_to_facts.KEY).alias("lk0"), *_STORY_COLUMNS)
     selected = story_lines.join(names, "lk0", "leftsemi")
@@ -136,7 +138,9 @@ _STORY_COLUMNS = ("at", "outside", "side", "event", "node", "store", "seq", "att
 
 
 def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) -> DataFrame:
-    """Write the exceptions with the details that only the lines have, in the order of the report."""
+    """Write the exceptions with the details that only the lines have, in the order of the report; return the written
+    table.
+    """
     selected = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     details = (
         exception_lines.groupBy("lk0")
@@ -189,7 +193,7 @@ def absences(
 ) -> list[Absence]:
     """Return the missing ledgers that prevent verdicts, by date.
 
-    ``unserved``: see ``readings.Survey``. ``carry_days``: age of the oldest carried messages.
+    ``unserved``: see ``readings.Survey``. ``carry_days``: age of the oldest carried messages, in days.
     """
     is_unserved = f"receiver IN ({', '.join(map(repr, sorted(unserved)))})" if unserved else "false"
     name = (

@@ -81,7 +81,7 @@ def wheel_java() -> Path | None:
 
 
 def make_shim(java: Path, root: Path) -> Path:
-    """Create a JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without that argument of the launcher."""
+    """Create a JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without the argument that ``_SHIM`` drops."""
     text = _SHIM.format(java=shlex.quote(str(java)))
     home = root / f"java-home-{zlib.crc32(text.encode()):08x}"
     script = home / "bin" / "java"

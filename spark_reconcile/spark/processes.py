@@ -1,7 +1,7 @@
 """The Java processes of a local session: their files, and their end together with this process.
 
 On local cores there is one process; ``local-cluster[EXECUTORS,CORES,MIB]`` has one more for each executor. Used by
-``session``, but not under ``spark-submit``, which starts the processes, and by ``class_archive``.
+``class_archive``, and by ``session`` except under ``spark-submit``, which starts the processes itself.
 """
 
 import atexit

@@ -1,8 +1,8 @@
 """The Spark session: few log lines, UTC, ANSI types, a suitable Java.
 
 On local cores the session is created here, with the Java processes of ``processes``. Under ``spark-submit`` the
-submitted session is used, and only unset SQL settings are set. The job uses DataFrames only, so executors run nothing
-but Java.
+submitted session is used: only the settings FIXED are replaced, and SQL settings that it lacks get a default. The job
+uses DataFrames only, so executors run nothing but Java.
 """
 
 import logging

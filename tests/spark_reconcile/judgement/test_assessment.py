@@ -1,4 +1,4 @@
-"""Verdicts of random ledgers: Spark and the oracle agree."""
+"""Verdicts of random ledgers, about which Spark and the oracle agree; ages with a wrong clock."""
 
 from collections.abc import Iterator
 from random import Random
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
@@ -146,14 +146,36 @@ def _judge(
     spark: SparkSession, rows: list[dict[str, Any]], context: JudgementContext
 ) -> dict[str, tuple[str, str, str]]:
     """Return scope, verdict (empty if the message does not belong to the date) and finding of each message."""
-    schema = ARROW_SCHEMA.append(pa.field("outside", pa.bool_()))
-    lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
-    nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}
-    names = stages.names(spark, nodes, None)
-    dated = assessment.dated(facts.gather(lines, {HUB}), context.window)
-    judged = assessment.judged(spark, dated, names, context).select("lk0", "scope", "row").collect()
+    judged = _judged(spark, rows, context).select("lk0", "scope", "row").collect()
     return {
         row["lk0"]: (row["scope"], RULES[row["row"]].verdict if row["scope"] == "date" else "",
                      RULES[row["row"]].finding)
         for row in judged
     }  # fmt: skip
+
+
+def _judged(spark: SparkSession, rows: list[dict[str, Any]], context: JudgementContext) -> DataFrame:
+    schema = ARROW_SCHEMA.append(pa.field("outside", pa.bool_()))
+    lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+    nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}
+    names = stages.names(spark, nodes, None)
+    dated = assessment.dated(facts.gather(lines, {HUB}), context.window)
+    return assessment.judged(spark, dated, names, context)
+
+
+def test_the_age_is_the_time_since_the_birth_by_the_hubs_clock(spark: SparkSession) -> None:
+    fast_ms = HOUR  # the sender's clock minus the hub's
+    line = {"node": "1.a", "store": "1.1", "seq": 1, "at": MIDNIGHT + 10 * HOUR, "side": int(Side.SENDER),
+            "lk0": "1.a.1.1.3f.1", "target": "1.b", "save_fwd": 3, "outside": False}  # fmt: skip
+    rows = [
+        {**line, "event": int(Event.ACCEPTED)},
+        {**line, "event": int(Event.REFUSED), "lk0": "1.a.1.1.3f.2", "seq": 2},
+    ]
+    ledgers = (
+        EvidenceCoverage("1.a", "1.1", DAY.end + fast_ms, fast_ms),
+        EvidenceCoverage("1.b", "1.1", DAY.end),
+        EvidenceCoverage(HUB, "1.1", DAY.end),
+    )
+    context = JudgementContext(DAY, YOUNG_MS, ledgers, hub_complete=True, hub_watermark=DAY.end)
+    verdicts = assessment.verdicts(_judged(spark, rows, context), DAY, DAY.start).select("lk0", "age_ms").collect()
+    assert {row["lk0"]: row["age_ms"] for row in verdicts} == {"1.a.1.1.3f.1": 15 * HOUR, "1.a.1.1.3f.2": 15 * HOUR}

@@ -147,7 +147,7 @@ async def test_a_node_without_repairs_is_reported(inprocess: InProcess, tmp_path
 
 @pytest.mark.parametrize(
     ("failure", "line", "tried"),
-    [(NodeUnreachable("Gone."), "2 of 3 were not done", 2), (NoAnswer("Silent."), "1 done, 2 failed", 3)],
+    [(NodeUnreachable("Gone."), "2 of 3 deeds were not done", 2), (NoAnswer("Silent."), "1 done, 2 failed", 3)],
 )
 async def test_failures_are_reported_and_not_counted_as_done(
     inprocess: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, line: str, tried: int
