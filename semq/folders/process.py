@@ -55,7 +55,7 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
             sections = [CompanionSection("outcomes", outcomes.run)]
             sections += [CompanionSection(root.name, partial(root.run, client, locks)) for root in roots]
             log.info("folders_served", roots=[root.name for root in roots if root.is_locked])
-            await companion_sections.until(stopped, sections, states, FATAL)
+            await companion_sections.run_until_stop(stopped, sections, states, FATAL)
 
 
 def _lock_or_error(root: "Root", locks: ExitStack) -> SemqError | None:

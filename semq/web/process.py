@@ -54,7 +54,7 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
             print_line(await announcement(web, server.url))
             await asyncio.Event().wait()  # the process ends when a job returns
 
-        await companion_process.until(stopped, [announce])
+        await companion_process.run_until_stop(stopped, [announce])
     finally:
         await server.stop()
         await web.close()

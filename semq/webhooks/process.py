@@ -43,7 +43,7 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
         log.info("webhooks_served", webhooks=[webhook.name for webhook in webhooks if webhook.deliveries is not None])
         try:
             sections = [section for webhook in webhooks for section in webhook.sections()]
-            await companion_sections.until(stopped, sections, states, FATAL)
+            await companion_sections.run_until_stop(stopped, sections, states, FATAL)
         finally:
             for webhook in webhooks:
                 await webhook.close()

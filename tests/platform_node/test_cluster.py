@@ -42,17 +42,17 @@ class Hubs:
     inprocess: InProcess
     port: int
     control: str = ""
-    carrier: str = CLUSTER
+    sections: str = CLUSTER  #: further sections of the configuration, with a place for the port of the carrier
     keys: Path | None = None  #: folder of the hub's keys; with it links use TLS and certificates
 
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
         """Start instance ``number``. The database of the first one is the control database.
 
-        ``hub``: name of the hub; ``db_id``: number of its store, by default ``number``. ``waits``: until it has joined
-        the carrier.
+        ``hub``: name of the hub; ``db_id``: number of its store, by default ``number``. ``waits``: wait
+        until the instance has joined the carrier.
         """
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
-        text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.carrier.format(port=self.port)
+        text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.sections.format(port=self.port)
         if self.keys is not None:
             text = re.sub("^password = .*\n", "", text, flags=re.MULTILINE)
             text = text.replace("port = 0\n", f'port = 0\ntls = true\n[tls]\ndir = "{self.keys}"\n', 1)
@@ -78,6 +78,7 @@ class Hubs:
 
 @asynccontextmanager
 async def hubs_of(inprocess: InProcess, **broker_settings: Any) -> AsyncIterator[Hubs]:
+    """Run a broker as the carrier, and yield an object that starts instances at it."""
     async with pair(**broker_settings) as broker:
         yield Hubs(inprocess, broker.server.port)
         await inprocess.stack.aclose()  # the nodes end before their broker
@@ -263,7 +264,7 @@ async def test_the_carrier_is_reached_by_tls_and_verified(inprocess: InProcess, 
     foreign = tmp_path / "foreign.pem"
     foreign.write_bytes(stranger.pem)
     async with hubs_of(inprocess, tls=server_context(trust(signer), keys)) as hubs:
-        hubs.carrier = carrier_by_tls(keys.trust_path)
+        hubs.sections = carrier_by_tls(keys.trust_path)
         first, second = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(first, second)
         a, b = await hubs.local("10008", first), await hubs.local("56001", second)
@@ -272,7 +273,7 @@ async def test_the_carrier_is_reached_by_tls_and_verified(inprocess: InProcess, 
         assert await publish(await confirming(await inprocess.client(a)), "56001", b"by TLS")
         assert await received(b, inprocess, 1) == [b"by TLS"]
         with capture_logs() as lines:
-            hubs.carrier = carrier_by_tls(foreign)
+            hubs.sections = carrier_by_tls(foreign)
             third = await hubs.instance(3, waits=False)
             await until(lambda: sum(line["event"] == "carrier_away" for line in lines) >= 2)
         assert third.membership is not None
@@ -285,6 +286,6 @@ async def test_an_unreadable_file_of_authorities_is_named(inprocess: InProcess, 
     broken.write_text("no certificate")
     async with hubs_of(inprocess) as hubs:
         for trusted in (broken, tmp_path / "missing.pem"):
-            hubs.carrier = carrier_by_tls(trusted)
+            hubs.sections = carrier_by_tls(trusted)
             with pytest.raises(TrustUnreadable, match=trusted.name):
                 await hubs.instance(1, waits=False)

@@ -31,7 +31,7 @@ class IntakeDesk:
     async def turn(self) -> list[tuple[str, list[int]]]:
         """Return the frames of the next turn."""
         self.turns.append([])
-        for _ in range(3):  # callbacks: the one that schedules the intake again, then the end of a turn, which calls it
+        for _ in range(3):  # enough for the callback that schedules the intake, and the end of the turn
             await asyncio.sleep(0)
             if self.turns[-1]:
                 break

@@ -145,13 +145,13 @@ def _rows(url: str) -> int:
         return int(row[0])
 
 
-async def with_confirm(inprocess: InProcess, node: LocalNode) -> None:
+async def submit_with_confirm(inprocess: InProcess, node: LocalNode) -> None:
     channel = await confirming(await inprocess.client(node))
     for _ in range(MANY):
         assert await publish(channel, "56001", BODY)
 
 
-async def with_reply(inprocess: InProcess, node: LocalNode) -> None:
+async def submit_with_reply(inprocess: InProcess, node: LocalNode) -> None:
     channel = await confirming(await inprocess.client(node))
     queue = (await channel.declare_queue(exclusive=True)).queue
     header = ContentHeader.build(len(BODY), Properties(reply_to=queue, correlation_id="1"))
@@ -159,20 +159,20 @@ async def with_reply(inprocess: InProcess, node: LocalNode) -> None:
         assert await publish_and_wait(channel, "semq", "56001", header, BODY)
 
 
-async def by_administrator(inprocess: InProcess, node: LocalNode) -> None:
+async def submit_as_administrator(inprocess: InProcess, node: LocalNode) -> None:
     link = await inprocess.client(node)
     for _ in range(MANY):
         document = {"target": "56001", "body_base64": b64encode(BODY).decode()}
         assert (await ask(link, "msg.submit", document))["ok"]
 
 
-async def by_sql(inprocess: InProcess, node: LocalNode) -> None:
+async def submit_by_sql(inprocess: InProcess, node: LocalNode) -> None:
     with psycopg.connect(node.store.url) as connection:
         for _ in range(MANY):
             connection.execute("INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', %s)", (BODY,))
 
 
-async def repeated(inprocess: InProcess, node: LocalNode) -> None:
+async def submit_twice(inprocess: InProcess, node: LocalNode) -> None:
     channel = await confirming(await inprocess.client(node))
     for number in range(MANY):
         for _ in range(2):
@@ -183,7 +183,8 @@ async def test_no_body_of_a_delivered_document_is_kept(
     shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
 ) -> None:
     async with consuming(shared_inprocess, nodes[1], acknowledge) as received:
-        for round_, submit in enumerate((with_confirm, with_reply, by_administrator, by_sql, repeated), 1):
+        ways = (submit_with_confirm, submit_with_reply, submit_as_administrator, submit_by_sql, submit_twice)
+        for round_, submit in enumerate(ways, 1):
             with no_body_in_a_cycle(submit):
                 await submit(shared_inprocess, nodes[0])
                 await until(lambda goal=MANY * round_: received() == goal and is_clean(*nodes))  # type: ignore[misc]
@@ -197,7 +198,7 @@ REFUSED: list[tuple[str, dict[str, str | int]]] = [
 ]
 
 
-async def ending_the_channel(inprocess: InProcess, node: LocalNode) -> None:
+async def submit_refused_by_channel_close(inprocess: InProcess, node: LocalNode) -> None:
     link = await inprocess.client(node)
     for target, headers in REFUSED:
         channel, ended = await confirming(link), asyncio.Event()
@@ -207,7 +208,7 @@ async def ending_the_channel(inprocess: InProcess, node: LocalNode) -> None:
             await ended.wait()
 
 
-async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
+async def submit_refused_by_reply(inprocess: InProcess, node: LocalNode) -> None:
     channel = await confirming(await inprocess.client(node))
     queue = (await channel.declare_queue(exclusive=True)).queue
     for target, headers in REFUSED:
@@ -218,7 +219,7 @@ async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
 async def test_no_body_of_a_refused_document_is_kept(
     shared_inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
 ) -> None:
-    for submit in (ending_the_channel, with_an_answer):
+    for submit in (submit_refused_by_channel_close, submit_refused_by_reply):
         with no_body_in_a_cycle(submit):
             await submit(shared_inprocess, nodes[0])
 
@@ -228,7 +229,7 @@ async def test_no_body_of_a_requeued_document_is_kept(
 ) -> None:
     async with consuming(shared_inprocess, nodes[1], requeue_once) as received:
         with no_body_in_a_cycle():
-            await with_confirm(shared_inprocess, nodes[0])
+            await submit_with_confirm(shared_inprocess, nodes[0])
             await until(lambda: received() == 2 * MANY and is_clean(*nodes))
 
 
@@ -237,7 +238,7 @@ async def test_no_body_of_a_polled_document_is_kept(
 ) -> None:
     link = await shared_inprocess.client(nodes[1])
     with no_body_in_a_cycle():
-        await with_confirm(shared_inprocess, nodes[0])
+        await submit_with_confirm(shared_inprocess, nodes[0])
         channel, received = await link.open_channel(), 0
         while received < MANY:
             delivered = await channel.get("semq.inbox")
@@ -253,7 +254,7 @@ async def test_no_body_of_a_document_stored_at_the_hub_is_kept(inprocess: InProc
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     with no_body_in_a_cycle():
-        await with_confirm(inprocess, a)
+        await submit_with_confirm(inprocess, a)
         await until(lambda: _rows(hub.store.url) == MANY)
         b = await inprocess.local("56001", hub.port)
         async with consuming(inprocess, b, acknowledge) as received:

@@ -80,7 +80,7 @@ def _wait_for_stop(with_parent: bool) -> Job:
     return wait_for_stop
 
 
-async def until(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
+async def run_until_stop(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
     """Run jobs until ``wait_for_stop`` or a job returns, or a job fails. Raises the error of the failed job.
 
     A job that raises Unavailable, because the node is away, is started again after ``RETRY_S``.

@@ -54,7 +54,7 @@ def _report(line: bytes) -> None:
         os.write(STDOUT, line)
 
 
-async def until(
+async def run_until_stop(
     wait_for_stop: Job,
     sections: Sequence[CompanionSection],
     states: SectionStates,

@@ -1,4 +1,4 @@
-"""For tests: the states of a companion's sections (folders, webhooks), written by its side and read by its node's."""
+"""The states of a companion's sections (folders, webhooks), as the companion writes and its node reads them."""
 
 from collections.abc import Mapping
 

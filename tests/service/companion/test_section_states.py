@@ -1,4 +1,4 @@
-"""Lines by which a companion reports failing sections, and their reading by its node."""
+"""Lines in which a companion reports failing sections and counts, and how its node reads them."""
 
 import json
 

@@ -8,7 +8,7 @@ import pytest
 
 from semq.app import LoginRefused, RefusedByNode
 from semq.service.companion import sections as companion_sections
-from semq.service.companion.sections import CompanionSection, until
+from semq.service.companion.sections import CompanionSection, run_until_stop
 from tests.service.companion.reported import ConnectedStates
 
 
@@ -42,7 +42,7 @@ async def test_a_failed_section_is_started_again_while_the_others_continue(error
         CompanionSection("bad", partial(fail_three_times, error, runs, succeeded)),
         CompanionSection("good", run_without_end),
     ]
-    await until(lambda: _wait(succeeded), sections, reported.states)
+    await run_until_stop(lambda: _wait(succeeded), sections, reported.states)
     assert runs == [4]
     assert len(reported.lines) == 4  # three failures and one success
     assert reported.failing == {}
@@ -58,4 +58,4 @@ async def test_a_fatal_error_of_one_section_ends_all_sections() -> None:
         CompanionSection("good", run_without_end),
     ]
     with pytest.raises(LoginRefused):
-        await until(asyncio.Event().wait, sections, ConnectedStates().states, (LoginRefused,))  # type: ignore[arg-type]
+        await run_until_stop(asyncio.Event().wait, sections, ConnectedStates().states, (LoginRefused,))  # type: ignore[arg-type]

@@ -65,6 +65,7 @@ class DatagramScene:
         await until(lambda: all(path["state"] == "open" for path in self.paths()))
 
     def paths(self) -> list[dict[str, Any]]:
+        """Return the status of the four ends: of A, of B, of the hub to A, and of the hub to B."""
         hub = self.hub_status()["peers"]
         return [facts(self.a), facts(self.b), hub.get(f"1.{A}", CLOSED), hub.get(f"1.{B}", CLOSED)]
 
@@ -396,7 +397,7 @@ async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) 
 async def test_documents_leave_as_datagrams_at_another_instance_of_the_hub(inprocess: InProcess) -> None:
     section = f'[datagrams]\nhost = "127.0.0.1"\n{TIMES}'
     async with hubs_of(inprocess) as hubs:
-        hubs.carrier = f"{section}port = 0\n{CLUSTER}"
+        hubs.sections = f"{section}port = 0\n{CLUSTER}"
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)
         a, b = [
