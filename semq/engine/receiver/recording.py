@@ -63,13 +63,13 @@ class Receiver:
     """Messages that arrive at this node."""
 
     def __init__(
-        self, core: Core, secrecy: Secrecy, uplink: NodeSessions, handover: Handover, recorded: Callable[[int], None]
+        self, core: Core, secrecy: Secrecy, uplink: NodeSessions, handover: Handover, on_recorded: Callable[[int], None]
     ) -> None:
         self.core = core
         self.secrecy = secrecy
         self.uplink = uplink
         self.handover = handover
-        self.recorded = recorded  #: called with the number of each recorded row
+        self.on_recorded = on_recorded  #: called with the number of each recorded row
 
     def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A message
@@ -360,7 +360,7 @@ class _Arrivals:
         for row, _ in self._rows:
             if row.target.user == PIECES_USER:
                 self.core.pieces.add(row)
-            self._receiver.recorded(row.bref)
+            self._receiver.on_recorded(row.bref)
         self._receiver.handover.note_recorded(self._rows, self._handled.given)
         for stream, (floor, closed) in self._raised.items():
             self._receiver.handover.note_floor(stream, floor, closed)

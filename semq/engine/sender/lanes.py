@@ -140,7 +140,7 @@ class Pump:
         lane.flight.add(object_id)
         self.owner.plan_inquiry(object_id)
 
-    def watch(self, object_id: int) -> None:
+    def plan_inquiry(self, object_id: int) -> None:
         """Plan an inquiry about a row that went from SS_INIT to SS_ACK: the hub has a copy of an earlier attempt."""
         self.owner.plan_inquiry(object_id)
 

@@ -213,7 +213,7 @@ class OutboundRows:
             self.core.count("corrected")
             self.to_clean.append(object_id)
         for row in after.watch:
-            self.pump.watch(row.object_id)
+            self.pump.plan_inquiry(row.object_id)
         for row in after.wake:
             self.pump.wake(row)
         for dest in {row.dest for row in after.landed} | {end.row.dest for end in after.settled}:

@@ -82,7 +82,7 @@ class Receipts:
             statements.receipt(lk0, record, place)
         yield COMMITTED
         statements.apply()
-        _reply(statements, next_sids)
+        _mail_reack2(statements, next_sids)
 
     @work
     def _answers(self, speaker: SpeakingNode, records: Sequence[Inquiry]) -> Steps:
@@ -128,7 +128,7 @@ class Receipts:
                 )
         yield COMMITTED
         statements.apply()
-        _reply(statements, next_sids)
+        _mail_reack2(statements, next_sids)
 
 
 # --------------------------------------------------------------------------------------------------------- ReAck2
@@ -140,7 +140,7 @@ def _next_sids(statements: Statements, streams: StreamsTo) -> dict[OutStreamKey,
     return {stream.key: stream.next_sid for stream in (*statements.unit.found.get(streams, ()), *ours)}
 
 
-def _reply(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> None:
+def _mail_reack2(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> None:
     """Mail ReAck2 for each piece of evidence, with the floors of the streams to the node (rules N16, N25)."""
     written: set[int] = set()
     for lk0, bref, prev in statements.after.evidence:
@@ -236,7 +236,7 @@ class _Receipts(Statements):
             return
         if record.flag is HubFlag.STORED:
             if record.lk1 is not None:
-                custody(self, row, LK1(*record.lk1), record.void)
+                note_custody(self, row, LK1(*record.lk1), record.void)
         elif record.flag is HubFlag.REFUSED:
             self._refused(row, record, record.reason or (UnknownTarget.code, "refused by the hub"))
         elif record.flag is not None and record.att == row.att:
@@ -314,7 +314,7 @@ def is_given_up(row: Outbound) -> bool:
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
-def custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
+def note_custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
     """S4: note custody of the hub; custody of the payload changes nothing for a row that has become a void marker."""
     if row.void and not void:
         return
@@ -343,7 +343,7 @@ class _Answers(Statements):
             self._arrival(row, lk0, record, ARRIVAL_BY_ANSWER[answer])
         elif answer is Answer.CUSTODY:
             if record.lk1 is not None and self.is_hub(row):
-                custody(self, row, LK1(*record.lk1), record.void)
+                note_custody(self, row, LK1(*record.lk1), record.void)
         elif record.nonce == self.sender.nonces.get(row.object_id):
             self._negative(row, lk0, record, answer)
 
