@@ -101,11 +101,11 @@ class OfferedMessage(NamedTuple):
 class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
-    A message is passed to ``publish`` when all of it has arrived. It is refused (311) if its body has more than
-    ``body_max`` bytes or more than the server's limit (``AmqpServer.message_max``), at the content header if the body
-    is large enough to arrive in chunks (``BrokerLimits.spill_from``). For a service with ``drains`` or ``streams`` only
-    its own ``body_max`` counts. With ``drains``, a larger message is passed without its body, which is read and
-    dropped; ``header.body_size`` states its size.
+    A message is passed to ``publish`` when all of it has arrived. Its body may have up to ``body_max`` bytes, but not
+    more than the server's limit (``AmqpServer.message_max``); with ``drains`` or ``streams``, ``body_max`` alone
+    counts. A message with a larger body is refused (311): at the content header if the body arrives in chunks
+    (``BrokerLimits.spill_from``), otherwise when all of it has arrived. With ``drains`` it is not refused but passed
+    without its body, which is read and dropped; ``header.body_size`` states its size.
     """
 
     is_service = True

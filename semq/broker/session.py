@@ -100,7 +100,7 @@ class BrokerSession:
             self.writable(True)
 
     def writable(self, is_writable: bool) -> None:
-        """Note that the peer reads too slowly, or has read all output."""
+        """Note that the peer has read the output (True), or reads too slowly (False)."""
         self.is_writable = is_writable and not self.is_ending
         if self.is_writable:
             self.resume_consumers()

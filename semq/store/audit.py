@@ -57,7 +57,7 @@ def add(connection: Connection, lines: Sequence[Line]) -> list[int]:
 
 
 def is_open(connection: Connection, number: int, act: str) -> bool:
-    """Return whether a line announces this act and no line reports its outcome yet."""
+    """Return whether the line ``number`` announces the act ``act``, and no later line reports its outcome."""
     later = select(AUDIT.number).where(AUDIT.asked == number, AUDIT.number > number)
     asked = select(AUDIT.number).where(AUDIT.number == number, AUDIT.act == act, AUDIT.outcome == "asked")
     with connection.begin():

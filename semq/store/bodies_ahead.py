@@ -3,7 +3,7 @@
 A body of a megabyte occupies Postgres for some milliseconds, in which the writer's connection could do nothing else. So
 a large body is first inserted alone, under a negative key, and committed. The work is then queued. Its unit does not
 write the body again: it gives the stored body its final key and its envelope. A body that no unit takes is deleted; if
-the process has ended before, the next start deletes it (``recovery``). If an insert fails here, nothing is lost: the
+the process ends before that, the next start deletes it (``recovery``). If an insert fails here, nothing is lost: the
 unit writes the body. If two pieces of work have the same payload object, the first unit uses the stored body, and the
 second unit writes the body again.
 

@@ -191,9 +191,10 @@ def latest_definition(connection: Connection) -> tuple[int, str] | None:
 
 
 def add_definition(connection: Connection, document: str, at: datetime, why: str, expected: int) -> int | None:
-    """Put definitions in force as the version after ``expected``; return None if that is no longer the latest version.
+    """Put definitions in force as the version after ``expected``, and return that version.
 
-    ``document`` is the file of the definitions as text.
+    Return None, and change nothing, if ``expected`` is no longer the latest version. ``document`` is the file of the
+    definitions as text.
     """
     with connection.begin():
         newest = connection.execute(select(func.coalesce(func.max(DEFINITION.version), 0))).scalar_one()

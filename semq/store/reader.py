@@ -39,7 +39,7 @@ class Reader:
     """A small pool of connections to a database. ``url`` returns its address, and is called for each new connection."""
 
     def __init__(self, url: Callable[[], str], readers: Readers | None = None) -> None:
-        """``readers``: connections shared with the stores of other nodes of the process; None: own connections."""
+        """``readers``: for a process with several stores, which share threads; None: connections that stay open."""
         self._url = url
         self._readers: Readers = readers or OwnReaders()
         self._running: set[asyncio.Future[Any]] = set()

@@ -94,7 +94,7 @@ class Outbound:
     void: bool = False  #: a void marker is sent instead of the document
     lost: bool = False  #: the void marker was made because a store of the hub lost the only copy: ends LOST
     has_payload: bool = True
-    held: bool = False  #: held back by an operator
+    held: bool = False  #: not sent until an operator decides: an operator held or refused it, or its body is unreadable
     parked: bool = False  #: the hub sent it often, and its target never recorded it
     outcome: Outcome | None = None
     reason: Reason | None = None
@@ -377,7 +377,7 @@ class Event(IntEnum):
     AGAIN = 11  #: sender or hub: back to SS_INIT, with the reason
     INQUIRED = 12  #: an inquiry was sent
     ANSWERED = 13  #: the answer to an inquiry was received and changed the row
-    VOIDED = 14  #: sender: cancellation or expiry requested
+    VOIDED = 14  #: sender: cancellation or expiry requested; hub: a void marker replaced the stored copy
     RELEASED = 15  #: hub: the stored copy is no longer needed
     REFUSED = 16  #: hub: can never be delivered; sender: refused submission of an application
     RECEIVED = 20  #: receiver: recorded
@@ -386,7 +386,7 @@ class Event(IntEnum):
     SENDER_ACKED = 23  #: receiver: ReAck2 received
     GIVEN = 24  #: receiver: given to the application, delivery ``att``
     DONE = 25  #: receiver: the application has acknowledged it
-    PARKED = 26  #: receiver: the application failed too often; hub: never answered
+    PARKED = 26  #: receiver: set aside, or unreadable; hub: its target never answered; sender or hub: unreadable body
     MISMATCH = 27  #: receiver or hub: the same identity with other bytes: an alarm
     VIOLATION = 28  #: a peer sent something impossible; refused
     OPERATOR = 29  #: action of a person, or of a rule on behalf of one: resend, hold, release, requeue

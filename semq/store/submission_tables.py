@@ -85,8 +85,8 @@ tb_0031_renamed = Table(
     Index("tb_0031_renamed_number", "number"),
     Index("tb_0031_renamed_at", "at"),
 )
-# Targets whose submissions are skipped. ``target`` is written as in the submissions; ``number`` is the submission that
-# waits.
+# Targets whose submissions are skipped. ``target`` is written as in the submissions; ``number`` is the first submission
+# that waits (null in rows of an older version).
 tb_0031_wait = Table(
     "tb_0031_wait",
     metadata,

@@ -22,7 +22,10 @@ from semq.broker.users import Right
 
 
 def named_queue(channel: BrokerChannel, name: str) -> str:
-    """Return the queue name, or for an empty name the queue declared last on this channel (AMQP 0-9-1, class queue)."""
+    """Return ``name``, or if it is empty the name of the queue declared last on this channel (AMQP 0-9-1, class queue).
+
+    Raises NotFound if no queue was declared on it.
+    """
     if name:
         return name
     if not channel.last_queue:

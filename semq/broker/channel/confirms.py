@@ -1,4 +1,5 @@
-"""Publisher confirms of one channel: numbers are assigned, outcomes arrive in any order, few frames are sent. Pure.
+"""Publisher confirms of one channel: their numbers, and their outcomes, which arrive in any order and are sent in few
+frames. Pure.
 
 Used by ``channel``. Rule (RabbitMQ): numbers start at 1 with confirm.select; each number is acknowledged or refused
 exactly once; a frame with ``multiple`` covers every number up to its own that no earlier frame covers.

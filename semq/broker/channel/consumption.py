@@ -25,7 +25,7 @@ from semq.broker.users import Right
 
 
 def basic_qos(channel: BrokerChannel, request: m.BasicQos) -> None:
-    """basic.qos: limit the unacknowledged deliveries."""
+    """basic.qos: limit the unacknowledged deliveries of the channel (global), or of each consumer started after it."""
     if request.prefetch_size:
         raise refusals.not_implemented(f"prefetch_size!=0 ({request.prefetch_size})")
     channel.send(m.BasicQosOk())

@@ -7,8 +7,8 @@ committed, and the other callbacks for that commit. Used by the modules of queue
 
 If the store was unavailable, a failed list remains valid in memory: its queues exist, its messages are delivered,
 acknowledged messages are deleted. The list is kept (``unwritten``) and written before anything else, so that no message
-is confirmed whose queue is not stored, and no acknowledged message is delivered again. A list that the store refused is
-repeated operation by operation, so that only the operations at fault are missing in the store.
+is confirmed while its queue is not stored, and no acknowledged message is delivered again. A list that the store
+refused is repeated operation by operation, so that only the operations at fault are missing in the store.
 """
 
 import logging

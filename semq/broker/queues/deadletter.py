@@ -1,11 +1,15 @@
 """Dead-lettering: the headers of a message after it died in a queue, and the detection of cycles.
 
-Pure functions over messages; called by ``vhost``, which does the routing. Rules: RabbitMQ's dead-letter exchanges. The
-header x-death has an entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the
-expiration is removed, so that the message does not expire again in the next queue. A message that would return to a
-queue in which it died, without a rejection in between, is dropped. The header lists at most a hundred different deaths.
-If more than a hundred further deaths have been removed from the list, and no listed death is a rejection, the message
-is dropped as well, because the list cannot show a longer cycle.
+Pure functions over messages; called by ``vhost``, which does the routing. RabbitMQ's rules for dead-letter exchanges:
+
+- The header x-death has an entry for each queue and reason, with a count; the latest entry is the first. The headers
+  ``x-first-death-*`` never change.
+- The expiration is removed, so that the message does not expire again in the next queue.
+- A message does not return to a queue in which it died unless it was rejected since; otherwise it is dropped.
+
+x-death lists at most a hundred different deaths here; ``x-deaths-forgotten`` counts the others. If more than a hundred
+are not listed, and no listed death is a rejection, the message is dropped, too, because it may be in a longer cycle
+than the list can show.
 """
 
 from collections.abc import Mapping

@@ -5,8 +5,7 @@ position is kept, and the row is read again shortly before its delivery. Transie
 page are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, or at the next
 start. Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has
 confirmed all of it. If that fails, or if the journal then still has to write failed operations, the page stays in
-memory.
-``Pager`` writes and reads pages; used by ``queue``.
+memory. ``Pager`` writes and reads pages; used by ``queue``.
 """
 
 import logging

@@ -35,7 +35,7 @@ class Disposition(Enum):
     ACK = "ack"
     REQUEUE = "requeue"
     REJECT = "reject"  # dead-lettered, or dropped without a dead-letter exchange
-    LOST = "lost"  # the channel or connection has ended: requeued
+    LOST = "lost"  # the channel, the connection or a service's consumer has ended: requeued
 
 
 class Queue:

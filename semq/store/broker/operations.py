@@ -110,9 +110,9 @@ class DropMessages:
 
 @dataclass(slots=True)  # not frozen, for speed: one is made for each message that returns a second time
 class SetDeliveryCount:
-    """Set the number of deliveries of a message that returned to its queue.
+    """Set the number of deliveries of a message that has returned to its queue more than once.
 
-    After a restart the message is marked as redelivered.
+    After a restart the message is marked as redelivered. For the first return, ``MarkHandedOut`` suffices.
     """
 
     queue_id: int

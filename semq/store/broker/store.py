@@ -46,7 +46,7 @@ EAGER = """
     SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
     ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
 EAGER_MAX = 10_000  # number of messages that are loaded at the start; messages with large bodies do not count
-EAGER_BYTES = 16 << 20  # size of the bodies of these messages
+EAGER_BYTES = 16 << 20  # when the bodies of these messages reach this size, no more are loaded
 FETCHED = 10_000  # number of rows that a cursor fetches at a time
 
 

@@ -1,7 +1,7 @@
 """Errors of a Postgres server that SEMQ starts itself, and of the settings of any Postgres server.
 
 Raised by the other modules of this package and by ``postgres.durability``. They end the start of a node. When a running
-node opens its store again, it tries again after ServerFailed, and ends with any other of them.
+node opens its store again, it repeats this after ServerFailed, and ends after the other errors.
 """
 
 from semq.errors import Misconfigured, Unavailable

@@ -29,7 +29,7 @@ class Readers(Protocol):
     """The connections with which a store reads."""
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
-        """Return the engine of a store."""
+        """Return the SQLAlchemy engine of a store; ``connect`` opens a connection."""
 
     def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
         """Run a query in a thread."""

@@ -84,8 +84,8 @@ class PostgresStore:
         readers: Readers | None = None,
         rest: Rest | None = None,
     ) -> None:
-        """``vault`` None: bodies are not encrypted. ``readers`` and ``rest`` may be shared with the stores of other
-        nodes of the process; None: not shared.
+        """``vault`` None: bodies are not encrypted. ``readers`` and ``rest`` are for a process with several stores,
+        which share threads for reading and connections for writing; None: this store shares none.
         """
         self.url = url
         self._rest: Rest = rest or NeverRests()

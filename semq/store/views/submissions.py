@@ -46,9 +46,10 @@ def number_of(name: str) -> int | None:
 
 
 def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Return the submissions that a name may denote, newest first. ``name`` is ``sql-NUMBER`` or an AppKey.
+    """Return the submissions that a name may denote, newest first.
 
-    ``lk0s``: LK0s that the name may denote (``names.known_as``). An earlier LK0 of a submission denotes it, too.
+    ``sql-NUMBER`` and AppKeys are compared here. For other names, ``lk0s`` are the LK0s that the name may denote
+    (``names.known_as``); an earlier LK0 of a submission denotes it, too.
     """
     number = number_of(name)
     if number is not None:
@@ -173,9 +174,9 @@ def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
     }
 
 
-def late_in_pieces(connection: Connection, late_ms: int, at_most: int = 10_000) -> int:
-    """Return the number of documents in pieces that were submitted before a time, counted up to ``at_most``."""
-    late = C.submitted_at < func.to_timestamp(late_ms / 1000)
+def late_in_pieces(connection: Connection, before_ms: int, at_most: int = 10_000) -> int:
+    """Return the number of documents in pieces that were submitted before ``before_ms``, counted up to ``at_most``."""
+    late = C.submitted_at < func.to_timestamp(before_ms / 1000)
     some = select(C.number).where(IS_IN_PIECES, ~IS_REFUSED, late).limit(at_most).subquery()
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
