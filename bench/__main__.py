@@ -70,14 +70,18 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--messages", type=cli.count, default=60_000, metavar="N", help="documents in a phase (60000)")
     parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     parser.add_argument(
-        "--rate", type=cli.rate, default=100.0, metavar="PER_S", help="documents a second in the latency phase (100)"
+        "--rate",
+        type=cli.positive,
+        default=100.0,
+        metavar="PER_S",
+        help="documents a second in the latency phase (100)",
     )
     parser.add_argument("--partners", type=cli.count, default=1, metavar="N", help="institutions that receive (1)")
     parser.add_argument(
         "--backlog", type=cli.count, default=0, metavar="N", help="documents that wait for an offline institution (0)"
     )
     parser.add_argument(
-        "--idle", type=cli.rate, default=backlog.IDLE_S, metavar="S",
+        "--idle", type=cli.positive, default=backlog.IDLE_S, metavar="S",
         help=f"seconds at rest with the documents of --backlog ({backlog.IDLE_S:g})",
     )  # fmt: skip
     parser.add_argument(

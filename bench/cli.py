@@ -56,8 +56,8 @@ def size(text: str) -> int:
     return number
 
 
-def rate(text: str) -> float:
-    """Convert an argument that is a rate, or a number of seconds."""
+def positive(text: str) -> float:
+    """Convert an argument that is a rate or a duration: a number above 0, at most 100,000."""
     number = float(text)
     if not 0 < number <= 100_000:
         raise argparse.ArgumentTypeError("above 0 and at most 100000")

@@ -49,13 +49,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--messages", type=cli.count, default=5000, metavar="N", help="documents at full speed (5000)")
     parser.add_argument("--size", type=cli.size, default=300, metavar="BYTES", help="bytes in a document (300)")
     parser.add_argument(
-        "--rate", type=cli.rate, default=100.0, metavar="PER_S", help="documents a second for the latency (100)"
+        "--rate", type=cli.positive, default=100.0, metavar="PER_S", help="documents a second for the latency (100)"
     )
     parser.add_argument(
-        "--seconds", type=cli.rate, default=10.0, metavar="N", help="duration of each latency measurement (10)"
+        "--seconds", type=cli.positive, default=10.0, metavar="N", help="duration of each latency measurement (10)"
     )
     parser.add_argument(
-        "--rate-of-bulk", type=cli.rate, default=0.0, metavar="PER_S", help="documents a second instead of full speed"
+        "--rate-of-bulk",
+        type=cli.positive,
+        default=0.0,
+        metavar="PER_S",
+        help="documents a second, not at full speed",
     )
     arguments = parser.parse_args(argv)
     return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda result: SUMMARY.format(**result))

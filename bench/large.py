@@ -63,21 +63,21 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument(
         "--per-s",
-        type=cli.rate,
+        type=cli.positive,
         default=PER_S,
         metavar="N",
         help=f"large documents a second with --beside documents ({PER_S:g})",
     )
     parser.add_argument(
         "--small",
-        type=cli.rate,
+        type=cli.positive,
         default=SMALL_PER_S,
         metavar="PER_S",
         help=f"small documents a second with --beside ({SMALL_PER_S:g})",
     )
     parser.add_argument(
         "--seconds",
-        type=cli.rate,
+        type=cli.positive,
         default=SECONDS,
         metavar="N",
         help=f"duration of one turn with --beside ({SECONDS:g})",

@@ -95,9 +95,13 @@ class Latencies:
 def main(argv: list[str]) -> int:
     """Run the benchmark; return the exit status."""
     parser = cli.parser_of("soak", __doc__)
-    parser.add_argument("--minutes", type=cli.rate, default=30.0, metavar="N", help="duration of the load (30)")
+    parser.add_argument("--minutes", type=cli.positive, default=30.0, metavar="N", help="duration of the load (30)")
     parser.add_argument(
-        "--rate", type=cli.rate, default=0.0, metavar="PER_S", help="documents a second (80 %% of the sustained rate)"
+        "--rate",
+        type=cli.positive,
+        default=0.0,
+        metavar="PER_S",
+        help="documents a second (80 %% of the full rate)",
     )
     parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     arguments = parser.parse_args(argv)

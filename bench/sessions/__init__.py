@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
     kinds = parser.add_mutually_exclusive_group(required=True)
     kinds.add_argument("--institutions", type=cli.count, metavar="N", help="institutions that are online at one hub")
     kinds.add_argument("--virtual", type=cli.count, metavar="N", help="institutions in one virtual server")
-    parser.add_argument("--idle", type=cli.rate, default=IDLE_S, metavar="S", help=f"seconds at rest ({IDLE_S:g})")
+    parser.add_argument("--idle", type=cli.positive, default=IDLE_S, metavar="S", help=f"seconds at rest ({IDLE_S:g})")
     arguments = parser.parse_args(argv)
     kind = online if arguments.institutions else virtual
     return cli.in_folder(

@@ -36,7 +36,7 @@ from spark_reconcile.report.exceptions import write_exceptions
 from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.report.metrics import metrics
 from spark_reconcile.report.page import PageContent, render
-from spark_reconcile.report.pairs import Pairs, count, write_pairs
+from spark_reconcile.report.pairs import Pairs, date_counts, write_pairs
 from spark_reconcile.report.summary import summary
 from spark_reconcile.report.words import pair_name
 from spark_reconcile.run import readings, runs
@@ -95,8 +95,8 @@ def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: 
         shown,
         worst,
         tallies={name: tally(rows) for name, rows in cells.items()},
-        matrix=count(place / PAIRS, {pair_name(sender, receiver) for sender in nodes for receiver in nodes}),
-        past=[(day, count(run.place / PAIRS, names)) for day, run in published],
+        matrix=date_counts(place / PAIRS, {pair_name(sender, receiver) for sender in nodes for receiver in nodes}),
+        past=[(day, date_counts(run.place / PAIRS, names)) for day, run in published],
         institutions=institutions,
     )
 

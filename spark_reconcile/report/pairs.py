@@ -159,7 +159,7 @@ def _read(table: Place) -> Iterator[Pair]:
         yield pair
 
 
-def count(table: Place, names: Collection[str]) -> dict[str, DateCount]:
+def date_counts(table: Place, names: Collection[str]) -> dict[str, DateCount]:
     """Return the counts of some pairs in the table of a run; pairs that it does not contain are left out."""
     wanted = pa.array(sorted(names), pa.string())
     counted: dict[str, DateCount] = {}

@@ -84,7 +84,7 @@ class WebNode:
             return False
 
     @property
-    def web(self) -> int:
+    def web_pid(self) -> int:
         """The process id of the web process."""
         children = Path(f"/proc/{self.node.pid}/task/{self.node.pid}/children").read_text().split()
         return next(int(pid) for pid in children if b"semq.web" in Path(f"/proc/{pid}/cmdline").read_bytes())
@@ -129,7 +129,7 @@ async def send_with_kills(folder: Path, size_mib: int) -> str:
         await web.start(spool)
         submitting = asyncio.create_task(submit(web, body))
         await until(lambda: body.sent > size_mib // 2)
-        os.kill(web.web, signal.SIGKILL)
+        os.kill(web.web_pid, signal.SIGKILL)
         await until_failed(submitting)
         assert (web.pieces(), list(spool.iterdir())) == (0, [])
         await web.until_served()

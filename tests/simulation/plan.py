@@ -28,11 +28,12 @@ NAMES = ("a", "b", "c", "d")
 class Theme:
     """A special subject of some seeds, which random plans would have too rarely."""
 
-    kinds: str = ""
+    kinds: str = ""  #: kinds of faults, separated by spaces
+    #: values of @SaveFwd, @Ack2 and @OrderKey, from which those of each document are drawn
     classes: tuple[int, ...] = (3,)
     acks: tuple[bool, ...] = (True, False)
     orders: tuple[str, ...] = ("",)
-    flight: int = 512
+    flight: int = 512  #: the setting of the engines
     acts: float = 0.3  #: probability that a person cancels, holds or sends a document again
     poison: float = 0.25  #: probability that a receiver cannot open a document
 

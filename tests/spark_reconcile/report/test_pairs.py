@@ -12,7 +12,7 @@ import pytest
 from spark_reconcile.report import pairs as module
 from spark_reconcile.report.drill import MATRIX_NODES, matrix
 from spark_reconcile.report.figures import VerdictFigures
-from spark_reconcile.report.pairs import DateCount, Pair, Pairs, count, write_pairs
+from spark_reconcile.report.pairs import DateCount, Pair, Pairs, date_counts, write_pairs
 from spark_reconcile.report.sheets import SheetSize
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
@@ -103,12 +103,12 @@ def test_the_worst_pair_of_each_verdict_is_found_among_all_pairs(
 
 def test_a_pair_of_an_earlier_run_is_found_in_all_parts(tmp_path: Path) -> None:
     place = table(tmp_path / "old", (ROWS, "1.c>1.b date PARKED 1\n1.z>1.y date A_VERDICT_OF_ANOTHER_VERSION 9"))
-    assert count(place, {"1.10>1.b", "1.c>1.b", "1.z>1.y", "1.no>1.body"}) == {
+    assert date_counts(place, {"1.10>1.b", "1.c>1.b", "1.z>1.y", "1.no>1.body"}) == {
         "1.10>1.b": DateCount(100, 7, 2),
         "1.c>1.b": DateCount(41, 1, 0),
         "1.z>1.y": DateCount(9, 0, 0),
     }
-    assert count(Place.at(tmp_path / "none"), {"1.10>1.b"}) == {}
+    assert date_counts(Place.at(tmp_path / "none"), {"1.10>1.b"}) == {}
 
 
 @pytest.mark.parametrize(
