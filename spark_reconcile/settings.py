@@ -27,7 +27,8 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_count: Count | None = None
     max_rate: Ratio | None = None  #: highest share of the messages of the date or of the pair
-    max_age_s: Count | None = None  #: highest age of a message with this verdict, counted up to the end of the evidence
+    #: highest age of a message with this verdict: from its birth, by its sender's clock, to the end of the evidence
+    max_age_s: Count | None = None
 
 
 NONE_ACCEPTED = Limit(max_count=0)
