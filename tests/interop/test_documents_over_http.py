@@ -74,7 +74,7 @@ class WebNode:
     async def until_served(self) -> None:
         """Wait until the web process serves, and note the peak memory of node and web process."""
         await until(self._answers)
-        self.peaks = {pid: peak_mib(pid) for pid in (self.node.pid or 0, self.web)}
+        self.peaks = {pid: peak_mib(pid) for pid in (self.node.pid or 0, self.web_pid)}
 
     async def _answers(self) -> bool:
         try:
