@@ -15,8 +15,6 @@ from spark_reconcile.extracts.events import EVENTS_OF, mask
 from spark_reconcile.judgement.facts import BEST_EFFORT, HAS_LK1, NO_ACK2, PROMISED
 from spark_reconcile.judgement.situation import (
     ENDINGS,
-    FLAG_SHIFT,
-    FLAGS,
     HUB_SHIFT,
     HUB_WORDS,
     HUBS,
@@ -24,6 +22,8 @@ from spark_reconcile.judgement.situation import (
     RECEIVER_WORDS,
     RECEIVERS,
     RECORDS,
+    REMARK_SHIFT,
+    REMARKS,
     SENDER_WORDS,
     SENDERS,
     SideStanding,
@@ -111,11 +111,11 @@ def situation_sql(window: Window, dialect: Dialect) -> str:
         f"({_words('hub', HUB_WORDS, HUBS, 'false')} << {HUB_SHIFT})",
         f"({_words('receiver', RECEIVER_WORDS, RECEIVERS, mixed)} << {RECEIVER_SHIFT})",
     ]
-    flags = _flags(window)
+    remarks = _remarks(window)
     parts += [
-        f"(CASE WHEN {flags[flag]} THEN {1 << index + FLAG_SHIFT} ELSE 0 END)"
-        for index, flag in enumerate(FLAGS)
-        if flag in flags
+        f"(CASE WHEN {remarks[remark]} THEN {1 << index + REMARK_SHIFT} ELSE 0 END)"
+        for index, remark in enumerate(REMARKS)
+        if remark in remarks
     ]
     return " | ".join(parts)
 
@@ -132,8 +132,8 @@ def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], spe
     return f"(CASE WHEN {special} THEN 2 {rows} ELSE 0 END)"
 
 
-def _flags(window: Window) -> dict[str, str]:
-    """Return the SQL condition of each flag (``FLAGS`` of ``situation``) that can occur here."""
+def _remarks(window: Window) -> dict[str, str]:
+    """Return the SQL condition of each remark (``REMARKS`` of ``situation``) that can occur here."""
     steps = "greatest(accepted_at, sent_at, ended_at, taken_at, hub_sent_at, released_at, recorded_at)"
     sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
     return {

@@ -30,8 +30,6 @@ from spark_reconcile.judgement.facts import (
 )
 from spark_reconcile.judgement.situation import (
     ENDINGS,
-    FLAG_BIT,
-    FLAGS,
     HUB_BIT,
     HUB_WORDS,
     HUBS,
@@ -39,6 +37,8 @@ from spark_reconcile.judgement.situation import (
     RECEIVER_WORDS,
     RECEIVERS,
     RECORDS,
+    REMARK_BIT,
+    REMARKS,
     SENDER_WORDS,
     SENDERS,
     SideStanding,
@@ -76,7 +76,7 @@ class JudgementContext(NamedTuple):
     window: Window  #: the business date
     young_ms: int  #: a message whose last step is younger than this is in flight
     ledgers: tuple[EvidenceCoverage, ...]  #: the ledgers with a used extract of the business date
-    hub_complete: bool  #: whether all known ledgers of the hub are delivered
+    hub_complete: bool  #: whether all known ledgers of the hub are delivered, at least one; true without a hub
     hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without such a ledger
     hub_since: int = -FAR  #: latest start of the evidence of the hub's ledgers
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
@@ -152,11 +152,11 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
 
 
 def _born() -> Column:
-    """Return SQL for the birth: the time of acceptance, refusal or first sending. If the sender has no such line, it is
-    the time of the first line of hub or receiver; without these, the time of the first unusable line.
+    """Return SQL for the birth: the time of acceptance, refusal or first sending.
 
-    Null if there is none of these lines: the message belongs to an earlier date. An example is a message that the hub
-    took before these dates and sends now.
+    If the sender has no line, lacks its first lines, or the message is carried: the time of the first line of hub or
+    receiver. Else the time of the first unusable line. Null without any of them: the message belongs to an earlier
+    date, such as one that the hub took before these dates and sends now.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
@@ -228,8 +228,8 @@ def _situation_columns(context: JudgementContext) -> dict[str, Column]:
     hub_missing = begins_later["hub"] if context.hub_complete else "true"
     hub_missing += f" OR coalesce(receiver_node IN ({unserved}), false)" if unserved else ""
     receiver_missing = f"target IS NOT NULL AND (receiver_mark IS NULL OR {begins_later['receiver']})"
-    conditions = _flags(context)
-    remarks = (f"if(coalesce({conditions[flag]}, false), {bit(FLAGS, flag)}, 0)" for flag in FLAGS)
+    conditions = _remarks(context)
+    remarks = (f"if(coalesce({conditions[remark]}, false), {bit(REMARKS, remark)}, 0)" for remark in REMARKS)
     return {
         "sender_says": F.expr(_words("sender", SENDER_WORDS, SENDERS, _torn(), sender_missing)),
         "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(context), hub_missing)),
@@ -241,7 +241,7 @@ def _situation_columns(context: JudgementContext) -> dict[str, Column]:
 def _picture() -> Column:
     """Return SQL for the situation as one number, as in ``Situation.picture``."""
     words = (f"shiftleft(1L, {side}_says + {first})" for side, first in _FIRST_BITS)
-    return F.expr(f"{' | '.join(words)} | shiftleft(bigint(remarks), {FLAG_BIT})")
+    return F.expr(f"{' | '.join(words)} | shiftleft(bigint(remarks), {REMARK_BIT})")
 
 
 _FIRST_BITS = (("sender", 0), ("hub", HUB_BIT), ("receiver", RECEIVER_BIT))
@@ -290,7 +290,7 @@ def _direct(context: JudgementContext) -> str:
 _WITHOUT_HUB = "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
 
 
-def _flags(context: JudgementContext) -> dict[str, str]:
+def _remarks(context: JudgementContext) -> dict[str, str]:
     """Return the SQL condition of each remark."""
     sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
     return {

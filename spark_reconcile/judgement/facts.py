@@ -29,8 +29,8 @@ BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some bits between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
-# if other copies have set the same bit in every group. One other copy does so in one of 16 million cases. No copy
-# causes a false exception.
+# if released copies have set the same bit in every group. One released copy does so in one of 16 million cases. No
+# copy causes a false exception.
 COPY_GROUPS, COPY_BITS = 8, 8
 
 # Columns whose texts are cut to TEXT_KEPT characters if they have more than TEXT_MAX bytes: oversized texts need no

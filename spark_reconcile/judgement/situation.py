@@ -77,7 +77,7 @@ HUBS = ("none", "missing", "direct", *dict.fromkeys(word.name for word in HUB_WO
 RECEIVERS = ("none", "missing", "mixed", *dict.fromkeys(word.name for word in RECEIVER_WORDS))
 
 # In the explanations, "it" is the message.
-FLAGS = (
+REMARKS = (
     "unreadable",  # a line about it cannot be used: see ``facts``
     "out_of_range",  # the time of a line about it lies outside the dates that the extract of the line covers
     "locator",  # its source locator cannot be read
@@ -102,31 +102,31 @@ class Situation(NamedTuple):
     sender: str
     hub: str
     receiver: str
-    flags: frozenset[str] = frozenset()
+    remarks: frozenset[str] = frozenset()
 
     @property
     def picture(self) -> int:
         """Return the situation as one number with a bit for each word and each remark."""
         bits = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
-        return sum(bits) + sum(bit(FLAGS, flag, FLAG_BIT) for flag in self.flags)
+        return sum(bits) + sum(bit(REMARKS, remark, REMARK_BIT) for remark in self.remarks)
 
     def pack(self) -> int:
         """Return the situation as one small integer, the inverse of ``unpack``."""
-        bits = sum(1 << index for index, flag in enumerate(FLAGS) if flag in self.flags)
+        bits = sum(1 << index for index, remark in enumerate(REMARKS) if remark in self.remarks)
         return (
             SENDERS.index(self.sender)
             | HUBS.index(self.hub) << HUB_SHIFT
             | RECEIVERS.index(self.receiver) << RECEIVER_SHIFT
-            | bits << FLAG_SHIFT
+            | bits << REMARK_SHIFT
         )
 
 
-HUB_SHIFT, RECEIVER_SHIFT, FLAG_SHIFT = 4, 8, 12
+HUB_SHIFT, RECEIVER_SHIFT, REMARK_SHIFT = 4, 8, 12
 # The bits of a picture: first the words of the sender, from bit 0, then those of the hub, those of the receiver, and
 # the remarks. These are the numbers of the first bit of each group.
 HUB_BIT = len(SENDERS)
 RECEIVER_BIT = HUB_BIT + len(HUBS)
-FLAG_BIT = RECEIVER_BIT + len(RECEIVERS)
+REMARK_BIT = RECEIVER_BIT + len(RECEIVERS)
 
 
 def bit(words: tuple[str, ...], word: str, first: int = 0) -> int:
@@ -136,6 +136,6 @@ def bit(words: tuple[str, ...], word: str, first: int = 0) -> int:
 
 def unpack(number: int) -> Situation:
     """Read a packed situation."""
-    flags = frozenset(flag for index, flag in enumerate(FLAGS) if number >> FLAG_SHIFT >> index & 1)
+    remarks = frozenset(remark for index, remark in enumerate(REMARKS) if number >> REMARK_SHIFT >> index & 1)
     sender, hub, receiver = number & 15, number >> HUB_SHIFT & 15, number >> RECEIVER_SHIFT & 15
-    return Situation(SENDERS[sender], HUBS[hub], RECEIVERS[receiver], flags)
+    return Situation(SENDERS[sender], HUBS[hub], RECEIVERS[receiver], remarks)

@@ -10,12 +10,12 @@ from functools import cache
 from typing import NamedTuple
 
 from spark_reconcile.judgement.situation import (
-    FLAG_BIT,
-    FLAGS,
     HUB_BIT,
     HUBS,
     RECEIVER_BIT,
     RECEIVERS,
+    REMARK_BIT,
+    REMARKS,
     SENDERS,
     Situation,
     bit,
@@ -257,7 +257,7 @@ FINDINGS = {
     ),
 }
 
-Flag = tuple[str, bool]  # a remark, and whether it must hold
+AskedRemark = tuple[str, bool]  # a remark, and whether it must hold
 
 
 class VerdictRule(NamedTuple):
@@ -280,7 +280,7 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
     for line in grid.strip().splitlines()[1:]:
         if not line.strip():
             continue
-        finding, verdict, sender, hub, receiver, remarks = line.split()
+        finding, verdict, sender, hub, receiver, remark_cell = line.split()
         if verdict not in names:
             raise ValueError(f"{finding}: no verdict {verdict}")
         excluded = (
@@ -288,9 +288,9 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
             _unlisted(hub, HUBS, HUB_BIT),
             _unlisted(receiver, RECEIVERS, RECEIVER_BIT),
         )
-        flags = _flags(remarks)
-        named = sum(bit(FLAGS, flag, FLAG_BIT) for flag, _ in flags)
-        wanted = sum(bit(FLAGS, flag, FLAG_BIT) for flag, holds in flags if holds)
+        remarks = _remarks(remark_cell)
+        named = sum(bit(REMARKS, remark, REMARK_BIT) for remark, _ in remarks)
+        wanted = sum(bit(REMARKS, remark, REMARK_BIT) for remark, holds in remarks if holds)
         rules.append(VerdictRule(finding, verdict, sum(excluded) + named, wanted))
     return tuple(rules)
 
@@ -307,11 +307,11 @@ def _unlisted(cell: str, words: tuple[str, ...], first: int) -> int:
     return sum(bit(words, word, first) for word in words if word not in listed)
 
 
-def _flags(cell: str) -> tuple[Flag, ...]:
-    flags = tuple((part.lstrip("!"), not part.startswith("!")) for part in cell.split(",") if part != ".")
-    if not {flag for flag, _ in flags} <= set(FLAGS):
+def _remarks(cell: str) -> tuple[AskedRemark, ...]:
+    remarks = tuple((part.lstrip("!"), not part.startswith("!")) for part in cell.split(",") if part != ".")
+    if not {remark for remark, _ in remarks} <= set(REMARKS):
         raise ValueError(f"no such remark: {cell}")
-    return flags
+    return remarks
 
 
 RULES = _read(GRID)

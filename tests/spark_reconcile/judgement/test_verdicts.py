@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from spark_reconcile.judgement import verdicts
-from spark_reconcile.judgement.situation import FLAGS, HUBS, RECEIVERS, SENDERS, Situation
+from spark_reconcile.judgement.situation import HUBS, RECEIVERS, REMARKS, SENDERS, Situation
 from spark_reconcile.judgement.verdicts import (
     EXCEPTIONS,
     FINDINGS,
@@ -23,9 +23,9 @@ REQUIRED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DE
             "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
             "REFUSED", "STATE_CONTRADICTION", "QUARANTINED", "SOURCE_MISSING"]  # fmt: skip
 # Sets of remarks with which every row of the grid is reached.
-REMARKS = [
+REMARK_SETS = [
     frozenset(),
-    *(frozenset({flag}) for flag in FLAGS),
+    *(frozenset({remark}) for remark in REMARKS),
     frozenset({"untold", "best_effort"}),
     frozenset({"untold", "best_effort", "owes"}),
     frozenset({"best_effort", "promised"}),
@@ -41,7 +41,9 @@ def test_the_required_verdicts_exist_once() -> None:
 
 
 def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() -> None:
-    reached = {judge(Situation(*words, flags)) for words in product(SENDERS, HUBS, RECEIVERS) for flags in REMARKS}
+    reached = {
+        judge(Situation(*words, remarks)) for words in product(SENDERS, HUBS, RECEIVERS) for remarks in REMARK_SETS
+    }
     assert reached == set(RULES)
 
 
