@@ -173,9 +173,10 @@ def run_campaign(
 def cover(
     totals: Totals, first: int, known: Mapping[Cell, int] = MappingProxyType({})
 ) -> Iterator[tuple[Cell, int | None]]:
-    """Drill each decided cell that a campaign has not reached; yield each with the seed that reached it, or None.
+    """Drill each decided cell that a campaign has not reached; yield each with the seed that reached it.
 
-    ``known``: seeds that are tried before all others.
+    The seed is None if no seed reached the cell, or a drill of another cell has. ``known``: seeds that are tried before
+    all others, by cell.
     """
     _, missing = coverage(totals.cells)
     for cell in missing:
