@@ -71,7 +71,7 @@ class Identity:
 
 
 class KeyRing:
-    """The slots of one node, on disk. Any process may read them; without a lock, only one at a time may change them."""
+    """The slots of one node, on disk. There is no lock: only one process at a time may change them."""
 
     def __init__(self, folder: Path, node: Address, passphrase: Passphrase | None = None) -> None:
         self.folder = folder

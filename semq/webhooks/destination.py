@@ -128,9 +128,9 @@ class Webhook:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Enter at once, unless the circuit is open or the time of Retry-After has not passed.
+        """Wait while the circuit is open, or until the time of Retry-After has passed; else enter at once.
 
-        Otherwise wait until one request at a time may test, after the pause, whether the address works again.
+        After the wait, one request at a time tests whether the address works again.
         """
         if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
             yield
