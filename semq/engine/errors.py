@@ -89,7 +89,7 @@ class NotEnded(BadInput):
 
 
 class NotAccepted(BadInput):
-    """The document was submitted by SQL, and this node has not accepted it: there is no message yet."""
+    """This node has not accepted the document (submitted by SQL, scheduled, or in pieces): there is no message yet."""
 
     code = "SEMQ-1224"
     remedy = (
@@ -258,7 +258,7 @@ class WaitsForPieces(BadInput):
 
 
 class InPieces(BadInput):
-    """The document is in pieces, so its body is not in one answer."""
+    """The document is in pieces, so one answer cannot contain its body."""
 
     code = "SEMQ-1235"
     remedy = "`semq msg body NAME` writes the body to standard output, in parts (operation `msg.body`, `offset`)."

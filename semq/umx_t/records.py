@@ -66,7 +66,8 @@ class HubFlag(Word):
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
     DISCARDED = 3  #: a message of class 1 that cannot be forwarded at once
-    FORWARD_FAILED = 4  #: the session ended before the target's Ack2 was seen
+    #: the target's session ended before its Ack2 was seen, or the store that the message did not reach is served again
+    FORWARD_FAILED = 4
     REFUSED = 5  #: the hub can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
 
 
@@ -80,7 +81,7 @@ class InquiryRole(Word):
 
 class Answer(Word):
     """Answers to inquiries: RECV to NOT from the receiver's ledger (``status.Arrival``), the others from the hub.
-    Also the ``status`` in Ack and Ack2.
+    Also the ``status`` in Ack, Ack2 and inquiries of role R.
     """
 
     RECV = "RECV"

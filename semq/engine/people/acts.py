@@ -145,7 +145,7 @@ class MessageActs:
         row = _open_row(unit, lk0)
         if not (row.has_payload or row.void):
             raise PayloadGone(lk0=str(lk0)).with_remedy(
-                "The hub's operator can send the copy again that is stored there: `semq held resend NAME`."
+                "The hub's operator can send the stored copy again: `semq held resend NAME`."
             )
         self._note(unit, row, "resend", why)
         row.held = False

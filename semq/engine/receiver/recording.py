@@ -115,10 +115,11 @@ class _Arrivals:
         self._secrecy = receiver.secrecy
         self._peer = peer
         self._unit = unit
+        #: copies to acknowledge: envelope, ledger entry, and number of the recorded row (0 for a duplicate)
         self._acks: list[tuple[Envelope, Recorded, int]] = []
         self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with a flag: it waits for the application
-        self._disbelieved: list[tuple[Envelope, Reason]] = []
-        self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
+        self._disbelieved: list[tuple[Envelope, Reason]] = []  #: copies to answer with NOT
+        self._raised: dict[InStreamKey, tuple[int, int | None]] = {}  #: raised floors, and ``closed``, by stream
         is_direct = peer != self.core.address and not is_hub(peer)
         self._remark = DIRECTLY if is_direct else ""
         self._at = self.core.now_ms()

@@ -44,9 +44,8 @@ class Resealing:
         self._core = core
         self._rows = rows
         self._secrecy = secrecy
-        self._searches: dict[
-            str, bool
-        ] = {}  #: nodes whose refused documents are searched; True: search again afterwards
+        #: Nodes for which refused documents are searched; True: search again afterwards.
+        self._searches: dict[str, bool] = {}
         self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, with the key that signed them (volatile)
 
     def search(self, dest: str) -> None:

@@ -323,7 +323,7 @@ class _UnitAcceptance:
         self._destinations: dict[Address, _Destination] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
-        self._unkept: list[Outbound] = []
+        self._unkept: list[Outbound] = []  #: copies of rows that are sent without being stored
 
     def submission(self, submission: Submission, fault: SemqError | None) -> None:
         """Accept a document, answer a repeated token, or refuse the document for its fault."""
