@@ -13,7 +13,7 @@ from semq.engine.hub.carrier import Credit, HubCarrier, Passed
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 
-BYTES_MAX = 8 << 20  # under way to one session
+BYTES_MAX = 8 << 20  # bytes of documents under way to one session
 
 
 class CarriedLink:

@@ -50,7 +50,7 @@ class Cluster(NamedTuple):
 
     carrier: HubCarrier
     homes: Homes
-    end_second: Callable[[Address], None]  #: end the session of a node that had an earlier one at another instance
+    end_second: Callable[[Address], None]  #: ends the session here of a node that has an earlier one elsewhere
 
 
 class Instances:

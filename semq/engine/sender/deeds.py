@@ -29,7 +29,7 @@ MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.re
 
 
 class End(NamedTuple):
-    """The end of a row. The result is a copy, because later work of the same unit may change the shared row."""
+    """The end of a row. Outcome and reason are copies: later work of the same unit may change the shared row."""
 
     row: Outbound  #: only for its constant columns
     outcome: Outcome
@@ -65,7 +65,7 @@ class AfterOutbound:
     wake: list[Outbound] = field(default_factory=list)  #: to be sent again
     watch: list[Outbound] = field(default_factory=list)  #: in custody but not under way; to be inquired about
     doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: GONE, AWAY or None (no doubt), by row
-    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: the custodian to ask; None: the target
+    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: rows; the copy to ask about, or None
     events: list[Any] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes in earlier events, by row
     frames: list[Data] = field(default_factory=list)  #: to be sent

@@ -1,4 +1,5 @@
-"""The notice that a document in pieces was given up, by which its receiver deletes the pieces (PROTOCOL.md section 24).
+"""The notice to a receiver that a document in pieces was given up, and its pieces can be deleted (PROTOCOL.md section
+24).
 
 The notice is stored in the commit that ends the manifest, so that a crash cannot lose the notice. Used by ``outbound``;
 ``local_node.pieces.remains`` submits the stored notices.
@@ -12,7 +13,7 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import GivenUpNotice
 from semq.umx_t.status import Outcome
 
-# Outcomes after which A sends a notice (PROTOCOL.md section 24, row "notice").
+# Outcomes of a manifest after which its sender sends a notice (PROTOCOL.md section 24, row "notice").
 NOTICE_OUTCOMES = (Outcome.REJECTED, Outcome.CANCELLED)
 REFUSALS = (KeyUnknown.code, SignerGone.code)  # after such a refusal a document is sent again with other keys
 

@@ -260,9 +260,10 @@ class _Receipts(Statements):
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
         """Section 18: a refusal ends the message if its copy is the only one sent.
 
-        If an earlier copy may have arrived, only the receiver's ledger can decide. A marker is also needed in an order,
-        where the next document waits for an entry at the position (break F3). Without a receiver to take the marker, a
-        message that an operator has given up ends UNKNOWN, which no later record of the target can contradict.
+        If an earlier copy may have arrived, only the receiver's ledger can decide. A marker is also needed for a
+        document with an order key: the next one waits for an entry at its position (break F3). Without a receiver to
+        take the marker, a message that an operator has given up ends UNKNOWN, which no later record of the target can
+        contradict.
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
@@ -275,10 +276,10 @@ class _Receipts(Statements):
             self.apply_event(row, SenderEvent.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
-        """Whether the refused copy is the first that was sent, and no document in an order waits for its position.
+        """Whether the refused copy is the first that was sent, and no next document of its order key waits for it.
 
         A row of an earlier process may have been restored from a backup, so its number of attempts proves nothing.
-        Without a receiver the message cannot have been recorded; classes 1 and 2 have no markers.
+        Without a target (SEMQ-1201) nobody can have recorded the message; classes 1 and 2 have no markers.
         """
         if row.att != 1:
             return False

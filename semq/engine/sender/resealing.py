@@ -10,7 +10,7 @@ the directory names another certificate of a partner, so a crash delays this to 
 refuses the present key too, no document is resealed for it until the directory names another key, so that there is no
 endless loop.
 
-In an order, the new message is the last one: documents sent after the refused one may overtake it.
+With an order key, the new message is the last of its sequence: documents sent after the refused one may overtake it.
 """
 
 from collections.abc import Mapping, Sequence

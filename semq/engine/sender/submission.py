@@ -179,7 +179,7 @@ class Acceptance:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """Refuse a document for a fault that even a repeated token does not excuse. Set digest and sequence key."""
+        """Raise faults that also refuse a repeat (``_fault`` has the others). Set digest and sequence key."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
@@ -384,7 +384,7 @@ class _UnitAcceptance:
             else:
                 destination.dropped.append(row.object_id)
         elif goes_now:
-            self._unkept.append(copy(row))  # read after the unit
+            self._unkept.append(copy(row))  # a copy: it is read after the unit
         return Accepted(row.lk0, submission.digest)
 
     def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
