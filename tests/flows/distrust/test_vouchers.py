@@ -116,7 +116,7 @@ def test_violations_at_the_hub_are_counted_by_code(world: SealedWorld) -> None:
     world.settle()
     result = {(entry["who"], entry["what"]): str(entry["text"]) for entry in world.hub.core.misconduct.seen()}
     assert set(result) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}
-    assert result[str(A), "SEMQ-1221"].startswith("The same message arrived with other bytes")
+    assert result[str(A), "SEMQ-1221"].startswith("A message arrived again with other bytes")
     assert result[str(B), "SEMQ-1220"].startswith("An Ack names another message than the row.")
     (line,) = [line for line in world.hub_store.tables.ledger if line.event is Event.MISMATCH]
     assert line.detail.startswith("SEMQ-1221 ")
