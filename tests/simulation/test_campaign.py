@@ -1,4 +1,5 @@
-"""A part of the campaign in every test run: no document lost or duplicated, no false outcome, no row left.
+"""A part of the campaign in every test run: no document lost or duplicated, no false outcome, no row left. A seed gives
+the same run in a campaign, alone and as a replay.
 
 A run has 1,000 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. The
 seeds are divided into ten shares, and each share is a test, so that the workers of the run divide them among
@@ -9,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from semq.umx_t.status import AppStatus
 from tests import depth
 from tests.depth import deeper
 from tests.simulation.campaign import Totals, focus_of, run_share, run_with_drills
+from tests.simulation.command import main
 from tests.simulation.runs import SimulatorProcess
 
 ROOT = Path(__file__).parents[2]
@@ -114,3 +118,22 @@ def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: SimulatorProcess) -> N
     alone = [runs(run_share, seed, 1).report() for seed in (42, 41, 40)]
     for counted in ("steps", "faults", "frames", "messages"):
         assert together[counted] == sum(report[counted] for report in alone)
+
+
+def printed(*arguments: str) -> str:
+    """Return the output of the command."""
+    output = StringIO()
+    with redirect_stdout(output):
+        main(arguments)
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("mutation", [None, "inc"])
+@pytest.mark.parametrize("instances", [0, 2])
+def test_a_replay_uses_mutation_and_instances_together(
+    runs: SimulatorProcess, mutation: str | None, instances: int
+) -> None:
+    totals = runs(run_share, 5, 1, mutation=mutation, instances=instances)
+    options = [*(("--mutation", mutation) if mutation else ()), "--instances", str(instances)]
+    line, *_ = runs(printed, "--replay", "5", *options).splitlines()
+    assert line == f"seed=5 steps={totals.steps} faults={totals.faults} messages={totals.messages}"
