@@ -85,7 +85,7 @@ class UdpRelay:
         self._upstream.clear()
 
     def send_to_target(self, datagram: bytes) -> None:
-        """Send a datagram that comes from no client to the target, from the listening port."""
+        """Send a datagram of no client: from the listening port to the target."""
         assert self._front is not None
         self._front.sendto(datagram, self._target)
 

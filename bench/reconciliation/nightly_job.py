@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
         "--memory", type=int, default=2048, metavar="MIB", help="heap or memory limit of each engine (2048)"
     )
     parser.add_argument(
-        "--engines", default=",".join(ENGINES), metavar="NAMES", help="engines to measure, with commas (all three)"
+        "--engines", default=",".join(ENGINES), metavar="NAMES", help="engines, separated by commas (all three)"
     )
     parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
     parser.add_argument("--keep", action="store_true", help="keep the folder with ledgers and reports")

@@ -28,7 +28,7 @@ IGNORED = {
     "time": "the time of an x-death, taken from the clock",
 }
 BARRIER = "nobody"  # a consumer tag that no script uses: the cancel-ok for it shows that earlier steps are processed
-UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")
+UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # the space excludes basic.cancel-ok
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {
     kind: answer
