@@ -70,7 +70,7 @@ class Host:
         self.store: WatchedStore | None = None
         self.clock: SimClock
         self.passes_on = False  #: whether it is passing on frames of another instance
-        self.is_retired = False  #: another process has taken over its store
+        self.is_retired = False  #: its store was taken over, lost or replaced, so it never starts again
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None
         self._later_at: float | None = None  #: time from which delayed work is done

@@ -76,7 +76,7 @@ class World:
         self.direct = DirectPairs(self)
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
-        self.lost: list[SimulatedSite] = []  #: permanently lost stores of the hub
+        self.lost: list[SimulatedSite] = []  #: stores of the hub that are permanently lost, or were replaced
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> SimulatedSite:
