@@ -46,9 +46,9 @@ class SignerAwaited(SignerUnknown):
 
     code = "SEMQ-5217"
     remedy = (
-        "None needed: signed data of a node may arrive before its new certificate. If the certificate is still missing "
-        "after four inquiry intervals, documents are refused (SEMQ-5214; SEMQ-5204 if no valid certificate of the node "
-        "is known), and receipts are violations (SEMQ-5204)."
+        "None needed: signed data may arrive before a new certificate. If the certificate is still missing after four "
+        "inquiry intervals, documents are refused (SEMQ-5214; SEMQ-5204 if no valid one is known), and receipts are "
+        "violations (SEMQ-5204)."
     )
     is_first = True  #: whether this is the first copy or packet for which the certificate is awaited
 
