@@ -132,7 +132,7 @@ class BodiesAhead:
                     self._keys[table, id(payload)] = self._next_key
                     stored.append((table, payload, self._next_key))
         except Exception as error:  # noqa: BLE001  # the unit then writes the body
-            self._failed(error)
+            self._close_after(error)
         self._queue.popleft()
         self._waiting_bytes -= sum(len(payload) for _, payload in work.ahead)
         self._post(work, later)
@@ -148,9 +148,9 @@ class BodiesAhead:
                     await (await self._open()).execute(DELETE[table], (keys[:count],))
                     del keys[:count]
         except Exception as error:  # noqa: BLE001  # the next start deletes the remaining bodies
-            self._failed(error)
+            self._close_after(error)
 
-    def _failed(self, error: Exception) -> None:
+    def _close_after(self, error: Exception) -> None:
         if not isinstance(error, psycopg.Error | OSError):
             log.error("Storing or deleting bodies ahead of their rows failed.", exc_info=error)
         self._close()

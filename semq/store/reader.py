@@ -63,7 +63,8 @@ class Reader:
         try:
             return await asyncio.shield(running)
         except UNAVAILABLE as error:
-            raise StoreUnavailable(fault=str(error).strip()) from error
+            cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
+            raise StoreUnavailable(fault=str(cause).strip()) from error
 
     async def close(self) -> None:
         """Close the connections when the queries in progress have ended, at the latest after CLOSE_S."""

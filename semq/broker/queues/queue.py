@@ -106,7 +106,7 @@ class Queue:
         self.has_expiring = False  # whether a message with a time to live has waited in this queue
         self.ttl_timer: Timer | None = None
         self.expires_timer: Timer | None = None
-        self.last_used = 0.0
+        self.last_used = 0.0  # on the monotonic clock
         self.note_use()
 
     # Input.

@@ -74,7 +74,7 @@ class Exchange:
         self.alternate: str | None = self.arguments.get("alternate-exchange")
         self.bindings: dict[Binding, Mapping[str, Any]] = {}  # from this exchange, with their arguments
         self.incoming: dict[Binding, None] = {}  # from other exchanges to this one
-        self.exchange_destination_count = 0
+        self.exchange_destination_count = 0  # bindings whose destination is an exchange
 
     @property
     def shown_type(self) -> str:

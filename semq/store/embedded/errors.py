@@ -18,7 +18,7 @@ class ServerFailed(Unavailable):
     """The embedded Postgres did not start."""
 
     code = "SEMQ-3902"
-    remedy = "Read the last lines of its log, given here; the whole log is server.log in the node's data directory."
+    remedy = "Read the last lines of its log, given here; the whole log is postgres/server.log in node.data_dir."
 
 
 class DataVersionMismatch(Misconfigured):

@@ -94,7 +94,7 @@ class Rest(Protocol):
 
 
 class NeverRests:
-    """The only store of a process: it keeps its connection."""
+    """The ``Rest`` of the only store of a process: it keeps its connection."""
 
     after_s: float | None = None
     lease_s = 0.0
@@ -110,7 +110,7 @@ class NeverRests:
 
 
 class SharedConnections:
-    """The limited number of connections that the stores of a process share."""
+    """The ``Rest`` of the stores of a process that share a limited number of connections, ``most``."""
 
     def __init__(self, most: int, after_s: float, lease_s: float) -> None:
         self.after_s: float | None = after_s

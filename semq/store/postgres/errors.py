@@ -26,7 +26,7 @@ class LeaseHeld(Unavailable):
     """Another process owns this store."""
 
     code = "SEMQ-3003"
-    remedy = "Stop that process, or wait until its lease has expired (15 s after it was killed)."
+    remedy = "Stop that process, or wait: if it has ended, its lease expires after the seconds given as until_s."
 
 
 class StaleRow(SemqError):

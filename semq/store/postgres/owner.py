@@ -49,7 +49,9 @@ class PlaceLock:
         self._held: IO[str] | None = None
 
     def take(self) -> str:
-        """Return the name of the place if this process has, or gets, its lock; NOWHERE if it cannot be locked.
+        """Return the name of the place if this process has, or gets, its lock.
+
+        Return NOWHERE if the directory cannot be locked, or if ``BOOT_ID`` cannot be read.
 
         The name identifies the lock in the kernel: boot of the machine, file system, file. A copy of the directory is
         another place, and so is the same directory after a reboot.

@@ -40,7 +40,7 @@ from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
-from semq.store.postgres.schema_version import check_on
+from semq.store.postgres.schema_version import check_on, refuse_other, revision_of
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
 from semq.store.reader import KEEPALIVE, Reader
@@ -160,6 +160,13 @@ class PostgresStore:
             if isinstance(error, psycopg.Error | DBAPIError):
                 raise StoreUnavailable(fault=str(error).strip()) from error
             raise
+
+    async def check_schema(self) -> None:
+        """Check the version of the tables before the store is opened, on a connection that later queries use, too.
+
+        Raises SchemaTooOld, SchemaTooNew, StoreUnavailable.
+        """
+        refuse_other(await self.execute(_revision))
 
     def break_off(self, why: str) -> None:
         """Abandon the connection, because the server is known to be lost and the socket may never report it."""
@@ -303,7 +310,7 @@ class PostgresStore:
         pause_s = self._pause_s(self._rest.after_s)
         left_s = pause_s - (loop.time() - since) if since is not None else pause_s
         if left_s <= 0:
-            self._resting = loop.create_task(self.rest())
+            self._resting = loop.create_task(self.rest())  # the loop itself keeps no reference to a task
         else:
             self._rest_timer = loop.call_later(left_s, self._check_rest)
 
@@ -407,6 +414,12 @@ class PostgresStore:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.drop(StoreUnavailable("The store has been closed."))
+
+
+def _revision(connection: Connection) -> str | None:
+    psycopg_connection = connection.connection.driver_connection
+    assert psycopg_connection is not None
+    return revision_of(psycopg_connection)
 
 
 def _end_wait(work: Work) -> None:
