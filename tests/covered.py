@@ -95,7 +95,6 @@ semq.console.pages.jobs                console/test_roles_and_forms.py
 semq.console.pages.overview            console/test_pages_in_browser.py
 semq.console.pages.reconciliation      console/test_roles_and_forms.py
 semq.console.pages.stuck               console/test_pages_in_browser.py
-semq.console.routes                    console/test_roles_and_forms.py
 semq.engine.core                       flows/test_documents.py
 semq.engine.hub.copies                 flows/custody/test_refused_copies.py
 semq.engine.hub.custody                flows/test_documents.py
@@ -126,7 +125,6 @@ semq.engine.sender.refused_copies      flows/custody/test_refused_copies.py
 semq.engine.sender.resealing           flows/real_nodes/test_stuck.py
 semq.engine.sender.sender              flows/test_documents.py
 semq.engine.sender.statements          flows/distrust/test_statement_rights.py
-semq.engine.settings                   flows/test_limits.py
 semq.engine.stored_envelopes           service/test_process_memory.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.uplink                     flows/test_sessions.py
@@ -136,7 +134,6 @@ semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/real_nodes/test_stuck.py
 semq.service.operations.node           service/monitoring/test_health.py
 semq.service.operations.proofs         service/credentials/test_secrecy.py
-semq.status_words                      console/test_words.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py
 semq.store.broker.statements           store/broker/test_store.py

@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from semq.config.defaults import HOST, PORT
+from semq.engine.settings import DEFAULTS
 
 MIB = 1024 * 1024
 
@@ -310,35 +311,35 @@ class AccountSection(Section):
 
 
 class ProtocolSection(Section):
-    """The times and limits of PROTOCOL.md section 13."""
+    """The times and limits of PROTOCOL.md section 13. Those that the engine has, too, have its defaults."""
 
-    inquiry_s: Seconds = 15.0
+    inquiry_s: Seconds = DEFAULTS.inquiry_s
     """time before the first inquiry about a message without an answer; doubled after each inquiry"""
-    inquiry_s_max: Seconds = 300.0
+    inquiry_s_max: Seconds = DEFAULTS.inquiry_s_max
     """longest interval between inquiries"""
-    inquiry_custody_s_max: Seconds = 3600.0
+    inquiry_custody_s_max: Seconds = DEFAULTS.inquiry_custody_s_max
     """longest interval between inquiries about messages stored at the hub"""
-    window: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
+    window: Annotated[int, Field(ge=1, le=1 << 24)] = DEFAULTS.window
     """messages of one stream, counted from its oldest unsettled message; must be the same at both ends"""
-    flight: Count = 4096
+    flight: Count = DEFAULTS.flight
     """messages to one destination that are sent and not yet answered; further ones wait"""
-    credit_messages: Count = 8192
+    credit_messages: Count = DEFAULTS.credit_messages
     """messages on their way from the hub to one node; further ones wait"""
     credit_bytes: Count = 8 * MIB
     """bytes on their way from the hub to one node; further messages wait"""
-    cleanup_s: Seconds = 1.0
+    cleanup_s: Seconds = DEFAULTS.cleanup_s
     """interval of deletions of settled rows"""
     overdue_s: Seconds = 900.0
     """age from which a message without an outcome is shown as overdue; it does not fail for that reason"""
-    quota_rows_per_partner: Count = 1_000_000
+    quota_rows_per_partner: Count = DEFAULTS.quota_rows_per_partner
     """unsettled messages of one partner; further ones are refused, none is dropped"""
-    max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 64 * MIB
+    max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = DEFAULTS.max_document_bytes
     """largest message; hub and receiver refuse larger ones, each by its own limit"""
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
     """size from which documents of class 3 without an order key go in pieces; above max_document_bytes: no pieces"""
-    max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 4 * 1024 * MIB
+    max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = DEFAULTS.max_large_document_bytes
     """largest document in pieces; sender and receiver refuse larger ones, each by its own limit"""
-    quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = 8 * 1024 * MIB
+    quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = DEFAULTS.quota_piece_bytes_per_partner
     """bytes in pieces of one sender that wait for applications; further pieces are refused"""
 
 

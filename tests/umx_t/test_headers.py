@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from semq.errors import SemqError
 from semq.umx_t.app_key import AppKey
+from semq.umx_t.attributes import PROPERTIES
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
 from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
 from semq.umx_t.headers import (
@@ -76,6 +77,8 @@ def test_a_submission_with_every_attribute() -> None:
         "colour": "red",
     }
     properties = {"content_type": "text/xml", "content_encoding": "gzip", "priority": 4}
+    assert {*headers} == {*APPLICATION, "colour"}
+    assert {*properties} == {*PROPERTIES}
     attributes, requests = read_submission(headers, properties)
     assert requests == ("t-1", 7)
     assert attributes == Attributes(

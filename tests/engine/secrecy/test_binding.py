@@ -94,7 +94,7 @@ FORMS = {
     "attested": document_content,
     "marked": marker_content,
 }
-LATER = read_row("@New | fixed | application | fact | 2 | | flag | int | | | | | something new")
+LATER = read_row("@New | fixed | application | fact | 2 | | flag | int | | | | | | | something new")
 
 
 @pytest.mark.parametrize(("envelope", "form"), RECORDED)

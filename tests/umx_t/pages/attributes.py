@@ -20,16 +20,22 @@ def of_applications() -> Iterator[str]:
 
 def of_all() -> Iterator[str]:
     """Return the table for PROTOCOL.md: all attributes."""
-    yield "| attribute | set by | bound | JSON, Python | SQL | `semq msg send` | shown | meaning |"
+    yield "| attribute | set by | bound | JSON, Python | SQL | `semq msg send` | received | meaning |"
     yield "|---|---|---|---|---|---|---|---|"
     for row in ATTRIBUTES:
         cells = (_quoted(row.name), row.set_by.value, _bound(row), _quoted(_argument(row)), _quoted(row.sql),
-                 _quoted(row.option), "yes" if row.is_shown else "", row.meaning)  # fmt: skip
+                 _quoted(row.option), _received(row), row.meaning)  # fmt: skip
         yield f"| {' | '.join(cells)} |"
 
 
 def _argument(row: Attribute) -> str:
     return (row.name if row.name in (HEADERS, "target") else row.field) if row.set_by is SetBy.APPLICATION else ""
+
+
+def _received(row: Attribute) -> str:
+    """Return the interfaces by which the receiver's application gets the attribute."""
+    shown = {"AMQP": row.is_shown, "Python": bool(row.python), "SQL": bool(row.inbox)}
+    return ", ".join(name for name, is_shown in shown.items() if is_shown)
 
 
 def _bound(row: Attribute) -> str:

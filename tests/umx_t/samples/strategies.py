@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
+from semq.umx_t.attribute_values import MOMENT_MAX
+from semq.umx_t.attributes import ATTRIBUTES, BoundBy
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.headers import APPLICATION, TRANSPORT
 from semq.umx_t.locator import INT64_MAX, LK0, LK1, Pos
@@ -29,47 +31,50 @@ positions = st.builds(Pos, numbers, numbers)
 parts = printable.map(lambda text: text.replace("/", "-"))
 app_keys = st.one_of(st.just(NO_KEY), st.builds(AppKey, parts, parts, parts, printable))
 user_headers = st.dictionaries(names, st.one_of(st.integers(), texts, st.binary(max_size=9), st.none()), max_size=3)
-attributes = st.builds(
-    Attributes,
-    save_fwd=st.sampled_from(SaveFwd),
-    reliable=st.booleans(),
-    ack2=st.booleans(),
-    encrypt=st.booleans(),
-    fixed=st.booleans(),
-    app_key=app_keys,
-    order_key=printable,
-    content_type=names | st.just(""),
-    content_encoding=names | st.just(""),
-    priority=st.integers(0, 255),
-    expires_at=st.integers(0, 253_402_300_799_999),
-    user_headers=user_headers,
-)
 unknown_headers = names.map(lambda name: f"@{name}").filter(lambda name: name not in (*APPLICATION, *TRANSPORT))
+# Kind of an attribute (``attributes.Attribute``) | its values
+OF_KIND: dict[str, st.SearchStrategy[Any]] = {
+    "flag": st.booleans(),
+    "save_fwd": st.sampled_from(SaveFwd),
+    "number": numbers,
+    "moment": st.integers(0, MOMENT_MAX),
+    "attempt": st.integers(0, 2**31 - 1),
+    "app_key": app_keys,
+    "text": printable,
+    "repeated": printable,
+    "digest": st.just(b"") | digests,
+    "pos": st.none() | positions,
+    "lk1": st.none() | lk1s,
+}
+# Field of an attribute that is not a header, or has more values than its kind | its values
+OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    "source": nodes,
+    "target": addresses,
+    "lk0": lk0s,
+    "sid": st.integers(-1, INT64_MAX),
+    "content_type": names | st.just(""),
+    "content_encoding": names | st.just(""),
+    "priority": st.integers(0, 255),
+    "user_headers": user_headers,
+    "unknown": st.dictionaries(unknown_headers, st.integers() | texts, max_size=2),
+}
+CARRIED = [row for row in ATTRIBUTES if row.bound is not BoundBy.STAYS]
+
+
+def _fields(*, of_document: bool) -> dict[str, st.SearchStrategy[Any]]:
+    """Return strategies for all attributes that nodes send each other, by field of Attributes or of Envelope."""
+    rows = [row for row in CARRIED if row.is_of_document is of_document]
+    return {row.field: OF_FIELD[row.field] if row.field in OF_FIELD else OF_KIND[row.kind] for row in rows}
+
+
+attributes = st.builds(Attributes, **_fields(of_document=True))
 
 
 def _has_position_if_needed(envelope: Envelope) -> bool:
     return envelope.sid >= 0 or not envelope.is_class3
 
 
-envelopes = st.builds(
-    Envelope,
-    source=nodes,
-    target=addresses,
-    lk0=lk0s,
-    attributes=attributes,
-    sender=names | st.just(""),
-    sid=st.integers(-1, INT64_MAX),
-    floor=numbers,
-    prev=st.none() | positions,
-    att=st.integers(0, 2**31 - 1),
-    void=st.booleans(),
-    late=st.booleans(),
-    lk1=st.none() | lk1s,
-    digest=st.just(b"") | digests,
-    submitted_at=numbers,
-    session_key=names | st.just(""),
-    unknown=st.dictionaries(unknown_headers, st.integers() | texts, max_size=2),
-).filter(_has_position_if_needed)
+envelopes = st.builds(Envelope, attributes=attributes, **_fields(of_document=False)).filter(_has_position_if_needed)
 
 hexes = numbers.map(lambda number: f"{number:x}")
 reasons = st.none() | st.tuples(texts, texts)
