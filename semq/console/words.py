@@ -25,6 +25,10 @@ CHECKS: dict[str, tuple[str, str]] = {
         "direct links",
         "Meanwhile documents go through the hub, or wait. Check address and network, also at the partner.",
     ),
+    "datagrams": (
+        "datagrams",
+        "Meanwhile documents with @Reliable=0 use the connection, or are lost: let UDP pass, or send fewer.",
+    ),
     "intake": ("acceptance of documents", "Stop the node, or restart it to accept documents again."),
     "certificate": (
         "own certificate",

@@ -6,27 +6,36 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
+from semq.console.pages import failed, held
 from semq.console.pages.overview import TRAFFIC
-from semq.console.words import CHECKS
+from semq.console.words import ACTS, CHECKS
 from semq.counters import COUNTERS
+from semq.service.monitoring import health
 from semq.service.monitoring.health import checks
 from semq.service.node import PROGRAMS
 from tests.console.texts import CONSOLE, WEB, all_texts, plurals
-from tests.service.monitoring.test_health import STATUS, VIOLATIONS
+from tests.service.monitoring.test_health import VIOLATIONS, with_datagram_path
 
 FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")  # placeholders and commands
+CHECK = re.compile(r'\bCheck\("(\w+)"')
+DIRECT = {"1.56001": {"link": "up", "last_error": ""}}
 
 
 def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
     state = {"running": True, "failing": {}}
-    status = STATUS | {
+    status = with_datagram_path() | {
         "drained": True, "violations": VIOLATIONS, "extract": {"exit_status": 0, "at": "", "output": ""},
-        "companions": dict.fromkeys(("http", "folders", "webhooks"), state),
+        "companions": dict.fromkeys((*PROGRAMS, "folders", "webhooks"), state), "certificates": {}, "direct": DIRECT,
         "telemetry": {"failures": 3, "failing_since": 1, "dropped": 0, "last_error": "x"},
+        "sql_submissions": {"refused": 0}, "partners": {"1.56001": {"online": True, "quota_reached": True}},
     }  # fmt: skip
-    with_reached_quota = {"partners": {"1.56001": {"online": True, "quota_reached": True}}}
-    assert {check.name for check in checks(status | with_reached_quota, 14.0)} <= CHECKS.keys()
-    assert set(PROGRAMS) <= CHECKS.keys()
+    assert {check.name for check in checks(status, 14.0)} == CHECKS.keys()
+    # The status above has a reason for every check in the source.
+    assert set(CHECK.findall(Path(health.__file__).read_text("utf-8"))) <= CHECKS.keys()
+
+
+def test_every_act_on_many_messages_has_a_name() -> None:
+    assert {*failed.ACTS, *held.ACTS} == ACTS.keys()
 
 
 def test_every_figure_of_the_start_page_is_a_counter() -> None:

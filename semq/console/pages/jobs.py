@@ -7,8 +7,6 @@ from semq.console.display import show, translator
 from semq.console.live import LIVE
 from semq.web.pages.visit import Visit, form, page
 
-ACTS = {"run": "job.run", "pause": "job.pause", "resume": "job.resume"}
-
 
 async def jobs(visit: Visit) -> Response:
     """Show all jobs of the node."""
@@ -21,13 +19,17 @@ async def act(visit: Visit) -> Response:
     fields = await visit.form()
     name, act_name = str(fields.get("name", "")), str(fields.get("act", ""))
     why = str(fields.get("why", "")).strip()
-    if act_name not in ACTS:
+    acts = {
+        "run": ("job.run", _("The job runs now.")), "pause": ("job.pause", _("The job is paused.")),
+        "resume": ("job.resume", _("The job is resumed.")),
+    }  # fmt: skip
+    if act_name not in acts:
         return visit.see_other("/jobs", _("There is no such act."))
     if act_name == "pause" and not why:
         return visit.see_other("/jobs", _("Nothing was done: give a reason."))
-    await visit.ask(ACTS[act_name], name=name, why=why if act_name == "pause" else None)
-    notices = {"run": _("The job runs now."), "pause": _("The job is paused."), "resume": _("The job is resumed.")}
-    return visit.see_other("/jobs", notices[act_name])
+    operation, notice = acts[act_name]
+    await visit.ask(operation, name=name, why=why if act_name == "pause" else None)
+    return visit.see_other("/jobs", notice)
 
 
 ROUTES = [page("/jobs", jobs), form("/jobs/act", act, role=AccessRole.ADMIN)]

@@ -3,7 +3,7 @@
 import base64
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -26,11 +26,6 @@ FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", 
 CONTINUED = ("outbound", "inbound")  # parameters: the row of each side at which the page begins
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
-# Act | operation, whether it needs a reason
-ACTS: dict[str, tuple[str, bool]] = {
-    "inquire": ("msg.inquire", False), "resend": ("msg.resend", True), "hold": ("msg.hold", True),
-    "release": ("msg.release", False), "cancel": ("msg.cancel", True),
-}  # fmt: skip
 # Fields of a message that the list of facts leaves out: the page shows them elsewhere, or they are internal
 LEFT_OUT = frozenset({"at", "id", "error", "stuck", "cleaned", "overdue", "has_payload", "name", "direction"})
 
@@ -141,27 +136,29 @@ async def act(visit: Visit) -> Response:
     name, act_name = str(fields.get("id", "")), str(fields.get("act", ""))
     why = str(fields.get("why", "")).strip()
     back = "/messages/" + quote(name, safe="")
-    if act_name not in ACTS:
+    acts = _acts_by_name(_)
+    if act_name not in acts:
         return visit.see_other(back, _("There is no such act."))
-    operation, needs_reason = ACTS[act_name]
+    operation, needs_reason, notice = acts[act_name]
     if needs_reason and not why:
         return visit.see_other(back, _("Nothing was done: give a reason."))
     reason = {} if act_name == "inquire" else {"why": why or None}
     answer = await visit.ask(operation, id=name, **reason)
-    return visit.see_other(back, _notice(_, act_name, answer))
+    return visit.see_other(back, _("The submission was withdrawn.") if answer.get("withdrawn") else notice)
 
 
-def _notice(_: Any, act_name: str, answer: Mapping[str, Any]) -> str:
-    if answer.get("withdrawn"):
-        return str(_("The submission was withdrawn."))
-    notices = {
-        "inquire": _("The node inquires about the message now."),
-        "resend": _("Another copy is sent: same name, same bytes."),
-        "hold": _("The message is held back."),
-        "release": _("The message is released."),
-        "cancel": _("Cancellation was requested. It succeeds if it reaches the receiver's ledger before the document."),
-    }
-    return str(notices[act_name])
+def _acts_by_name(_: Callable[[str], str]) -> dict[str, tuple[str, bool, str]]:
+    """Return the acts on a message: operation, whether it needs a reason, notice of success."""
+    return {
+        "inquire": ("msg.inquire", False, _("The node inquires about the message now.")),
+        "resend": ("msg.resend", True, _("Another copy is sent: same name, same bytes.")),
+        "hold": ("msg.hold", True, _("The message is held back.")),
+        "release": ("msg.release", False, _("The message is released.")),
+        "cancel": (
+            "msg.cancel", True,
+            _("Cancellation was requested. It succeeds if it reaches the receiver's ledger before the document."),
+        ),
+    }  # fmt: skip
 
 
 async def payload(visit: Visit) -> Response:
