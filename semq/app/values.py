@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -138,20 +138,7 @@ class Document:
 
     def described(self) -> dict[str, Any]:
         """Return all fields except the body, as values for JSON."""
-        return {
-            "lk0": self.lk0,
-            "source": self.source,
-            "target": self.target,
-            "app_key": str(self.app_key),
-            "content_type": self.content_type,
-            "order_key": self.order_key,
-            "digest": self.digest,
-            "deliveries": self.deliveries,
-            "redelivered": self.redelivered,
-            "origin_proved": self.origin_proved,
-            "submitted_at": utc_text(self.submitted_at, exact=True),
-            "headers": dict(self.headers),
-        }
+        return {name: _for_json(getattr(self, name)) for name in DESCRIBED}
 
     @property
     def is_gone(self) -> bool:
@@ -181,6 +168,21 @@ class Document:
         if self._channel is None or not self._channel.is_open:
             raise AlreadyGone(lk0=self.lk0)
         return self._channel
+
+
+#: names of the fields in ``Document.described``
+DESCRIBED = tuple(each.name for each in fields(Document) if each.name != "body" and not each.name.startswith("_"))
+
+
+def _for_json(value: Any) -> Any:
+    match value:
+        case AppKey():
+            return str(value)
+        case datetime():
+            return utc_text(value, exact=True)
+        case Mapping():
+            return dict(value)
+    return value
 
 
 def read_document(channel: ClientChannel, delivered: Delivered) -> Document:

@@ -19,6 +19,9 @@ from semq.transport.spool import SpooledBody
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay unencoded
 
+# Fields of a document that have headers of another name; of ``headers`` the trace context alone.
+OTHERWISE = ("lk0", "content_type", "submitted_at", "headers")
+
 
 class WebhookRequest(NamedTuple):
     """A request to a webhook."""
@@ -37,15 +40,10 @@ def of_document(document: Document) -> WebhookRequest:
         "ce-source": f"semq:{document.source}",
         "ce-subject": str(document.app_key),
         "ce-time": utc_text(document.submitted_at),
-        "semq-source": document.source,
-        "semq-target": document.target,
-        "semq-app-key": str(document.app_key),
-        "semq-order-key": document.order_key,
-        "semq-digest": document.digest,
-        "semq-deliveries": str(document.deliveries),
-        "semq-redelivered": str(int(document.redelivered)),
-        "semq-origin-proved": str(int(document.origin_proved)),
     }
+    for name, value in document.described().items():
+        if name not in OTHERWISE:
+            attributes[f"semq-{name.replace('_', '-')}"] = str(int(value) if isinstance(value, bool) else value)
     headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
     headers |= trace_context(document.headers)
     headers["content-type"] = quote(document.content_type, safe=PLAIN + " ") or "application/octet-stream"

@@ -22,6 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from local_node.node import LocalNode
 from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receive, send, status
+from semq.umx_t.attributes import ARGUMENTS, ATTRIBUTES, Attribute
 from semq.umx_t.errors import BadAppKey
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.app.network import Network
@@ -38,6 +39,8 @@ from tests.local_node.pieces.test_transfer import (
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import PATIENCE_S, until
 
+# Columns of the view ``semq_inbox`` beside the attributes, and the parts of the AppKey before its key
+NOT_ATTRIBUTES = {*"bref received_at size payload envelope pieces app_domain app_type app_subtype".split()}
 SIZE = 6 * PIECE_BYTES + 5  # size of a document in pieces
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 PLAIN = (
@@ -205,6 +208,25 @@ def test_attributes_that_make_no_sense_are_refused_at_once(engine: Engine, attri
     with engine.connect() as connection, pytest.raises(RefusedByNode) as caught:
         send(connection, "56001", b"x", **attributes)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("row", ARGUMENTS.values(), ids=lambda row: row.name)
+def test_semq_send_takes_each_attribute_as_a_parameter_or_in_its_headers(engine: Engine, row: Attribute) -> None:
+    """Its lists of names are in the newest migration that defines it."""
+    with engine.connect() as connection:  # the submission is not committed
+        if row.sql:
+            with pytest.raises(RefusedByNode, match=f"{row.name} is a parameter"):
+                send(connection, "56001", b"x", headers={row.name: None})
+        else:
+            assert send(connection, "56001", b"x", headers={row.name: None})
+
+
+def test_sql_has_the_parameters_and_columns_of_the_table_of_attributes(engine: Engine) -> None:
+    with engine.connect() as connection:
+        arguments = connection.execute(text("SELECT proargnames FROM pg_proc WHERE proname = 'semq_send'")).scalar_one()
+        columns = set(connection.execute(text("SELECT * FROM semq_inbox LIMIT 0")).keys())
+    assert {*arguments} == {row.sql for row in ATTRIBUTES if row.sql} | {"payload"}
+    assert columns - NOT_ATTRIBUTES == {row.inbox for row in ATTRIBUTES if row.inbox}
 
 
 def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine) -> None:

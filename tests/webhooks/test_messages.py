@@ -29,6 +29,7 @@ def test_a_document_keeps_its_body_and_carries_its_attributes() -> None:
     assert request.headers["ce-type"] == "semq.document"
     assert request.headers["semq-app-key"] == "trade/order//S1"
     assert request.headers["ce-time"] == "2026-11-22T12:00:00+00:00"
+    assert (request.headers["semq-deliveries"], request.headers["semq-redelivered"]) == ("1", "0")
     assert "semq-order-key" not in request.headers
 
 

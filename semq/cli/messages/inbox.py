@@ -18,7 +18,6 @@ from semq.cli.messages.message import group
 from semq.cli.output.printer import Output
 from semq.cli.output.values import counted
 from semq.cli.session import Session, on_node
-from semq.moments import utc_text
 from semq.umx_t.short_name import short_name
 
 PREFETCH = 16  # documents that the node sends before the first is acknowledged
@@ -92,24 +91,11 @@ def print_document(out: Output, document: Document, path: Path | None) -> None:
     """Print one received document. ``path``: the file of its body; None: the body is printed, too."""
     name = short_name(document.lk0)
     if out.as_json:
-        out.data(
-            {
-                "name": name,
-                "lk0": document.lk0,
-                "source": document.source,
-                "app_key": str(document.app_key),
-                "content_type": document.content_type,
-                "size": document.size,
-                "digest": document.digest,
-                "is_intact": document.is_intact,
-                "redelivered": document.redelivered,
-                "deliveries": document.deliveries,
-                "origin_proved": document.origin_proved,
-                "submitted_at": utc_text(document.submitted_at, exact=True),
-                "file": str(path) if path else None,
-                "body_base64": None if path else b64encode(document.payload).decode(),
-            }
-        )
+        body = {"file": str(path), "body_base64": None}
+        if path is None:
+            body = {"file": None, "body_base64": b64encode(document.payload).decode()}
+        further = {"size": document.size, "is_intact": document.is_intact}
+        out.data({"name": name, **document.described(), **further, **body})
     elif path is not None:
         out.line(f"{name}  {document.source}  {document.app_key}  {path}")
     else:

@@ -4,12 +4,17 @@ import json
 from base64 import b64decode
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from semq.app import Sent
+from semq.cli import session
+from semq.umx_t.attributes import ATTRIBUTES, Attribute
 from tests.app.network import ABSENT, STRANGER, Network
 from tests.cli.command import semq, semq_process
+from tests.cli.test_output_of_commands import SimulatedNode
 
 
 @pytest.fixture
@@ -31,6 +36,7 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
     assert (received["lk0"], received["app_key"]) == (sent["lk0"], f"/order//{order.name}")
     assert b64decode(received["body_base64"]) == order.read_bytes()
     assert received["is_intact"]
+    assert (received["target"], received["order_key"], received["headers"]) == ("1.56001/shell", "", {})
     for name in (sent["lk0"], order.name):
         shown = semq("msg", "show", name, "--json", "--node", network.sender.url).data
         assert (shown["lk0"], shown["outcome"]) == (sent["lk0"], "DELIVERED")
@@ -47,6 +53,30 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
     assert result.err.startswith("* passed on by 2.hub without a proof: 1.56001 has no certificate")
     alone = semq("msg", "trace", sent["lk0"], "--here", "--json", "--node", network.sender.url).data
     assert all("node" not in line for line in alone["events"])
+
+
+def test_options_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, Any]] = []
+
+    class Recording(SimulatedNode):
+        async def send(self, target: str, body: object, **arguments: Any) -> Sent:
+            sent.append(arguments | {"target": target})
+            return await super().send()
+
+    monkeypatch.setattr(session, "Client", Recording)
+    rows = [row for row in ATTRIBUTES if row.option]
+    options = [words for row in rows if row.option != "--to" for words in option(row)]
+    semq("msg", "send", "--to", "1", "--node", "simulated", stdin=b"x")
+    semq("msg", "send", "--to", "56001", *options, "--node", "simulated", stdin=b"x")
+    defaults, given = sent
+    assert [row.option for row in rows if given[row.field] == defaults[row.field]] == []
+
+
+def option(row: Attribute) -> list[str]:
+    """Return the words of an option with another value than its default."""
+    if row.kind == "flag":
+        return [row.option.replace("--", "--no-") if row.default else row.option]
+    return [row.option, "2" if row.kind in ("", "save_fwd") else "2h" if row.kind == "moment" else "x"]
 
 
 def test_a_repeat_of_a_token_says_that_nothing_was_sent(network: Network) -> None:
