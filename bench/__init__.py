@@ -3,7 +3,7 @@
 | folder or module           | subject                                                                            |
 |----------------------------|------------------------------------------------------------------------------------|
 | __main__                   | the command line, and the order of the phases                                      |
-| cli                        | arguments, output and clean termination, for all commands; its errors are in errors |
+| cli, errors                | arguments, output and clean termination, for all commands; their errors            |
 | network                    | a hub and its institutions as operating-system processes in a temporary folder     |
 | lone_node, ports           | one node by itself; free ports                                                     |
 | load                       | the applications: one submits at A, others receive, one watches A                  |

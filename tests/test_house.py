@@ -148,6 +148,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/test_run.py": "the script run",
     "tests/house/test_documents.py": "the documents",
     "tests/house/test_figures.py": "tests/house/figures.py",
+    "tests/house/test_maps.py": "the docstrings of packages",
     "tests/house/test_names.py": "the whole house",
     "tests/test_kinds.py": "tests/kinds.py",
     "tests/test_surroundings.py": "tests/surroundings.py",

@@ -1,6 +1,7 @@
 """Figures for Prometheus: complete, bounded, and readable by the parsers that monitoring systems use."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from platform_node.node import HubNode
 from semq.datagrams.counts import DatagramCounts
 from semq.engine.latency import BOUNDS_S, Latency, Stage
-from semq.service.monitoring.metrics import LATENCY, SUMS, Figures, render
+from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
 from tests.service.monitoring.test_health import NO_DATAGRAMS, VIOLATIONS, status_with
 from tests.waiting import until
@@ -19,7 +20,17 @@ from tests.waiting import until
 QUEUES = {
     "as_of": 9_000, "sent": {"SS_SENT": 3}, "received": {"NEW": 1}, "submitted": {"refused": 2}, "failed": 2,
     "stuck": 1,
+    "pieces": {"sent": {"rows": 2}},
     "pairs": [{"source": "", "target": "1.56001", "rows": 3, "bytes": 30, "late": 1, "oldest_at": 4_000}],
+}  # fmt: skip
+# Families of parts of the status that only some nodes have, or that are empty at first
+OPTIONAL = {
+    "semq_events_total", "semq_direct_links", "semq_direct_link_up", "semq_direct_documents_total", "semq_companion_up",
+    "semq_companion_failing_sections", "semq_companion_events_total", "semq_extract_time_seconds",
+    "semq_extract_exit_status", "semq_telemetry_spans_total", "semq_telemetry_spans_waiting", "semq_telemetry_up",
+    "semq_datagram_documents_total", "semq_datagram_lost_documents", "semq_datagram_slowdowns_total",
+    "semq_datagrams_ignored_total", "semq_datagram_paths", "semq_partner_violations", "semq_stuck_rows",
+    "semq_pair_waiting_rows", "semq_pair_waiting_bytes", "semq_pair_late_rows", "semq_queue_rows", "semq_piece_rows",
 }  # fmt: skip
 CAUSES = {"rows": [{"cause": "AWAY", "rows": 2}, {"cause": "AWAY", "rows": 1}]}
 
@@ -63,6 +74,22 @@ def test_companions_report_failing_sections_and_counts() -> None:
     assert result[("semq_companion_up", "program=webhooks")] == 1
     assert result[("semq_companion_failing_sections", "program=webhooks")] == 1
     assert result[("semq_companion_events_total", "event=failed", "program=webhooks", "section=erp")] == 3
+
+
+def test_every_family_has_samples_where_its_part_of_the_status_exists() -> None:
+    """Of the other families, ``test_a_running_node_reports_its_figures_…`` reads the names in the status of a node."""
+    peer = DatagramCounts().shown() | {"recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS, "not_open_now": 0}
+    webhooks = {"running": True, "failing": {}, "counts": {"erp": {"failed": 3}}}
+    parts: dict[str, Any] = {
+        "direct": {"1.1": {"link": "up", "last_error": "", "sent": 7}}, "certificates": {"1.56001": 3.0},
+        "companions": {"webhooks": webhooks}, "extract": {"exit_status": 0, "at": "2031-01-01", "output": ""},
+        "telemetry": dict.fromkeys(("exported", "dropped", "forgotten", "waiting", "failures"), 0),
+        "datagrams": {"strangers": 0, "peers": {"1.1": peer | {"state": "open", "why": ""}}},
+    }  # fmt: skip
+    source = figures(**parts)
+    source = replace(source, status={**source.status, "violations": VIOLATIONS})
+    of_parts = {metric.name for metric in METRICS if list(metric.samples(source))}
+    assert of_parts >= OPTIONAL
 
 
 def test_hostile_names_stay_values_of_labels() -> None:
@@ -145,11 +172,12 @@ async def test_a_running_node_reports_its_figures_and_all_figures_of_its_endpoin
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     at_a, at_hub = await inprocess.client(a), await inprocess.client(hub)
-    answer = samples((await ask(at_a, "node.metrics"))["result"]["text"])
+    answer = samples((await ask(at_a, "node.metrics", {"detailed": True}))["result"]["text"])
     assert 9.9 < answer[("semq_certificate_days_left",)] <= 10
     assert answer[("semq_link_up",)] == 1
+    names = {name for name, *_ in answer}
     endpoint = a.server.counts()
-    assert {f"semq_amqp_{name}{'_total' if name in SUMS else ''}" for name in endpoint} <= {name for name, *_ in answer}
+    assert {f"semq_amqp_{name}{'_total' if name in SUMS else ''}" for name in endpoint} <= names
 
     async def families() -> set[str]:
         text = (await ask(at_hub, "node.metrics", {"detailed": True, "format": "openmetrics"}))["result"]["text"]
@@ -159,4 +187,8 @@ async def test_a_running_node_reports_its_figures_and_all_figures_of_its_endpoin
         return "semq_queue_oldest_seconds" in await families()
 
     await until(are_counted)
-    assert {"semq_node", "semq_partner_certificate_days_left"} <= await families()
+    text = (await ask(at_hub, "node.metrics", {"detailed": True}))["result"]["text"]
+    at_both = names | {name for name, *_ in samples(text)}
+    assert {"semq_node_info", "semq_partner_certificate_days_left"} <= at_both
+    # A row whose name is in no status has no samples.
+    assert {metric.name for metric in METRICS} - at_both <= OPTIONAL
