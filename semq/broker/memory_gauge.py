@@ -1,4 +1,6 @@
-"""A counter of bytes in memory that reports larger changes."""
+"""A counter of bytes in memory that reports larger changes. Made by ``server``; ``queue``, ``pages`` and
+``transaction`` add to it.
+"""
 
 from collections.abc import Callable
 

@@ -137,7 +137,7 @@ class PostgresStore:
 
     @property
     def waiting(self) -> int:
-        """The number of pieces of work that wait for their unit; a measure for back-pressure."""
+        """The number of pieces of work that wait for their unit; work that waits for its bodies is not counted."""
         deferred = len(self._deferred) if self._deferred is not None else 0
         return deferred if self._writer is None else self._writer.waiting
 

@@ -6,9 +6,9 @@
 | `pages`       | pages of messages by any filter                                          |
 | `names`       | the messages that a name may denote                                      |
 | `groups`      | documents to a group, with the outcome of each member                    |
-| `submissions` | submissions that the node has not accepted: refused, waiting, scheduled  |
+| `submissions` | submissions not accepted: refused, waiting, scheduled, in pieces         |
 | `pieces`      | documents in pieces                                                      |
 | `failed`      | failed documents                                                         |
-| `census`      | all rows of the queues, grouped by the reason why they may be stuck      |
+| `census`      | all rows of the queues, grouped by the columns that decide what is stuck |
 | `held`        | copies that a hub holds                                                  |
 """

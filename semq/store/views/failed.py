@@ -58,7 +58,7 @@ def is_failed(row: Mapping[str, Any]) -> bool:
 
 
 def errors_of(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the last error of each message in the ledger, with its time, keyed by side and LK0."""
+    """Return from the ledger the last error of each message, with its time; keyed by side and LK0."""
     c = semq_ledger.c
     sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
     events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}

@@ -64,7 +64,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """One of the two queues."""
+    """One of the two queues: tb_0031 (outbound) or tb_0030 (inbound)."""
 
     side: str
     table: Any

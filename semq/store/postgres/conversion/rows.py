@@ -31,7 +31,7 @@ APP = {int(status): status for status in AppStatus}
 ARRIVAL = {int(status): status for status in Arrival}
 CLASS = {int(status): status for status in SaveFwd}
 DIRECTION = {int(direction): direction for direction in Direction}
-NOWHERE = NO_REASON = (None, None)
+NOWHERE = NO_REASON = (None, None)  # the two columns of a missing position, and of a missing reason
 
 
 def read_lk0(text: str) -> LK0:
