@@ -1,11 +1,13 @@
 """Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
 A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). A row is
-accepted when it has moved to tb_0031. A refused row stays where it is and is reported like any other failure: an event
-``failed``, a ledger line under a locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row
-that cannot be accepted yet (because of a rate, a quota or a missing key) stays with its reason and is not reported as a
-failure. Until the next poll, all further rows to its target are passed over, so that they do not delay rows to other
-targets; tb_0031_wait names the first waiting row of each target.
+accepted when it has moved to tb_0031. A refused row stays where it is and is reported like any other failure: by an
+event ``failed``, by a ledger line under a locator of its own, and by a row of ``semq failed list``
+(``refused_submissions``).
+
+A row that cannot be accepted yet (because of a rate, a quota or a missing key) stays with its reason and is not
+reported as a failure. Until the next poll, all further rows to its target are passed over, so that they do not delay
+rows to other targets; tb_0031_wait names the first waiting row of each target.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
 """Answers of a local node to questions about messages.
 
-Partners ask about their messages: through the hub, which passes questions on over the link by queue
-``node.ADDRESS.asked`` (``platform_node.questions``), or directly (``partner_questions``). With ``hub.answer_partners =
-false`` these questions are refused. ``semq.service.story`` selects the lines of this node's ledger that a partner may
-read. The hub itself asks during a change of its authority (``local_node.succession``).
+Partners ask about their messages in one of two ways. Through the hub: it passes their questions on over the link, by
+queue ``node.ADDRESS.asked`` (``platform_node.questions``). Or directly (``partner_questions``). With
+``hub.answer_partners = false`` these questions are refused. ``semq.service.story`` selects the lines of this node's
+ledger that a partner may read. The hub itself asks during a change of its authority (``local_node.succession``).
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""The life of a node: database, store, engine, AMQP endpoint, clockwork; and a new engine after a loss of the store.
+"""The life of a node: it opens its database, store, engine, AMQP endpoint and clockwork, and closes them.
 
-``local_node`` and ``platform_node`` have the subclasses; ``process`` runs one. An engine lives as long as one opening
-of its store. After a loss of the connection, or a commit with unknown outcome, the engine's state is discarded, the
-store is opened again (a new incarnation), and a new engine is built from the committed rows. A start after a crash does
-the same (PROTOCOL.md section 14).
+The subclasses are in ``local_node`` and ``platform_node``; ``process`` runs one of them. An engine lives as long as one
+opening of its store. After a loss of the connection, or a commit with unknown outcome, the engine's state is discarded,
+the store is opened again (a new incarnation), and a new engine is built from the committed rows. A start after a crash
+does the same (PROTOCOL.md section 14).
 """
 
 import asyncio
@@ -202,6 +202,7 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.store.stop)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
+        await self.store.check_schema()  # before `prepare` reads tables
         await self.prepare()
         self.recovered = await self._claim.open(self.store)
         if self._claim.has_waited:
