@@ -28,11 +28,11 @@ class StuckCause(Enum):
         "correct it (`semq msg show {id}`), submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
     )
     SUBMISSION_REFUSED = (
-        "it was submitted by SQL, and this node refused it",
+        "it was submitted by SQL, scheduled or in pieces, and this node refused it",
         "correct the cause (`semq msg show {id}`), then `semq failed requeue {id}`; or `semq failed remove {id}`",
     )
     SUBMISSION_WAITS = (
-        "it was submitted by SQL, and this node cannot accept it yet",
+        "it was submitted by SQL or scheduled, and this node cannot accept it yet",
         "the node retries: `semq msg show {id}` shows the reason; `semq msg cancel {id}` withdraws it",
     )
     PIECES_LEFT = (
