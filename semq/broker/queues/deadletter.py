@@ -5,7 +5,7 @@ Pure functions over messages; called by ``vhost``, which does the routing. Rabbi
 - The header x-death has an entry for each queue and reason, with a count; the latest entry is the first. The headers
   ``x-first-death-*`` never change.
 - The expiration is removed, so that the message does not expire again in the next queue.
-- A message does not return to a queue in which it died unless it was rejected since; otherwise it is dropped.
+- A message that would return to a queue in which it died is dropped, unless it was rejected there or later.
 
 x-death lists at most a hundred different deaths here; ``x-deaths-forgotten`` counts the others. If more than a hundred
 are not listed, and no listed death is a rejection, the message is dropped, too, because it may be in a longer cycle
@@ -46,7 +46,7 @@ def dead_letter(
 
 
 def would_cycle(message: Message, queue: str) -> bool:
-    """Return whether the message has, or may have, died in ``queue`` before and was not rejected since."""
+    """Return whether the message has, or may have, died in ``queue`` before, and was not rejected there or later."""
     deaths = read_deaths(message)
     last = len(deaths) - 1 if _forgotten(message) > _FORGOTTEN_MAX else None
     at = next((index for index, death in enumerate(deaths) if death.get("queue") == queue), last)
