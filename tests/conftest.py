@@ -138,7 +138,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     folder = tmp_path_factory.mktemp("pg")
     copy_empty_database(folder)
-    with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB"}) as server:
+    # Autovacuum would start a process for each new database, and no test needs it.
+    with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB", "autovacuum_naptime": "1d"}) as server:
         # Logged in to the database that is copied: Postgres then writes its catalogs to a file, which is copied, too.
         log_in_cheaply(server.url_of(DATABASE))
         yield server

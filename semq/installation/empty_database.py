@@ -34,7 +34,7 @@ def copy_empty_database(data_dir: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
     unfinished.mkdir(mode=0o700, parents=True)
     shutil.copy2(source / PASSWORD, unfinished / PASSWORD)
-    shutil.copytree(source / CLUSTER, unfinished / CLUSTER)
+    shutil.copytree(source / CLUSTER, unfinished / CLUSTER, copy_function=_copy_bytes)
     unfinished.rename(home)
 
 
@@ -52,8 +52,29 @@ def _home_of_original(folder: Path) -> Path:
             shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
             with EmbeddedPostgres(unfinished) as server, ThreadPoolExecutor(1) as thread:
                 thread.submit(asyncio.run, _fill(server.url)).result()  # the caller may be in an event loop
+            _delete_maps(EmbeddedPostgres(unfinished).data)
             unfinished.rename(original)
     return EmbeddedPostgres(original).home
+
+
+def _copy_bytes(source: str, copy: str) -> None:
+    """Copy the content of a file, without times and permissions, which Postgres does not use.
+
+    ``shutil.copy2`` takes twice the time: the files of a cluster are small, and there are 1,500 of them.
+    """
+    with Path(source).open("rb", buffering=0) as read, Path(copy).open("wb", buffering=0) as written:
+        while data := read.read(1 << 20):
+            written.write(data)
+
+
+def _delete_maps(cluster: Path) -> None:
+    """Delete the maps of free space and of visibility of a stopped cluster, a seventh of its files.
+
+    Postgres makes a map again when it has an entry for it.
+    """
+    for pattern in ("base/*/*_fsm", "base/*/*_vm"):
+        for file in cluster.glob(pattern):
+            file.unlink()
 
 
 async def _fill(url: str) -> None:

@@ -1,7 +1,7 @@
 """The database of a node: the configured one, or a Postgres of its own in its data directory.
 
-An older schema is upgraded with ``database.migrate = true``, and refused without it. Made by ``node_host``, used by
-``node``.
+An older schema is upgraded with ``database.migrate = true``. Without it, ``node`` refuses an older one. Made by
+``node_host``, used by ``node``.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ class NodeDatabase:
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """Start the embedded server if no database is configured, check or upgrade the schema, and return the URL.
+        """Start the embedded server if no database is configured, upgrade an older schema if that is configured, and
+        return the URL.
 
         Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.schema_version``).
         """
@@ -29,7 +30,8 @@ class NodeDatabase:
             url = await asyncio.to_thread(embedded.start)
             # Only after a successful start: a server that refused to start belongs to another process.
             self._embedded = embedded
-        await asyncio.to_thread(_upgrade if self._settings.database.migrate else schema_version.check, url)
+        if self._settings.database.migrate:
+            await asyncio.to_thread(_upgrade, url)
         return url
 
     async def revive(self) -> str | None:
