@@ -306,14 +306,19 @@ class Transfers:
             if not ended.done():
                 ended.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
 
-        # Without the key: a search by key is to find the document itself. Agreements use only the type.
-        attributes = Attributes(
-            app_key=of_document.app_key._replace(key=""), encrypt=of_document.encrypt, priority=of_document.priority,
-            expires_at=of_document.expires_at, pieces=name,
-        )  # fmt: skip
+        attributes = attributes_of_piece(of_document, name)
         target = Address(envelope.target.type, envelope.target.id, PIECES_USER)
         self._engine().submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])
         return ended
+
+
+def attributes_of_piece(of_document: Attributes, name: str) -> Attributes:
+    """Return the attributes of a piece: its name, and those that it has of its document."""
+    # Without the key: a search by key is to find the document itself. Agreements use only the type.
+    return Attributes(
+        app_key=of_document.app_key._replace(key=""), encrypt=of_document.encrypt, priority=of_document.priority,
+        expires_at=of_document.expires_at, pieces=name,
+    )  # fmt: skip
 
 
 def _leave_window(window: PieceWindow, was_alone: bool, sending: "asyncio.Task[float]") -> None:

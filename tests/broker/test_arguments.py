@@ -1,5 +1,8 @@
 """The arguments of queues: permitted values, and equivalent declarations."""
 
+import re
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +15,12 @@ from semq.broker.arguments import (
     first_difference,
     read_queue_arguments,
 )
+from tests.differential.chance import ARGUMENTS
 
+# Not in the random scripts for comparisons with RabbitMQ, because the effect depends on time, consumers or the broker
+NOT_IN_RANDOM_SCRIPTS = (
+    "x-message-ttl", "x-expires", "x-single-active-consumer", "x-delivery-limit", "x-queue-type", "x-queue-mode",
+)  # fmt: skip
 GOOD: list[tuple[str, Any, Any]] = [
     ("x-message-ttl", 0, 0),
     ("x-expires", 1, 1),
@@ -52,6 +60,21 @@ BAD: list[tuple[str, Any]] = [
 def test_every_argument_has_good_and_bad_values() -> None:
     needs_exchange = {"x-dead-letter-routing-key"}  # valid only together with an exchange; has a test of its own below
     assert {name for name, _, _ in GOOD} | needs_exchange == {name for name, _ in BAD} == set(QUEUE_ARGUMENTS)
+
+
+def test_every_setting_of_a_queue_has_an_argument() -> None:
+    assert sorted(field for field, _ in QUEUE_ARGUMENTS.values()) == sorted(each.name for each in fields(QueueSettings))
+
+
+def test_the_guide_for_applications_lists_every_argument() -> None:
+    guide = (Path(__file__).parents[2] / "APPLICATIONS.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`x-[^|]*) \|", guide, re.MULTILINE)
+    assert sorted(re.findall(r"`(x-[a-z-]+)`", " ".join(rows))) == sorted(QUEUE_ARGUMENTS)
+
+
+def test_random_scripts_use_every_argument_whose_effect_is_the_same_each_time() -> None:
+    used = {name for arguments in ARGUMENTS for name in arguments}
+    assert sorted([*used, *NOT_IN_RANDOM_SCRIPTS]) == sorted(QUEUE_ARGUMENTS)
 
 
 @pytest.mark.parametrize(("name", "value", "meaning"), GOOD)

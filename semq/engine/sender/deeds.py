@@ -6,7 +6,7 @@ messages (``frames``) and ``receipts`` the answers (``evidence``, ``returns``).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -26,6 +26,10 @@ from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import Outcome, SaveFwd
 
 MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse, SenderDeed.returned})
+
+
+#: attributes of a document that its row has, too
+OF_ROW = sorted(set(Attributes.__struct_fields__).intersection(each.name for each in fields(Outbound)))
 
 
 class End(NamedTuple):
@@ -183,9 +187,7 @@ def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, pa
 
 def _envelope_of(own: Address, row: Outbound) -> Envelope:
     """Return the envelope of a marker, made from the row, because the stored one cannot be read."""
-    attributes = Attributes(
-        save_fwd=row.save_fwd, ack2=row.ack2, app_key=row.app_key, order_key=row.order_key, expires_at=row.expires_at
-    )
+    attributes = Attributes(**{name: getattr(row, name) for name in OF_ROW})
     return Envelope(
         source=own, target=row.target, lk0=row.lk0, attributes=attributes, sid=row.sid, prev=row.prev,
         digest=row.digest,

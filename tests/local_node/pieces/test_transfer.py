@@ -10,18 +10,38 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
+from local_node.pieces.transfer import attributes_of_piece
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.store.rows import Event
 from semq.store.views.pieces import transfers
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
+from semq.umx_t.envelope import Attributes
+from semq.umx_t.headers import read_envelope
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.depth import deeper
 from tests.local_node.test_node import lose_store
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
+from tests.umx_t.samples.altered import CARRIED, altered
+from tests.umx_t.test_headers import PEER
 from tests.waiting import until
+
+ENVELOPE = read_envelope(PEER, {"@Sid": 1}, "56001")
+# Attributes that pieces do not have of their document | reason
+LEFT_OUT = {
+    "save_fwd": "pieces are of class 3, as their document is",
+    "reliable": "only documents of class 1 travel as datagrams",
+    "ack2": "the node itself needs the receipt of a piece",
+    "fixed": "documents with an order are not sent in pieces",
+    "order_key": "the same",
+    "app_key": "the key is left out, so that a search by key finds the document itself",
+    "content_type": "the manifest has it",
+    "content_encoding": "the manifest has it",
+    "user_headers": "the manifest has them",
+    "pieces": "a piece has its own name",
+}
 
 SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
 COUNT = deeper(10, 21)  # the number of pieces of MEDIUM
@@ -236,6 +256,17 @@ async def reason_of(link: ClientLink, key: str) -> str | None:
     """Return the reason for which a document was refused."""
     shown = (await ask(link, "msg.show", {"id": key}))["result"]
     return str(shown["reason"]) if shown.get("reason") else None
+
+
+def test_every_attribute_of_a_document_is_taken_over_by_its_pieces_or_left_out_for_a_reason() -> None:
+    plain = attributes_of_piece(Attributes(), "name")
+    taken = {
+        row.field
+        for row in CARRIED
+        if row.is_of_document and attributes_of_piece(altered(ENVELOPE, row).attributes, "name") != plain
+    }
+    of_document = {row.field for row in CARRIED if row.is_of_document}
+    assert sorted([*taken, *LEFT_OUT]) == sorted(of_document)
 
 
 async def test_pieces_have_priority_and_expiry_of_their_document_and_are_refused_after_the_expiry(
