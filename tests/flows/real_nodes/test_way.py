@@ -1,66 +1,211 @@
-"""A document passes the modules that the picture of its way in ARCHITECTURE.md names."""
+"""Documents pass the modules that the pictures of their way in ARCHITECTURE.md name, in this order, at these nodes."""
 
+import asyncio
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any, NamedTuple, TypeVar
 
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import HubNode
 from semq.app import Client
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 MODULES_MAX = 155  # including modules that timers call, and those that answer the sender's requests for the outcome
+R = TypeVar("R")
+Call = tuple[str, str]  # node, and module as a path without the ending
+
+# Tasks and callbacks of a node inherit the context in which the node was started.
+NODE: ContextVar[str] = ContextVar("NODE", default="")
+
+
+class Step(NamedTuple):
+    """A line of a picture. ``number`` is 0 for a step without a place in the order."""
+
+    number: int
+    node: str
+    modules: tuple[str, ...]
+
+
+async def at(node: str, work: Coroutine[Any, Any, R]) -> R:
+    """Run ``work`` so that everything that it starts counts as a call of ``node``."""
+    context = copy_context()
+    context.run(NODE.set, node)
+    return await asyncio.get_running_loop().create_task(work, context=context)
 
 
 @contextmanager
-def traced() -> Iterator[set[str]]:
-    """Collect the files of Python whose functions are called in this thread."""
-    files: set[str] = set()
+def traced() -> Iterator[list[Call]]:
+    """Collect the calls of the product's modules in this thread, in their order; repeated calls count once."""
+    calls: list[Call] = []
+    modules: dict[str, str] = {}
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        files.add(frame.f_code.co_filename)
+        name = frame.f_code.co_filename
+        module = modules.get(name)
+        if module is None:
+            is_ours = name.startswith(f"{ROOT}/") and "/.venv/" not in name
+            module = modules[name] = str(Path(name).relative_to(ROOT).with_suffix("")) if is_ours else ""
+        if module and event == "call":
+            call = NODE.get(), module
+            if not calls or calls[-1] != call:
+                calls.append(call)
 
     sys.setprofile(note)
     try:
-        yield files
+        yield calls
     finally:
         sys.setprofile(None)
 
 
-def modules_of_the_picture() -> Iterator[str]:
-    """Yield the modules in the left column of the picture. A name without a folder is in the folder of the name before
-    it.
-    """
-    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The way of a document")[2]
-    for names in re.findall(r"^[A-Za-z ]{5}\(?((?:\w+/)+\w+(?:, [\w/]+)*)", text.split("```")[1], re.MULTILINE):
-        folder = ""
-        for name in names.split(", "):
-            folder = name.rpartition("/")[0] or folder
-            yield f"{folder}/{name.rpartition('/')[2]}"
+MODULE = r"\w+(?:/\w+)+"
+LINE = re.compile(rf"^ *(?P<number>\d+|–) (?P<node>A|B|hub) +(?P<modules>{MODULE}(?:, {MODULE})*)(?:  +\S.*)?$")
 
 
-async def test_a_document_passes_the_modules_of_the_picture(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_hub()
-    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+def pictures() -> list[list[Step]]:
+    """Return the steps of each picture. Fails at a line that has none of the forms of a picture."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The way of a document")[2].partition("\n## ")[0]
+    return [steps(block) for block in text.split("```")[1::2]]
+
+
+def steps(block: str) -> list[Step]:
+    found = []
+    for line in block.strip("\n").splitlines():
+        if line.startswith(" " * 12):
+            continue  # more text of the step above
+        match = LINE.match(line)
+        assert match is not None, f"A step has the form ' NUMBER NODE  MODULES  TEXT', or – for NUMBER: {line!r}"
+        modules = tuple(module_of(name) for name in match["modules"].split(", "))
+        number = match["number"].strip()
+        found.append(Step(0 if number == "–" else int(number), match["node"], modules))
+    numbers = [step.number for step in found if step.number]
+    assert numbers == list(range(1, len(numbers) + 1)), "The steps of a picture are numbered from 1."
+    return found
+
+
+def module_of(name: str) -> str:
+    """Return the path of a module, whose ``semq/`` pictures leave out."""
+    for path in (f"semq/{name}", name):
+        if (ROOT / f"{path}.py").is_file():
+            return path
+    raise AssertionError(f"A picture in ARCHITECTURE.md names {name}, which is no module.")
+
+
+def faults(picture: list[Step], calls: list[Call]) -> Iterator[str]:
+    """Yield the modules of a picture that were not called at their node, or not after the step before."""
+    after = 0
+    for step in picture:
+        begin = after
+        for module in step.modules:
+            call = step.node, module
+            places = [index for index in range(begin if step.number else 0, len(calls)) if calls[index] == call]
+            if places:
+                after = max(after, places[0]) if step.number else after
+            elif call in calls:
+                yield f"Step {step.number}: {module} is called at {step.node}, but not after the step before."
+            else:
+                nodes = sorted({node for node, each in calls if each == module}) or "nowhere"
+                yield f"Step {step.number or '–'}: {module} is not called at {step.node}, but at {nodes}."
+
+
+def check(picture: list[Step], calls: list[Call]) -> None:
+    assert list(faults(picture, calls)) == []
+
+
+ONLINE, SILENT, OFFLINE = range(3)  # the pictures, in their order
+
+
+async def is_deleted(client: Client, lk0: str) -> bool:
+    """Return whether the node has no row of a message any more."""
+    return bool((await client.look(lk0)).get("cleaned"))
+
+
+async def start(nodes: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
+    """Start a hub and two institutions with certificates; return them when each knows the other's certificate."""
+    hub = await at("hub", nodes.secure_hub())
+    a, b = await at("A", nodes.secure_local("10008", hub)), await at("B", nodes.secure_local("56001", hub))
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
-    login = "guest:guest@127.0.0.1"
-    async with Client(f"amqp://{login}:{a.port}") as sender, Client(f"amqp://{login}:{b.port}") as receiver:
-        async with receiver.receive() as documents:
-            with traced() as files:
+    await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
+    return hub, a, b
+
+
+def client_of(node: LocalNode) -> Client:
+    return Client(f"amqp://guest:guest@127.0.0.1:{node.port}")
+
+
+async def test_a_document_to_a_partner_that_is_online_passes_the_modules_of_the_picture(inprocess: InProcess) -> None:
+    _, a, b = await start(inprocess)
+    async with client_of(a) as sender, client_of(b) as receiver:
+        async with receiver.receive() as documents, sender.events() as events:
+            await until(lambda: b.inboxes.queues[""].has_consumer)
+            with traced() as calls:
                 sent = await sender.send("56001", b"<order/>")
                 async for document in documents:
                     await document.ack()
                     break
-                await sender.wait_for_delivery(sent.lk0)
-    passed = {str(Path(name).relative_to(ROOT).with_suffix("")) for name in files if name.startswith(str(ROOT))}
-    names = list(modules_of_the_picture())
-    assert len(names) > 20
-    assert [name for name in names if not any(module.endswith(name) for module in passed)] == []
-    assert (
-        len([module for module in passed if module.startswith(("semq/", "local_node/", "platform_node/"))])
-        <= MODULES_MAX
-    )
+                async for event in events:
+                    if event.is_final:
+                        break
+                await until(lambda: is_deleted(receiver, sent.lk0))
+    check(pictures()[ONLINE], calls)
+    product = ("semq/", "local_node/", "platform_node/")
+    assert len({module for node, module in calls if node and module.startswith(product)}) <= MODULES_MAX
+
+
+async def test_a_document_that_its_receiver_does_not_record_is_asked_about_and_sent_again(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, a, b = await start(inprocess)
+    hub.engine.core.reconfigure(replace(hub.engine.core.settings, forward_note_s=0.1))  # earlier than the inquiry
+    record = b.engine.receiver.receive_messages
+
+    def drop(*_: object) -> None:
+        monkeypatch.setattr(b.engine.receiver, "receive_messages", record)
+
+    monkeypatch.setattr(b.engine.receiver, "receive_messages", drop)
+    async with client_of(a) as sender:
+        with traced() as calls:
+            sent = await sender.send("56001", b"<order/>")
+            await sender.wait_for_delivery(sent.lk0)
+    check(pictures()[SILENT], calls)
+
+
+async def test_a_document_to_a_partner_that_is_offline_passes_the_modules_of_the_picture(inprocess: InProcess) -> None:
+    _, a, b = await start(inprocess)
+    settings = b.settings
+    await b.stop()
+    await until(lambda: not a.engine.partners.online.get("1.56001", True))
+    async with client_of(a) as sender:
+        with traced() as calls:
+            sent = await sender.send("56001", b"<order/>")
+            await until(lambda: is_stored(sender, sent.lk0))
+            b = await at("B", inprocess.started(settings))
+            await sender.wait_for_delivery(sent.lk0)
+    check(pictures()[OFFLINE], calls)
+
+
+async def is_stored(client: Client, lk0: str) -> bool:
+    return bool((await client.look(lk0))["ss_status"] == "SS_ACK")
+
+
+def test_a_picture_with_a_fault_is_not_accepted() -> None:
+    ordered = [("A", "semq/engine/mail"), ("hub", "semq/engine/frames")]
+    text = " 1 A    engine/mail   record\n 2 hub  engine/frames   frame\n"
+    assert list(faults(steps(text), ordered)) == []
+    for wrong in (text.replace("A ", "B "), text.replace("engine/frames", "engine/core")):
+        assert len(list(faults(steps(wrong), ordered))) == 1
+    assert len(list(faults(steps(text), ordered[::-1]))) == 1
+    assert list(faults(steps(text.replace(" 2", " –")), ordered[::-1])) == []
+    for old, new in (("mail", "male"), (" 2", " 3"), ("hub", "C"), ("record", "record\n and so on")):
+        with pytest.raises(AssertionError):
+            steps(text.replace(old, new))
