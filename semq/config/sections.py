@@ -284,7 +284,7 @@ class SecrecySection(Section):
     unproved_from: list[NodeId] = []
     """institutions whose documents and receipts are accepted without a proof: the hub could forge these"""
     mixed_network: bool = False
-    """treat institutions whose certificate never arrived like unproved_from: the hub could withhold certificates"""
+    """require no proof from institutions whose certificate never arrived: the hub could withhold certificates"""
     session_messages: Count = 65_536
     """largest number of documents sealed with one session key"""
     session_bytes: Count = 1024 * MIB
@@ -332,7 +332,7 @@ class ProtocolSection(Section):
     overdue_s: Seconds = 900.0
     """age from which a message without an outcome is shown as overdue; it does not fail for that reason"""
     quota_rows_per_partner: Count = DEFAULTS.quota_rows_per_partner
-    """unsettled messages of one partner; further ones are refused, none is dropped"""
+    """unsettled messages for one partner; further ones are refused, none is dropped"""
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = DEFAULTS.max_document_bytes
     """largest message; hub and receiver refuse larger ones, each by its own limit"""
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
