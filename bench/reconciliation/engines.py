@@ -52,7 +52,7 @@ def spark(folder: Path, day: date, mib: int) -> dict[str, Any]:
 
 
 def in_duckdb(folder: Path, day: date, mib: int) -> dict[str, Any]:
-    """Run the comparison in DuckDB on the same Parquet files; write verdicts as Parquet."""
+    """Run the comparison in DuckDB on the Parquet files of the extracts; write verdicts as Parquet."""
     window = Calendar().window(day)
     begun = time.monotonic()
     with duckdb.connect(str(folder / "compare.duckdb")) as connection:

@@ -26,7 +26,7 @@ def cpu_s(pid: int) -> float:
 
 
 def _stat(pid: int) -> list[int]:
-    """Return numbers about a process: parent, ticks in user and in system mode, and the same of its ended children.
+    """Return numbers about a process: parent, its ticks in user and in system mode, both ticks of its ended children.
 
     The list is empty if the process has ended.
     """

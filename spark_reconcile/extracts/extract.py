@@ -2,9 +2,9 @@
 payload.
 
 Called by ``extraction``, with the batches that ``ledger`` reads from Postgres; ``invention`` and ``defects`` write
-invented and changed ledgers with the same functions. Only one row group is held in memory. Part
-files are named after their content and the manifest is replaced last, so that a reader finds the complete old or new
-extract, and a repetition with the same rows writes the same part files.
+invented and changed ledgers with the same functions. Only one row group is held in memory. Part files are named after
+their content and the manifest is replaced last, so that a reader finds the complete old or new extract, and a
+repetition with the same rows writes the same part files.
 """
 
 from collections.abc import Iterable, Iterator

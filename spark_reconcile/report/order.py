@@ -76,7 +76,8 @@ def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: C
 def _sorted(before: Sequence[set[int]], moments: Sequence[int]) -> list[int]:
     """Return the numbers of lines in the order of time, but each line after those that must precede it.
 
-    If ledgers contradict each other, each remaining line may have to follow another one. Then the earliest comes next.
+    If ledgers contradict each other, every remaining line may have to follow another remaining line. Then the earliest
+    of them comes next.
     """
     predecessors = [set(numbers) for numbers in before]
     ready = [(moments[n], n) for n, numbers in enumerate(predecessors) if not numbers]

@@ -108,7 +108,7 @@ class Player:
         self._port = port
         self._clients: dict[int, PlayedConnection] = {}
         self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, keyed by client and channel
-        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: the same for events without a request
+        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: lines of events without a request, keyed likewise
         self._placeholders: dict[str, str] = {}  #: keyed by generated name
 
     def play(self, script: Script, *, is_quick: bool = False) -> list[str]:

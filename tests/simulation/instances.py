@@ -244,12 +244,14 @@ class InstancesWorld(World):
         return self._of_instances.choice(self.sites).host
 
     def instances(self) -> list[InstanceHost]:
-        """All running instances, also those whose store another one has taken over."""
+        """All running instances, also those whose store another process has taken over."""
         return [host for host in self._made if host.engine is not None]
 
     @property
     def _made(self) -> list[InstanceHost]:
-        """The instances of all stores, running or not, and those that run although another one has their store."""
+        """The instances of all stores, running or not, and those that still run although another process has their
+        store.
+        """
         former = [host for host in self._former if host.engine is not None]
         return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
 

@@ -113,7 +113,7 @@ def run(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: SimulatorProcess) -> None:
-    """A seed has the same run in another process, too, so that a failing seed can be replayed."""
+    """The seeds of the campaign run in another process, so the test shows that a failing seed can be replayed."""
     together = run("--first", "40", "--seeds", "3")
     alone = [runs(run_share, seed, 1).report() for seed in (42, 41, 40)]
     for counted in ("steps", "faults", "frames", "messages"):

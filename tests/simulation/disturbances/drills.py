@@ -73,7 +73,7 @@ TRUTHS = {
     SenderEvent.void: Answer.VOID,
     SenderEvent.settled: Answer.SETTLED,
 }
-# The hint that leads a row to a column (outer key) from another one (inner key).
+# The hint that leads a row to one column (outer key) from another column (inner key).
 WAY: dict[SenderState, dict[SenderState, Hint]] = {
     SenderState.AWAY: {
         SenderState.SS_SENT: HubFlag.STORED,
