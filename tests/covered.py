@@ -38,6 +38,7 @@ semq.engine.hub.carrier                flows/test_instances.py
 semq.engine.hub.fronts                 flows/test_instances.py
 semq.engine.hub.instances              flows/test_instances.py
 semq.engine.hub.unserved_homes         flows/test_instances.py
+semq.status_words                      console/test_words.py
 semq.store.control.cluster             platform_node/test_cluster.py
 semq.store.control.cluster_tables      store/postgres/test_migration.py
 semq.datagrams.counts                  datagrams/test_session.py
@@ -193,5 +194,5 @@ semq.web.access.tokens                 web/pages/test_token_pages.py
 semq.web.access.visitor                web/pages/test_token_pages.py
 """
 COVERED = dict(line.split() for line in TABLE.strip().splitlines())
-# Classes of errors: their codes, texts and remedies are tested together.
+# The test of all modules named ``errors``: codes, texts and remedies
 ERRORS = "cli/reference/test_error_codes.py"

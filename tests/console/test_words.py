@@ -13,9 +13,12 @@ from semq.counters import COUNTERS
 from semq.service.monitoring import health
 from semq.service.monitoring.health import checks
 from semq.service.node import PROGRAMS
+from semq.status_words import WORDS
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
 from tests.console.texts import CONSOLE, WEB, all_texts, plurals
 from tests.service.monitoring.test_health import VIOLATIONS, with_datagram_path
 
+ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # answers to inquiries: no row has them
 FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")  # placeholders and commands
 CHECK = re.compile(r'\bCheck\("(\w+)"')
 DIRECT = {"1.56001": {"link": "up", "last_error": ""}}
@@ -36,6 +39,11 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
 
 def test_every_act_on_many_messages_has_a_name() -> None:
     assert {*failed.ACTS, *held.ACTS} == ACTS.keys()
+
+
+def test_every_status_of_a_row_has_words() -> None:
+    statuses = {*SendStatus, *Outcome, *AckStatus, *AppStatus, *Arrival} - ANSWERS
+    assert {status.name for status in statuses} <= WORDS.keys()
 
 
 def test_every_figure_of_the_start_page_is_a_counter() -> None:
