@@ -43,7 +43,7 @@ VERDICTS = (
             "No action: the next run decides."),
     Verdict("WAITING_OFFLINE", "open", True, "receiver",
             "The hub keeps it for a receiver that was not online; without a hub, its sender does.",
-            "If it is old, ask the receiver when it comes online."),
+            "If it waits for long, ask the receiver when its node comes online."),
     Verdict("DROPPED_BY_POLICY", "fine", False, "nobody",
             "Class 1: discarded because the target was offline, as its sender asked.",
             "Nothing."),
