@@ -15,6 +15,7 @@ import pytest
 from semq.folders.layout import NOTE
 from semq.installation.process import NodeProcess
 from tests.app.network import DOCUMENT_MAX, STRANGER, Network
+from tests.cli.command import semq
 from tests.waiting import until_sync as until
 
 FOLDERS = """
@@ -217,7 +218,6 @@ def test_a_root_that_cannot_be_served_does_not_stop_the_others(folders: tuple[No
 
 def health(folders: NodeFolders) -> str:
     """Return the health check of a node about its folders."""
-    command = [sys.executable, "-m", "semq.cli", "node", "health", "--json", "--node", folders.node.url]
-    output = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    output = semq("node", "health", "--json", "--node", folders.node.url).out
     checks = json.loads(output)["checks"] if output else []
     return "".join(str(check["detail"]) for check in checks if check["check"] == "folders")

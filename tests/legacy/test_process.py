@@ -23,7 +23,8 @@ from tests.waiting import until_sync
 
 DOCUMENTS = deeper(600, 1200)
 USER = "import"
-LARGE = 10_000  # rows
+SMALL, LARGE = 1_000, deeper(3_500, 10_000)  # rows
+ROW_BYTES = deeper(9_000, 2_800)  # so that the further rows have more bytes than GROWTH_MIB_MAX
 GROWTH_MIB_MAX = 12
 # A program that imports a file, and prints the number of sent rows and its largest resident memory in MiB.
 MEASURE = """
@@ -153,10 +154,10 @@ def test_the_default_mapping_is_printed_without_a_node() -> None:
 @pytest.mark.parametrize("kind", ["csv", "sqlite"])
 def test_memory_does_not_grow_with_the_rows(kind: str, tmp_path: Path) -> None:
     memory_mib = []
-    for count in (1_000, LARGE):
+    for count in (SMALL, LARGE):
         folder = tmp_path / str(count)
         folder.mkdir()
-        rows = [sample.outbound(number, app_data=os.urandom(2800)) for number in range(count)]
+        rows = [sample.outbound(number, app_data=os.urandom(ROW_BYTES)) for number in range(count)]
         if kind == "csv":
             sample.write_csv(folder, rows)
         else:

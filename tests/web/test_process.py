@@ -3,13 +3,15 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import httpx
 
+from tests.cli.command import semq
+from tests.prepared.client import PreparedProcess, start_prepared
 from tests.waiting import until_sync
 
 HUB = """
@@ -28,23 +30,26 @@ PATIENCE_S = 120.0
 
 
 @contextmanager
-def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """Run a hub with [http]; its output goes to a file."""
-    config, output = folder / "hub.toml", folder / "output"
+def hub(folder: Path) -> Iterator[tuple[PreparedProcess, list[str]]]:
+    """Run a hub with [http]; yield it and the list of its lines of output."""
+    config = folder / "hub.toml"
     config.write_text(HUB)
-    command = [sys.executable, "-P", "-m", "platform_node", "--config", str(config)]
-    with output.open("w") as out, (folder / "log").open("w") as log:
-        node = subprocess.Popen(command, stdout=out, stderr=log, text=True)
-        try:
-            yield node, output
-        finally:
-            node.terminate()
-            node.wait(PATIENCE_S)
+    node = start_prepared("platform_node", "--config", str(config))
+    output: list[str] = []
+    reading = Thread(target=lambda: [output.append(line.decode()) for line in node.stdout])
+    reading.start()
+    try:
+        yield node, output
+    finally:
+        node.send_signal(signal.SIGTERM)
+        node.wait(PATIENCE_S)
+        reading.join()
+        node.stdout.close()
 
 
-def console_addresses(output: Path) -> list[str]:
+def console_addresses(output: list[str]) -> list[str]:
     """Return the addresses that the node has printed."""
-    return [line.split()[1] for line in output.read_text().splitlines() if line.startswith("console ")]
+    return [line.split()[1] for line in output if line.startswith("console ")]
 
 
 def children(pid: int) -> list[int]:
@@ -79,11 +84,8 @@ def test_a_node_with_http_serves_its_console_restarts_it_and_ends_it(tmp_path: P
         assert httpx.get(new_link.partition("/first/")[0] + "/first/" + link.partition("/first/")[2]).status_code == 403
         assert httpx.get(new_link).status_code == 303
 
-        command = subprocess.run(
-            [sys.executable, "-P", "-m", "semq.cli", "web", "--link", "--config", str(tmp_path / "hub.toml")],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert httpx.get(command.stdout.strip()).status_code == 303  # with the port that the system chose
+        command = semq("web", "--link", "--config", str(tmp_path / "hub.toml"))
+        assert httpx.get(command.out.strip()).status_code == 303  # with the port that the system chose
 
         node.kill()  # its pipe to the web process ends
         until_sync(lambda: is_away(new_link), PATIENCE_S)

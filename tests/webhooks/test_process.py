@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +12,7 @@ import pytest
 
 from semq.installation.process import NodeProcess
 from tests.app.network import Network
+from tests.cli import command
 from tests.waiting import until_sync as until
 from tests.webhooks.hook import Hook, ReceivedRequest, serving
 
@@ -29,8 +28,9 @@ timeout_s = 20
 
 
 def semq(node: NodeProcess, *words: str, body: bytes = b"") -> str:
-    command = [sys.executable, "-m", "semq.cli", *words, "--node", node.url]
-    return subprocess.run(command, check=True, capture_output=True, input=body).stdout.decode()
+    result = command.semq(*words, "--node", node.url, stdin=body)
+    assert result.status == 0, result
+    return result.out
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,14 @@ from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import FLOORS_MAX, RECORDS_MAX, AckFlag, Answer, Inquiry, InquiryRole, Receipt
+from tests.depth import deeper
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, log_in_by_hand, message
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 # LK0 of documents of 10008 and of 56001. The packets of the flood name documents that were never sent.
 OURS, THEIRS = "1.10008.1.1.5.{}", "1.56001.1.1.5.{}"
+PACKETS, DOCUMENTS = deeper(12, 40), deeper(2, 3)  # of each kind; documents that must arrive meanwhile
 FIRST_DOCUMENT = 1 << 20  # the last part of the LK0 of the first document on the link of the flood
 VIOLATIONS = f"SELECT count(*) FROM semq_ledger WHERE event = {int(Event.VIOLATION)}"
 FLOORS: dict[str, tuple[int, int | None]] = {f"{n:x}": (n, None) for n in range(1, FLOORS_MAX + 1)}
@@ -93,7 +95,7 @@ async def test_a_flood_of_packets_of_any_kind_does_not_stop_the_documents_of_oth
     for number, (kind, packet) in enumerate(KINDS.items(), FIRST_DOCUMENT):
         before = query_number(other, VIOLATIONS)
         task = asyncio.create_task(flood(peer, packet))
-        for count in range(3):
+        for count in range(DOCUMENTS):
             await deliver(admin, receiver, f"{kind} {count}")
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -106,6 +108,6 @@ async def test_a_flood_of_packets_of_any_kind_does_not_stop_the_documents_of_oth
 
 
 async def flood(peer: Peer, packet: Packet) -> None:
-    """Publish the packet 40 times."""
-    for _ in range(40):
+    """Publish the packet PACKETS times."""
+    for _ in range(PACKETS):
         await publish(peer, packet)

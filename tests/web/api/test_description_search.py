@@ -1,4 +1,4 @@
-"""Requests that Schemathesis makes from the OpenAPI document, with all rights, only the needed one, and all others.
+"""Requests that Schemathesis makes from the OpenAPI document, with all rights, one that is enough, and all others.
 
 No request may end in a failure of the server, and none is answered without the right that the document names.
 """
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from semq.access_rights import AccessRole, AccessScope
 from semq.web.access.visitor import RIGHTS, rights_of
+from tests.depth import deeper
 from tests.service.inprocess import InProcess, linked
 from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
@@ -76,10 +77,14 @@ def operations_of(kind: str) -> dict[str, Any]:
 
 
 def combinations_for(operation: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return the combinations of rights to try for an operation: all of them, each sufficient one, and the others."""
+    """Return the combinations of rights to try for an operation: all of them, the first that is enough, and the others.
+
+    With --deep, each right that is enough. Usually these are the roles that include the first one.
+    """
     sufficient = [right for right in ALL_RIGHTS if is_sufficient(operation, (right,))]
     others = tuple(right for right in ALL_RIGHTS if right not in sufficient)
-    return [rights for rights in (ALL_RIGHTS, *((right,) for right in sufficient), others) if rights]
+    alone = sufficient[: deeper(1, len(ALL_RIGHTS))]
+    return [rights for rights in (ALL_RIGHTS, *((right,) for right in alone), others) if rights]
 
 
 def is_sufficient(operation: dict[str, Any], rights: tuple[str, ...]) -> bool:
