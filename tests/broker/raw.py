@@ -1,4 +1,4 @@
-"""A client on a plain socket: the client's state machine, or bytes of the test's choice."""
+"""A client on a plain socket: it sends methods through the client's state machine, or any bytes of the test."""
 
 import socket
 import time
@@ -18,7 +18,10 @@ M = TypeVar("M", bound=Method)
 
 
 class RawClient:
-    """A blocking client; received events stay in ``events`` until ``until`` returns them."""
+    """A blocking client; received events stay in ``events`` until ``until`` returns them.
+
+    ``settings`` are those of ClientConnection, and ``password`` (by default the name of the user).
+    """
 
     def __init__(self, port: int, user: str = "guest", limits: ConnectionLimits | None = None, **settings: Any) -> None:
         response = sasl.plain(user, settings.pop("password", user))
@@ -46,7 +49,7 @@ class RawClient:
         self.flush()
 
     def until(self, kind: type[E], matches: Callable[[E], bool] = lambda _: True) -> E:
-        """Wait for an event of a kind and return it; all other events stay in ``events``."""
+        """Wait for an event of a kind and return it; other events stay in ``events``. Fails if the connection ends."""
         checked = 0
         while True:
             for index in range(checked, len(self.events)):

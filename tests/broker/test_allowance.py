@@ -1,4 +1,4 @@
-"""Limits of open work: reading pauses and resumes, each for its reason."""
+"""Limits of unfinished work: when a link pauses reading, for which reason, and when deliveries have no room."""
 
 from semq.broker.allowance import Allowance
 from semq.broker.limits import BrokerLimits
@@ -47,7 +47,7 @@ def test_waiting_events_pause_reading() -> None:
     assert link.reasons == set()
 
 
-def test_unsettled_deliveries_use_the_allowance() -> None:
+def test_deliveries_have_room_until_unsettled_ones_reach_a_limit() -> None:
     allowance = Allowance(LIMITS, PausableLink())
     assert allowance.has_room()
     allowance.deliver(49)

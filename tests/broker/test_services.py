@@ -1,4 +1,4 @@
-"""Exchanges and queues served by code, through real connections."""
+"""Exchanges and queues that a service of the node implements, used through real connections."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,10 @@ from tests.waiting import until
 
 
 class SettlingExchange(ServiceExchange):
-    """An exchange that settles by routing key: immediately, later, or on request."""
+    """An exchange that settles as the routing key says: with which outcome, and immediately or in the next turn.
+
+    With any other key, it adds the function that settles to ``waiting``.
+    """
 
     def __init__(self) -> None:
         super().__init__("door", "x-door")
@@ -63,7 +66,10 @@ class SettlingExchange(ServiceExchange):
 
 
 class CreditQueue(ServiceQueue):
-    """A queue that delivers to consumers with credit; returned messages come first."""
+    """A queue that delivers to consumers with credit; returned messages come first.
+
+    If ``is_slow``, requests wait in ``getters`` and ``counting`` until the test answers them.
+    """
 
     def __init__(self) -> None:
         super().__init__("inbox")
@@ -175,7 +181,7 @@ async def test_outcomes_in_any_order_reach_their_own_publishes() -> None:
         settled: list[tuple[Any, bool]] = []
         channel.on_settled = settled.extend
         for number in range(6):
-            channel.publish("door", "later", header(b""), b"", token=number)
+            channel.publish("door", "held", header(b""), b"", token=number)
         await until(lambda: len(services.exchange.waiting) == 6)
         settles = services.exchange.waiting
         for number in (5, 1, 2):
@@ -185,7 +191,7 @@ async def test_outcomes_in_any_order_reach_their_own_publishes() -> None:
         for number in (0, 3, 4):
             settles[number](CONFIRMED)
         await until(lambda: len(settled) == 6)
-        assert all(is_safe for token, is_safe in settled if token != 2)
+        assert all(is_confirmed for token, is_confirmed in settled if token != 2)
 
 
 async def test_a_second_settlement_is_a_fault_of_the_service_and_a_late_one_is_not() -> None:
@@ -193,7 +199,7 @@ async def test_a_second_settlement_is_a_fault_of_the_service_and_a_late_one_is_n
     async with pair(prepare=services.prepare) as endpoints:
         channel = await confirming_channel(endpoints)
         for _ in range(2):
-            channel.publish("door", "later", header(b""), b"")
+            channel.publish("door", "held", header(b""), b"")
         await until(lambda: len(services.exchange.waiting) == 2)
         first, second = services.exchange.waiting
         first(CONFIRMED)
@@ -212,7 +218,7 @@ async def test_reading_pauses_while_the_service_is_behind() -> None:
         settled: list[Any] = []
         channel.on_settled = settled.extend
         while channel.may_publish and published < 2000:
-            channel.publish("door", "later", header(body), body, token=published)
+            channel.publish("door", "held", header(body), body, token=published)
             published += 1
             await asyncio.sleep(0)
         assert published < 2000
@@ -256,7 +262,7 @@ async def test_deliveries_stay_within_credit_and_settlements_come_in_batches() -
         assert inbox.settlements[3:] == [(tag, [b"5"], Disposition.ACK), (tag, [b"3"], Disposition.LOST)]
 
 
-async def test_unsettled_deliveries_are_lost_with_the_connection() -> None:
+async def test_unsettled_deliveries_return_to_the_service_when_the_connection_is_lost() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await confirming_channel(endpoints)
@@ -412,7 +418,7 @@ async def test_transactions_wait_for_services() -> None:
         link = await endpoints.dial()
         channel = await link.open_channel()
         await channel.call(m.TxSelect(), m.TxSelectOk)
-        channel.publish("door", "later", header(b"1"), b"1")
+        channel.publish("door", "held", header(b"1"), b"1")
         channel.publish("door", "return", header(b"2"), b"2", mandatory=True)
         await channel.qos(1)
         assert services.exchange.published == []

@@ -36,7 +36,7 @@ async def test_a_transaction_continues_after_a_service_has_ended_a_consumer() ->
         assert services.inbox.settlements[1:] == [(tag, [b"1"], Disposition.ACK)]
 
 
-async def test_unacknowledged_messages_return_in_order_with_those_of_an_open_transaction() -> None:
+async def test_unacknowledged_messages_return_in_order_with_those_acknowledged_in_an_open_transaction() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await (await endpoints.dial()).open_channel()
@@ -51,7 +51,7 @@ async def test_unacknowledged_messages_return_in_order_with_those_of_an_open_tra
         assert services.inbox.settlements == [(tag, [b"1", b"2", b"3"], Disposition.LOST)]
 
 
-async def test_a_channel_that_fails_while_it_waits_has_no_held_events_any_more() -> None:
+async def test_a_channel_that_fails_while_it_waits_drops_the_events_that_it_held() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await (await endpoints.dial()).open_channel()

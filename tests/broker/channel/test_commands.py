@@ -148,7 +148,7 @@ def test_conditional_deletions_are_refused_and_missing_queues_are_ignored(
     channel.exchange_delete("cond")
 
 
-def test_an_auto_delete_queue_is_deleted_with_its_last_consumer(
+def test_an_auto_delete_queue_ends_with_its_last_consumer_and_an_auto_delete_exchange_with_its_last_binding(
     broker: RunningBroker, channel: BlockingChannel
 ) -> None:
     channel.exchange_declare("auto", "fanout", auto_delete=True)

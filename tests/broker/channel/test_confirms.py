@@ -1,4 +1,4 @@
-"""Confirms: every number is sent exactly once, whatever the order of outcomes and writes."""
+"""Confirms: every number is confirmed exactly once, whatever the order of outcomes and writes."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The consumer's interface for services; ``test_consumption`` tests consumers of clients."""
+"""What a service sees of a consumer; ``test_consumption`` tests what the client sees."""
 
 from semq.amqp import methods as m
 from semq.amqp.events import Delivered
@@ -7,7 +7,7 @@ from tests.transport.pair import pair
 from tests.waiting import until
 
 
-async def test_the_credit_of_a_consumer_ends_with_the_prefetch_of_its_channel() -> None:
+async def test_the_credit_of_a_consumer_is_the_unused_prefetch_of_its_channel() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await (await endpoints.dial()).open_channel()

@@ -48,7 +48,7 @@ class PikaConsumer:
 
     def await_transit(self) -> "PikaConsumer":
         """Wait until all deliveries that the server has sent have arrived."""
-        self.channel.queue_declare("amq.rabbitmq.reply-to")  # the reply follows all deliveries before it
+        self.channel.queue_declare("amq.rabbitmq.reply-to")  # its answer follows all deliveries sent before
         self.channel.connection.process_data_events(time_limit=0)
         return self
 
@@ -110,7 +110,7 @@ def test_get_returns_the_number_of_remaining_messages_or_get_empty(channel: Bloc
 
 
 @pytest.mark.parametrize("end", ["channel", "connection", "abrupt", "error"])
-def test_unacknowledged_messages_return_when_the_consumer_is_lost(
+def test_unacknowledged_messages_return_when_their_channel_or_connection_ends(
     broker: RunningBroker, channel: BlockingChannel, end: str
 ) -> None:
     channel.queue_declare("lost")
@@ -241,7 +241,7 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        # A refused deletion does not hold back notices of cancelled consumers any longer.
+        # The broker held back notices of cancelled consumers for this deletion. It is refused, so they flow again.
         assert client.until(ChannelClosed).error is not None
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
@@ -377,6 +377,7 @@ def test_successive_multiple_acknowledgements_visit_each_delivery_once(
 def test_a_header_that_just_fits_a_frame_is_redelivered_without_a_delivery_count(broker: RunningBroker) -> None:
     channel = broker.connect(frame_max=4096).channel()
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
+    # Beside the value: 8 bytes of the frame, 14 of the content header, 4 of the table, 7 of the name, type and length
     channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))
     channel.basic_nack(channel.basic_get(queue)[0].delivery_tag)
     consumer = PikaConsumer(channel, queue).await_deliveries(1)

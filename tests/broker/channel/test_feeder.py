@@ -1,4 +1,4 @@
-"""Large bodies being sent, and contents that are sent on the same channel meanwhile."""
+"""While a large body is being sent, other contents for the same channel wait; the channel goes on afterwards."""
 
 import asyncio
 
@@ -38,6 +38,7 @@ class PendingBody(LargeBody):
         self.done = done
 
     async def finish(self) -> None:
+        """Wait for the read, and answer it."""
         await until(lambda: self.done)
         assert self.done is not None
         self.done(self.data, None)
@@ -50,7 +51,7 @@ async def test_a_return_during_a_large_delivery_does_not_stop_the_channel() -> N
         deliveries: list[Delivered] = []
         await channel.consume("inbox", deliveries.extend)
         confirm = asyncio.ensure_future(
-            publish_and_wait(channel, "door", "later", header(b"small"), b"small", mandatory=True)
+            publish_and_wait(channel, "door", "held", header(b"small"), b"small", mandatory=True)
         )
         await until(lambda: services.exchange.waiting)
         (consumer,) = services.inbox.consumers

@@ -1,5 +1,6 @@
 """The operations of a turn are one list for the store, whose commit or failure is reported to publishers and waiters.
-Operations that failed are written later, one refused operation alone is lost.
+Operations that failed because the store was unavailable are written later; of a refused list, only the bad operation is
+lost.
 """
 
 from collections.abc import Callable

@@ -50,7 +50,7 @@ async def test_the_memory_store_applies_all_operations() -> None:
     store.save([OrderlyEnd()], received.append)
     expected.ended = True
     assert await store.load() == expected
-    expected.ended = False  # a broker that ended in an orderly way has started again
+    expected.ended = False  # the load before this one has started a broker, which has not ended
     assert await store.load() == expected
     store.save([DeleteExchange("/", "e"), Unbind(*BINDING), Unbind(*BINDING), DeleteQueue(1)], received.append)
     assert await store.load() == StoredState(queues=[queue(2)], next_queue_id=3)

@@ -139,7 +139,7 @@ async def test_expiry_continues_by_the_wall_clock() -> None:
     assert bodies(queue_of(model, "q")) == []
 
 
-async def test_rows_of_an_unknown_virtual_host_and_bindings_without_an_end_are_not_restored(
+async def test_rows_of_an_unknown_virtual_host_and_bindings_of_missing_objects_are_not_restored(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = MemoryBrokerStore(DelayedCalls())

@@ -1,4 +1,6 @@
-"""Large bodies: received and sent in chunks, shared, returned, dead-lettered, and deleted when unused."""
+"""Large bodies: received and sent in chunks, shared, returned, dead-lettered, refused, restored after a restart, and
+deleted when unused; the limits of services.
+"""
 
 import asyncio
 from typing import Any
@@ -225,7 +227,7 @@ async def test_a_large_message_is_refused_before_its_body() -> None:
 
 
 class AcceptingExchange(ServiceExchange):
-    """An exchange that accepts all messages."""
+    """An exchange that accepts all messages of at most two chunks."""
 
     def __init__(self) -> None:
         super().__init__("door", "x-door", body_max=2 * CHUNK)

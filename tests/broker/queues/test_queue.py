@@ -160,7 +160,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         self.model.flush()
         stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
         surviving = [row for row in everything if row.persistent and self.durable]
-        # The mark of the delivered messages accounts for one delivery.
+        # The mark of the queue accounts for the first delivery, so only higher counts are stored.
         assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in surviving}
 
 
@@ -287,7 +287,7 @@ def test_a_message_that_fails_too_often_is_dead_lettered() -> None:
     assert (bodies(queue), bodies(dead)) == ([], [b"poison"])
 
 
-def test_messages_expire_in_the_order_of_the_queue_with_one_timer() -> None:
+def test_a_message_expires_only_at_the_head_of_its_queue() -> None:
     model = Model()
     queue = model.queue()
     model.publish("q", b"later", expiration="5000")
