@@ -14,7 +14,7 @@ from tests.memory_store.tables import Tables
 
 
 def check(tables: Tables, unit: Unit) -> None:
-    """Check a unit as Postgres does. Raises DecisionFailed. Changes nothing."""
+    """Raise DecisionFailed if Postgres would refuse a change of the unit. Changes nothing."""
     changed = [(unit.outbound[object_id], before) for object_id, before in unit.changed_outbound.items()]
     for row, before in (*changed, *unit.deleted_outbound.values()):
         stored, object_id = tables.outbound.get(row.object_id), row.object_id

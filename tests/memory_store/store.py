@@ -81,9 +81,10 @@ class MemoryStore:
 
     # --- WorkStore
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept. After a loss, the next ``deliver`` reports that the work failed.
+        """Queue a piece of work. After a loss of the store, the next ``deliver`` reports that the work failed.
 
-        ``later``: the work may wait for other work, or for ``make_due``.
+        Work keeps its order, but other work may overtake work that has bodies ``ahead``. ``later``: the work may wait
+        for other work, or for ``make_due``.
         """
         if self._fault is not None:
             self._to_notify.append((work, self._fault))

@@ -20,7 +20,10 @@ SubmissionQuery = SubmittedRows | RefusedSubmissions | OpenSubmission | TokenSub
 
 
 def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[int, int]]:
-    """Yield the rows of a query, the oldest first."""
+    """Yield the rows of a query, the oldest first.
+
+    For DueSubmissions, yield number and time of each document that is due, the earliest first, and of the next one.
+    """
     rows = sorted(tables.submitted.items())
     match query:
         case RefusedSubmissions(lk0s):
@@ -85,5 +88,6 @@ def change(tables: Tables, unit: Unit) -> None:
 
 
 def _sized(row: Submitted, bytes_max: int) -> Submitted:
+    """Return a row with its size, and without a payload of more than ``bytes_max`` bytes."""
     size = len(row.payload)
     return replace(row, size=size, payload=row.payload if size <= bytes_max else b"")

@@ -187,7 +187,7 @@ def test_nothing_is_written_before_the_commit(store: MemoryStore) -> None:
     assert ids(list(store.tables.outbound.values())) == [1]
 
 
-def test_a_group_has_as_many_pieces_of_work_as_its_function_returns(store: MemoryStore) -> None:
+def test_a_unit_takes_as_many_pieces_of_work_as_group_returns(store: MemoryStore) -> None:
     small = MemoryStore(store.tables, group=lambda waiting: waiting // 2)
     jobs = [FunctionWork() for _ in range(3)]
     for job in jobs:

@@ -1,6 +1,6 @@
 """Pieces of work for tests of both stores: a small engine without rules, driven by numbers that hypothesis draws.
 
-Each action is a function of the unit alone, so the same actions on two stores must leave the same rows.
+An action depends on the unit and the drawn numbers only, so the same actions on two stores must leave the same rows.
 """
 
 import asyncio
@@ -49,12 +49,14 @@ INC = 0x7EDC_BA98_7654_3210
 DESTS = (Address(1, "56001"), Address(1, "56002", "buyer"))
 SOURCES = (InStreamKey(Store(1, "a", 2, 3), 9), InStreamKey(Store(1, "b"), 2**63 - 1))
 KEYS = ("", "k", "schlüssel")
-IDS = range(1, 13)  # few, so that actions change the rows of other actions
+IDS = range(1, 13)  # few, so that actions meet rows of earlier actions
 NOW = 1_790_000_000_000
 
 
 class Job(Work):
-    """A piece of work made of a function; records its result, and can be awaited."""
+    """A piece of work made of the function ``decide``. At its end, ``results`` gets its error (None: committed), and
+    ``over`` is set.
+    """
 
     def __init__(self, decide: Callable[[Unit], Any] = lambda unit: None, needs: Needs | None = None) -> None:
         self.change = decide
@@ -276,6 +278,7 @@ def raise_floor(unit: Unit, number: int, variant: int) -> None:
 
 
 def refuse(unit: Unit, number: int, variant: int) -> None:
+    """Stage changes, then raise: none of them may be stored."""
     unit.ledger.append(line(Event.REFUSED, LK0(*HERE, INC, number), detail="must leave no trace"))
     accept(unit, number + 500, variant)
     raise BadInput("refused", number=number)

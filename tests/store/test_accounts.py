@@ -1,4 +1,4 @@
-"""Rows of users, sessions, links and tokens."""
+"""Rows of users, their sessions, sign-in links and tokens of the HTTP API."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Certificates, tokens, stores of nodes and definitions: tokens are used once, revocations are permanent."""
+"""Certificates, tokens, stores of nodes and definitions: a token serves one key, and revocations are permanent."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -79,7 +79,7 @@ def test_each_attempt_has_its_own_needs() -> None:
     assert begin_attempts([first]).outbound == {3}
 
 
-def test_work_may_end_with_its_decisions() -> None:
+def test_work_may_have_no_action_after_the_commit() -> None:
     @work
     def short() -> Steps:
         unit = yield NO_NEEDS

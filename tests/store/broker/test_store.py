@@ -91,7 +91,7 @@ def comparable(state: StoredState) -> dict[str, Any]:
 
 
 def is_possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
-    """Return whether a broker can produce an operation: a broker never uses a key twice."""
+    """Return whether a broker can produce an operation: it never adds a message or a chunk under a key in use."""
     if isinstance(op, AddMessage):
         return (op.queue_id, op.position) not in memory.messages
     if isinstance(op, AddBodyChunk):
@@ -108,6 +108,7 @@ def test_postgres_and_memory_return_the_same_broker_state(
 
 
 async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> None:
+    """Save lists in both stores, and compare the states. ``together``: save without waiting for the list before."""
     for table in ("exchange", "queue", "binding", "message", "body", "handed_out"):
         run(url, f"DELETE FROM broker_{table}")
     async with open_notified_store(url) as notified:

@@ -35,7 +35,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
 
 @pytest.fixture
 def server(shared_server: EmbeddedPostgres) -> EmbeddedPostgres:
-    """Return the server of all tests of this file, running and without the table of another test."""
+    """Return the server that tests of this file share: it runs, and the table of an earlier test is dropped."""
     shared_server.start()
     with psycopg.connect(shared_server.url) as connection:
         connection.execute("DROP TABLE IF EXISTS kept")
@@ -280,7 +280,7 @@ def test_the_data_get_the_owner_of_the_new_identity(tmp_path: Path, monkeypatch:
 
 
 def test_an_identity_of_root_may_access_a_program_in_a_closed_folder(tmp_path: Path) -> None:
-    """By access(2), with which Postgres searches its own program."""
+    """The check is access(2), with which Postgres looks for its own program."""
     program = tmp_path / "program"
     program.touch(0o755)
     tmp_path.chmod(0o700)
@@ -302,7 +302,7 @@ def test_no_server_is_found_in_an_empty_folder(tmp_path: Path) -> None:
     EmbeddedPostgres(tmp_path).stop()
 
 
-def test_every_error_has_its_code_and_remedy_in_its_advice() -> None:
+def test_the_advice_of_an_error_has_its_code_and_its_remedy() -> None:
     for error in (NoPostgres(), DataDirBusy(pid=1), ServerFailed(log="x")):
         assert isinstance(error, SemqError)
         assert error.code in error.advice()

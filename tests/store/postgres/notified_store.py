@@ -1,5 +1,5 @@
-"""A store on Postgres that keeps its notifications and faults, and work that tests post to it. Used by the tests of the
-store.
+"""A store on Postgres whose notifications and faults are recorded, and work that tests post to it. Used by the tests of
+the store.
 """
 
 import asyncio
@@ -83,6 +83,8 @@ def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
 
 
 def raising(error: Exception) -> Job:
+    """Return work that stages a document, then raises ``error``."""
+
     def decide(unit: Unit) -> None:
         accept(unit, 999, 1)  # must not be written
         raise error
@@ -91,10 +93,12 @@ def raising(error: Exception) -> Job:
 
 
 def stored(url: str) -> list[int]:
+    """Return the ids of the rows of tb_0031."""
     return column(url, "SELECT object_id FROM tb_0031 ORDER BY object_id")
 
 
 def column(url: str, statement: str) -> list[Any]:
+    """Return the first column of the rows that a query returns."""
     with psycopg.connect(url, autocommit=True) as connection:
         return [row[0] for row in connection.execute(statement.encode()).fetchall()]
 

@@ -17,7 +17,7 @@ def test_an_empty_unit_is_only_read() -> None:
 
 
 @pytest.mark.parametrize("name", Unit.__slots__)
-def test_a_unit_is_written_when_anything_is_staged(name: str) -> None:
+def test_a_unit_is_written_if_any_field_but_the_loaded_rows_has_content(name: str) -> None:
     assert is_read_only(unit_with(name)) == (name in LOADED)
 
 

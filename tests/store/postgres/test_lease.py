@@ -20,7 +20,7 @@ from tests.store.postgres.notified_store import (
 )
 
 
-async def test_another_process_waits_for_the_lease(database: str) -> None:
+async def test_another_process_is_refused_while_the_lease_is_held(database: str) -> None:
     async with open_notified_store(database):
         with pytest.raises(LeaseHeld) as caught:
             await NotifiedStore(database, "two").store.start()

@@ -1,4 +1,4 @@
-"""The place of an owner: when its lock proves that the process has ended, and when nothing proves it."""
+"""The place of an owner: who gets its lock knows that the process has ended; without a lock, nothing proves this."""
 
 import subprocess
 import sys

@@ -27,7 +27,7 @@ async def opened(url: str, inc: int, new_uuid: UUID = FRESH) -> Recovered:
 
 
 async def opened_again(url: str, inc: int) -> Recovered:
-    """Open a store that an earlier process has opened, because the first opening reads no rows."""
+    """Note that an earlier process has opened the store, and open it: the first opening of a store reads no rows."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("INSERT INTO semq_meta (store_uuid, boot) VALUES (%s, 1) ON CONFLICT DO NOTHING", (FRESH,))
     return await opened(url, inc)
@@ -131,7 +131,7 @@ async def test_received_rows_are_either_finished_or_pending(database: str) -> No
     assert recovered.pending == 3
 
 
-async def test_spans_in_custody_exclude_only_the_groups_of_other_rows(database: str) -> None:
+async def test_only_a_group_of_ids_with_a_row_on_its_way_divides_the_spans_in_custody(database: str) -> None:
     """Ten groups of ids; one has a row that is on its way, one a settled row, one a relayed row."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
@@ -146,7 +146,9 @@ async def test_spans_in_custody_exclude_only_the_groups_of_other_rows(database: 
 
 
 async def test_refusals_written_by_an_older_node_are_migrated_at_each_start(database: str) -> None:
-    """An older node wrote a second row into the new schema, before its first start and between two starts."""
+    """An older node notes a refusal by a second row, "IDENT REJ". Here it writes these rows into the new schema, before
+    the first start of the new node, and between two starts.
+    """
     for boot, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
         with psycopg.connect(database, autocommit=True) as connection:
             for ident in (first, second, f"{second} REJ", f"1.gone {boot} REJ"):

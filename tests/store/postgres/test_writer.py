@@ -450,6 +450,7 @@ async def test_a_submission_by_sql_notifies_the_store(database: str) -> None:
 
 
 def configure(postgres: Any, statement: str) -> None:
+    """Run a statement whose commit waits for no standby, and let the server read its configuration again."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
         connection.execute("SET synchronous_commit = local")
         connection.execute(statement.encode())

@@ -68,7 +68,9 @@ async def test_waiting_work_is_committed_when_the_store_is_closed(
     assert job.results == [None]
 
 
-async def test_the_lease_is_renewed_while_work_waits(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_work_is_committed_with_a_renewal_of_the_lease(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     monkeypatch.setattr(writer, "RENEW_S", 0.05)
     async with open_notified_store(database) as notified:
