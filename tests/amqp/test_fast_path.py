@@ -111,7 +111,7 @@ def test_the_fast_path_is_used() -> None:
 def fast_read(
     fast_readers: dict[bytes, FastReader], method: Method, data: bytes, body_max: int = 100
 ) -> ConnectionEvent | None:
-    """Return the result of a fast reader for a method and its content."""
+    """Return the event of a fast reader for a method and its content; None: it leaves them to the general path."""
     reader = FrameReader(1000)
     _, channel, start, stop = next(reader.frames(data))
     return fast_readers[encode_method(method)[:4]](reader, start, stop, channel, body_max, 64)
@@ -171,7 +171,7 @@ def test_short_payloads_use_the_general_path(size: int) -> None:
     for fast_readers, method in contents:
         payload = encode_method(method)[:4] + b"\0" * size
         assert fast_read(fast_readers, method, frame(FRAME_METHOD, 1, payload)) is None
-    if size != 9:
+    if size != 9:  # a tag and its bits have nine bytes
         for method in (m.BasicAck(), m.BasicNack(), m.BasicReject()):
             payload = encode_method(method)[:4] + b"\0" * size
             assert fast_read(SERVER_READERS, method, frame(FRAME_METHOD, 1, payload)) is None

@@ -1,4 +1,4 @@
-"""The carrier over real brokers: a SEMQ node, and RabbitMQ where it is installed."""
+"""The carrier over a real broker: that of SEMQ, and in tests with the parameter ``kind`` RabbitMQ, if installed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator

@@ -29,7 +29,7 @@ def test_batches_that_were_not_yielded_stay() -> None:
     assert list(outgoing.batches()) == [("b", [b"2"])]
 
 
-def test_beyond_the_bound_the_oldest_messages_of_the_longest_queue_are_dropped() -> None:
+def test_beyond_the_bound_the_oldest_messages_of_the_queue_with_the_most_messages_are_dropped() -> None:
     outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("short", b"12")
     for number in range(6):
@@ -54,7 +54,7 @@ def test_messages_dropped_by_clear_are_counted() -> None:
 
 
 def test_the_newest_message_is_never_dropped() -> None:
-    """The newest message stays even when its queue is as long as the other one, and each has one message left."""
+    """The newest message stays even if each queue has only one message left."""
     outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("a", b"1")
     outgoing.put("b", bytes(9))

@@ -224,7 +224,7 @@ def test_altered_and_repeated_datagrams_are_counted_separately() -> None:
     assert (ends.hub.counts.forged, ends.hub.counts.repeated, ends.hub.counts.received) == (1, 1, 1)
 
 
-def test_documents_that_go_by_the_connection_are_counted_by_reason() -> None:
+def test_documents_that_the_connection_must_carry_are_counted_by_reason() -> None:
     ends = TwoEnds(DatagramTimes(bytes_per_s=10_000)).settle()
     assert not ends.node.send(document(bytes(SIZES[-1])))
     room = SIZES[-1] - 100

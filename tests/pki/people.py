@@ -43,7 +43,7 @@ def ring(
     days: float = 90,
     passphrase: Passphrase | None = None,
 ) -> KeyRing:
-    """Return a key ring with an active certificate; ``at`` and ``days`` are its validity."""
+    """Return a key ring with an active certificate, which is valid from ``at`` for ``days``."""
     keys = KeyRing(folder, parse_address(node), passphrase)
     add(keys, by, at=at, days=days)
     write_safely(keys.trust_path, trust(by).pem)

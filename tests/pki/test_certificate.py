@@ -1,7 +1,6 @@
 """Reading of certificates of nodes, and refusal of other input."""
 
 import warnings
-from contextlib import suppress
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -58,13 +57,13 @@ def test_a_certificate_with_a_repeated_extension_is_refused() -> None:
 
 
 @given(st.integers(0, len(CERTIFICATE.der) - 1), st.integers(1, 255))
-def test_a_certificate_with_any_byte_changed_is_read_or_refused(at: int, change: int) -> None:
+def test_a_certificate_with_any_byte_changed_is_refused(at: int, change: int) -> None:
     data = bytearray(CERTIFICATE.der)
     data[at] ^= change
-    with suppress(Untrusted), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unusual serial numbers and curves cause warnings
-        trust(OURS).verify(bytes(data), NOW)
-        assert bytes(data) == CERTIFICATE.der
+        with pytest.raises(Untrusted):
+            trust(OURS).verify(bytes(data), NOW)
 
 
 def test_a_certificate_that_is_too_long_is_refused() -> None:

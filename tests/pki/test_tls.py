@@ -43,7 +43,7 @@ def hub(tmp_path: Path) -> ssl.SSLContext:
     return server_context(trust(OURS), ring(tmp_path / "hub", OURS, "2.hub"))
 
 
-def test_both_ends_see_the_certificate_of_the_other(tmp_path: Path, hub: ssl.SSLContext) -> None:
+def test_a_server_sees_the_certificate_of_its_client(tmp_path: Path, hub: ssl.SSLContext) -> None:
     client, server = handshake(client_context(trust(OURS), ring(tmp_path / "a", OURS)), hub)
     assert client.version() == server.version() == "TLSv1.3"
     peer_certificate = server.getpeercert(binary_form=True)

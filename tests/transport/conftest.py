@@ -1,4 +1,4 @@
-"""Sockets are tested on both event loops: asyncio's own and the one that nodes use."""
+"""The tests of this folder run on two event loops: asyncio's own, and uvloop, which nodes use."""
 
 import asyncio
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from semq.transport.turn import Turn
 from tests.transport.pair import pair
 
 
-async def test_dial_opens_the_virtual_host_and_close_ends_in_order() -> None:
+async def test_dial_opens_the_virtual_host_and_close_ends_the_link_without_an_error() -> None:
     async with pair() as endpoints:
         link = await endpoints.dial(client_properties={"node": "10008"})
         assert link.machine.peer_properties["product"] == "SEMQ"
@@ -25,7 +25,7 @@ async def test_dial_opens_the_virtual_host_and_close_ends_in_order() -> None:
         await link.close()
 
 
-async def test_a_refusal_is_the_servers_error() -> None:
+async def test_a_refused_login_raises_the_error_of_the_server() -> None:
     async with pair() as endpoints:
         with pytest.raises(AccessRefused):
             await endpoints.dial(password="wrong")

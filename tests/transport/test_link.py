@@ -62,7 +62,7 @@ async def test_malformed_frames_close_the_connection(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("claimed", [131_073, (1 << 32) - 1])
-async def test_an_oversize_frame_ends_the_connection_at_its_header(claimed: int) -> None:
+async def test_a_frame_that_claims_too_many_bytes_ends_the_connection_at_its_head(claimed: int) -> None:
     async with pair(connection=ConnectionLimits(close_s=3600)) as endpoints:
         loop = asyncio.get_running_loop()
         client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).log_in())

@@ -58,7 +58,7 @@ async def test_stopping_waits_for_answers_and_accepts_no_connection() -> None:
 
 
 def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None") -> Path:
-    """Return a key and a certificate in one file, signed by the issuer or by itself."""
+    """Return the path of a new file with a key and its certificate, which the issuer signs (None: the key itself)."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer = issuer[1] if issuer else key

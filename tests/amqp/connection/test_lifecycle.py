@@ -160,7 +160,7 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
     assert pair.server.output_size == 0
 
 
-def test_a_missing_close_ok_ends_by_a_timeout() -> None:
+def test_a_connection_whose_close_is_not_answered_ends_after_a_time() -> None:
     pair = opened(ConnectionLimits(close_s=2, heartbeat=0))
     pair.server.close()
     assert pair.server.next_deadline == 2

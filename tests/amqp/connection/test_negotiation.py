@@ -50,7 +50,7 @@ def test_a_server_accepts_limits_up_to_its_own(
 
 
 @pytest.mark.parametrize("tune", [(101, 8192, 0), (100, 8193, 0), (100, 4095, 0), (100, 1, 0)])
-def test_a_server_refuses_limits_above_its_own(tune: tuple[int, int, int]) -> None:
+def test_a_server_refuses_limits_above_its_own_and_frames_below_the_minimum(tune: tuple[int, int, int]) -> None:
     with pytest.raises(NotAllowed):
         accept(OURS, ConnectionTuneOk(*tune))
 
