@@ -12,7 +12,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """A clock that a test sets by ``now``, in seconds. Random numbers are 0.5; incarnations and UUIDs are counted."""
+    """A clock whose time the test sets: ``now``, in seconds since START. ``random`` returns 0.5; others count."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -38,7 +38,7 @@ class ManualClock:
 
 
 class ShiftedClock(SystemClock):
-    """The clock of this machine, set ahead, or back by a negative difference."""
+    """The clock of this machine, set forward by ``ahead``, or back if ``ahead`` is negative."""
 
     def __init__(self, ahead: timedelta = timedelta(0)) -> None:
         super().__init__()

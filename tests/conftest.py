@@ -8,7 +8,7 @@ Marks and groups of tests come from the rows in ``kinds``.
 | `empty_database`   | test    | the URL of a new database without tables                                  |
 | `database`         | test    | the URL of a new database at the newest schema, copied from an empty one  |
 | `new_database`     | test    | a function that makes a database like `database` at each call             |
-| `inprocess`        | test    | an object that starts nodes in the event loop of the file (tests/service) |
+| `inprocess`        | test    | an object that starts nodes in the event loop of the test file            |
 | `shared_inprocess` | module  | such an object for all tests of a file                                    |
 | `network`          | session | a hub and two institutions as processes (tests/app/network.py)            |
 """
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from tests.app.network import Network
     from tests.service.inprocess import InProcess
 
-# No test asserts a duration, so examples have no deadline. A failure prints the blob that replays it. All runs use the
-# same examples; the profile ``search`` draws new ones.
+# No test asserts a duration, so examples have no deadline. A failure prints the blob that replays it. The profile
+# ``default`` has the same examples in each run; ``search`` and ``deep`` draw new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
@@ -116,7 +116,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Measure coverage for tests that need it."""
+    """Measure coverage during this test if its package needs that, otherwise pause."""
     item.config.stash[_measuring].begin(item.nodeid)
 
 
@@ -140,7 +140,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostg
     copy_empty_database(folder)
     # Autovacuum would start a process for each new database, and no test needs it.
     with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB", "autovacuum_naptime": "1d"}) as server:
-        # Logged in to the database that is copied: Postgres then writes its catalogs to a file, which is copied, too.
+        # By this login, Postgres caches the catalogs of the database in a file, which is copied with it.
         log_in_cheaply(server.url_of(DATABASE))
         yield server
         _admin_connection(server.url_of("postgres")).close()

@@ -152,10 +152,10 @@ def rank_of(node_id: str) -> int:
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
-    A worker begins a test only when it knows the next one, so it needs its next test in advance, and at the end of a
-    group the next group. xdist assigns that group when two tests are left; a group of minutes may then wait for both
-    tests while other workers are idle. This class assigns it when one test is left. If that test has a mark, a long
-    group would wait for it, too: the class then assigns the last group of the queue, because the last rows are short.
+    A worker begins a test only when it knows the next one, so near the end of a group it needs the next group. xdist
+    assigns the next group when two tests of the old one are left; a group that takes minutes may then wait for both
+    tests while other workers are idle. This class assigns it when one test is left. If that test has a mark, even this
+    wait may be long: the class then assigns the last group of the queue, because the groups of the last rows are short.
     """
 
     def _split_scope(self, nodeid: str) -> str:

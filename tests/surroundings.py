@@ -44,7 +44,7 @@ def use_memory() -> None:
 
 
 def start_nodes_quickly(stack: ExitStack) -> None:
-    """Let this process and its workers start nodes by a prepared server, with copies of one empty database."""
+    """Let this process and its workers start nodes through ``tests.prepared``, with copies of one empty database."""
     if FOLDER_VARIABLE not in os.environ:
         os.environ[FOLDER_VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
     if SOCKET not in os.environ:
@@ -75,7 +75,10 @@ def keep_bytecode() -> None:
 
 
 def log_in_cheaply(url: str) -> None:
-    """Hash the password of a server's role in one round: each new connection repeats all rounds, by default 4,096."""
+    """Hash the password of the role in ``url`` in one round: each new connection repeats all rounds, by default 4,096.
+
+    Postgres before version 16 cannot do this; its hash stays.
+    """
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.info.server_version >= 160_000:
             connection.execute("SET scram_iterations = 1")

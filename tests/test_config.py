@@ -38,7 +38,7 @@ def read(file: Path, text: str, **env: str) -> Settings:
 
 
 def faults(file: Path, text: str, **env: str) -> list[str]:
-    """Load a file with this text, which must fail; return the faults."""
+    """Return the faults for which a file with this text is refused; their texts contain no secret."""
     file.write_text(text)
     with pytest.raises(ConfigInvalid) as invalid:
         load(file, env)
@@ -199,7 +199,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {},
         ["semq.toml: amqp.quota_rows_per_partner: unknown key; did you mean protocol.quota_rows_per_partner?"],
     ),
-    "a key like no other": (LOCAL + "[log]\nzzzzz = 1\n", {}, ["semq.toml: log.zzzzz: unknown key"]),
+    "a key that is similar to none": (LOCAL + "[log]\nzzzzz = 1\n", {}, ["semq.toml: log.zzzzz: unknown key"]),
     "a misspelt key of an institution": (
         HUB_CONFIG + 'pasword = "secret"\n',
         {},
@@ -243,7 +243,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         ["semq.toml: hub.url: must end after the port: the virtual host of links is always umx"],
     ),
     "an invalid port": (LOCAL.replace("17670", "70000"), {}, ["semq.toml: hub.url: Port out of range 0-65535"]),
-    "another database": (
+    "a database that is not Postgres": (
         LOCAL + '[database]\nurl = "mysql://secret@db/x"\n',
         {},
         [
@@ -273,7 +273,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {},
         ["semq.toml: hub: this node is the hub; remove this section or set node.kind to local"],
     ),
-    "an agreement with a stranger": (
+    "an agreement with an unknown institution": (
         HUB_CONFIG + 'may_send_to = ["10009"]\n',
         {},
         ["semq.toml: nodes.10008.may_send_to: 10009 is not among nodes; did you mean 10008?"],
@@ -345,7 +345,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             ),
         ],
     ),
-    "limits beyond what a document or a message can be": (
+    "limits above the largest possible document and message": (
         LOCAL + "[protocol]\nmax_document_bytes = 268_435_457\n[amqp]\nmax_message_bytes = 1_073_741_825\n",
         {},
         [
@@ -353,8 +353,8 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             "semq.toml: amqp.max_message_bytes: Input should be less than or equal to 1073741824",
         ],
     ),
-    "users and virtual hosts that do not fit": (
-        LOCAL + USERS.replace("[amqp.users.web]", '[amqp.users.web]\npasword = "secret"').replace("shop =", "shpo ="),
+    "a misspelt key of a user, who has no password": (
+        LOCAL + USERS.replace("[amqp.users.web]", '[amqp.users.web]\npasword = "secret"'),
         {},
         [
             "semq.toml: amqp.users.web.pasword: unknown key; did you mean amqp.users.web.password?",

@@ -40,7 +40,7 @@ def test_json_is_the_same_data_and_safe(text: str) -> None:
 
 
 @given(TEXTS)
-def test_a_page_has_the_same_lines_without_invisible_characters(text: str) -> None:
+def test_a_text_in_a_page_keeps_its_length_and_has_no_invisible_characters(text: str) -> None:
     page = in_page(text)
     assert not any(is_invisible(character) for character in page if character not in "\t\r\n")
     assert len(page) == len(text)

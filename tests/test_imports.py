@@ -1,5 +1,5 @@
-"""Entry points import their program without garbage collections, which are enabled again afterwards, and without the
-packages of the reconciliation and of the tests.
+"""Entry points import their programs while garbage collection is off, and enable it afterwards. The programs need no
+packages of the reconciliation or of the tests.
 """
 
 import gc
@@ -32,8 +32,8 @@ def test_collections_are_enabled_again_after_a_failed_import() -> None:
     assert gc.isenabled()
 
 
-def names_in(lock: str) -> set[str]:
-    """Return the packages of a lock, by their canonical names."""
+def packages_in(lock: str) -> set[str]:
+    """Return the canonical names of the packages in a lock file."""
     lines = (ROOT / lock).read_text().splitlines()
     return {canonicalize_name(line.partition("==")[0]) for line in lines if line[:1].isalnum()}
 
@@ -41,13 +41,13 @@ def names_in(lock: str) -> set[str]:
 @cache
 def absent_modules() -> list[str]:
     """Return the modules of packages that only the reconciliation and the tests need."""
-    absent = names_in("requirements-test.lock") - names_in("requirements-base.lock")
+    absent = packages_in("requirements-test.lock") - packages_in("requirements-base.lock")
     return [module for module, names in packages_distributions().items() if {*map(canonicalize_name, names)} <= absent]
 
 
 @pytest.mark.parametrize("entry", ["semq.cli", *ENTRIES])
 def test_a_program_starts_without_collections_and_with_the_base_packages_alone(entry: str) -> None:
-    """The command line is the exception: it starts with collections."""
+    """The command line is the exception: collections go on while it is imported."""
     assert {"pyarrow", "pyspark"} <= {*absent_modules()}
     program = f"""
 import gc, runpy, sys

@@ -194,7 +194,7 @@ def test_a_node_accepts_packets_signed_as_section_27_says(receiver: Sealing) -> 
 
 
 # Labels that section 27 does not describe: of values that never leave their node, and of receipts of older nodes
-OF_THE_NODE = {"semq ledger 1", "semq receipt 1"}
+UNDESCRIBED = {"semq ledger 1", "semq receipt 1"}
 
 
 def test_each_label_is_described() -> None:
@@ -203,4 +203,4 @@ def test_each_label_is_described() -> None:
         if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in ("semq", "local_node", "platform_node"):
             labels |= set(re.findall(r'(?:canonical\(|LABEL = )\s*"(semq [a-z ]+ \d)"', file.read_text("utf-8")))
     assert "semq story 1" in labels
-    assert {label for label in labels - OF_THE_NODE if f'"{label}"' not in SECTION} == set()
+    assert {label for label in labels - UNDESCRIBED if f'"{label}"' not in SECTION} == set()

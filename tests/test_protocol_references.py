@@ -1,4 +1,4 @@
-"""PROTOCOL.md defines every reference such as S5c, N14 or B01; each letter has its own table."""
+"""PROTOCOL.md defines every reference such as S5c, N14 or B01. Each letter stands for one kind of reference."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,10 @@ def defined() -> dict[str, set[str]]:
 
 
 def cited(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each reference in a file. In tests outside TABLES, only comments and docstrings count."""
+    """Yield line and name of each reference in a file.
+
+    In tests outside TABLES, only comments and the lines on which a docstring begins or ends count.
+    """
     name = str(file.relative_to(ROOT))
     lines = file.read_text("utf-8").splitlines()
     if name.startswith("tests/") and not name.startswith(TABLES):

@@ -41,7 +41,7 @@ def simulate_interpreter(folder: Path, name: str, *, optimized: bool, has_venv: 
 
 
 def set_up(checkout: Path, *folders: Path, **environment: str) -> str:
-    """Return the output of ``./run setup``, which the simulated interpreter ends with an error."""
+    """Run ``./run setup`` with the interpreters in ``folders``, and return its stderr. The selected one ends it."""
     tools = checkout.parent / "tools"  # instead of the folders of the machine, which contain interpreters
     tools.mkdir()
     for name in TOOLS:

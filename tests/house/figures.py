@@ -1,4 +1,4 @@
-"""Figures of the house: ``./run lint --house [--json]``. The rules themselves are in ``test_house``."""
+"""Figures of the sources: ``./run lint --house [--json]``. The rules themselves are in ``test_house``."""
 
 import json
 import sys
@@ -7,12 +7,12 @@ from functools import cache
 from statistics import median
 
 from tests.covered import COVERED
-from tests.house.sources import imports, modules, unmirrored
+from tests.house.sources import imports, modules, modules_without_test
 
 
 @cache
 def import_graph() -> dict[str, set[str]]:
-    """Return the modules of the product that each module imports, also only for type checking."""
+    """Return the modules of the product that each module imports, including imports for type checking only."""
     names = set(modules())
     graph: dict[str, set[str]] = {}
     for name, file in modules().items():
@@ -72,7 +72,7 @@ def _reached(graph: Mapping[str, set[str]], first: str, seen: set[str]) -> list[
 def figures() -> dict[str, object]:
     """Return the number of modules, their sizes in lines, and the numbers of circles and of modules without tests.
 
-    ``unmirrored``: modules without a test file of their name; ``uncovered``: such modules without a row in ``COVERED``.
+    ``without_test``: modules without a test file of their name; ``uncovered``: those without a row in ``COVERED``, too.
     """
     lines = [len(file.read_text("utf-8").splitlines()) for file in modules().values()]
     return {
@@ -80,8 +80,8 @@ def figures() -> dict[str, object]:
         "median_lines": median(lines),
         "max_lines": max(lines),
         "import_circles": len(circles(import_graph())),
-        "unmirrored": len(unmirrored()),
-        "uncovered": len(set(unmirrored()) - set(COVERED)),
+        "without_test": len(modules_without_test()),
+        "uncovered": len(set(modules_without_test()) - set(COVERED)),
     }
 
 

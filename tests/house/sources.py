@@ -92,14 +92,14 @@ def faults_of_prose(docstring: str) -> Iterator[str]:
 
 
 @cache
-def unmirrored() -> list[str]:
+def modules_without_test() -> list[str]:
     """Return the modules of the product without a test file of the same name; packages and entry points need none."""
     named = [name for name in modules() if not name.startswith("migrations.")]
     named = [name for name in named if name.rpartition(".")[2] not in ("__init__", "__main__", "errors")]
-    return [name for name in named if not any(map(Path.exists, opposite_tests(name)))]
+    return [name for name in named if not any(map(Path.exists, possible_tests(name)))]
 
 
-def opposite_tests(module: str) -> Iterator[Path]:
+def possible_tests(module: str) -> Iterator[Path]:
     """Yield the possible test files of a module: test_NAME.py, test_NAME_*.py, and those in a folder NAME."""
     place = ROOT.joinpath("tests", *module.removeprefix("semq.").split("."))
     yield place.with_name(f"test_{place.name}.py")
@@ -107,10 +107,10 @@ def opposite_tests(module: str) -> Iterator[Path]:
     yield from place.glob("test_*.py")
 
 
-def opposite(place: Path, subject: str) -> bool:
-    """Return whether there is a module of that name, or one whose name is the beginning of the subject (frames for
-    test_frames_golden).
+def has_module(folder: Path, subject: str) -> bool:
+    """Return whether a folder has a module for the test file ``test_SUBJECT.py``: its name is the subject, or the first
+    words of the subject (``frames`` for ``test_frames_golden.py``).
     """
     words = subject.split("_")
     stems = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
-    return any((place / f"{stem}.py").exists() or (place / stem).is_dir() for stem in stems)
+    return any((folder / f"{stem}.py").exists() or (folder / stem).is_dir() for stem in stems)

@@ -1,4 +1,4 @@
-"""Figures of the house: circles are found wherever they are, and every module is counted."""
+"""Figures of the sources: every circle of imports is found, and every module is counted."""
 
 from tests.covered import COVERED
 from tests.house.figures import circles, figures, import_graph
@@ -16,4 +16,4 @@ def test_every_module_is_counted() -> None:
 
 def test_modules_without_a_test_of_their_name_are_counted_and_all_have_a_row() -> None:
     found = figures()
-    assert (found["unmirrored"], found["uncovered"]) == (len(COVERED), 0)
+    assert (found["without_test"], found["uncovered"]) == (len(COVERED), 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.house.sources import ROOT, committed, modules, nodes, tree
 
-# word | where a function, class, argument or variable may be called so | meaning
+# word | where the names of functions, classes, arguments and variables may begin with it (empty: nowhere) | meaning
 WORDS = """
 look   | semq/service/operations/operation.py semq/app/client.py    | an operation that changes nothing
 wake   | semq/engine semq/umx_t/grids.py                            | note that rows of a lane or a track wait

@@ -1,8 +1,8 @@
 """Nodes without the time of their imports: forks of one process that has imported all modules of a node.
 
 A node imports a thousand modules. That takes most of the processor time of its start, and a run of all tests starts
-hundreds of nodes. The process of pytest starts one server; its workers, and the programs that they start by
-``client.command_of``, ask the server for new nodes by a socket. Two processes belong to each node:
+hundreds of nodes. The process of pytest starts one server. The workers of pytest, and the programs that they start by
+``client.command_of``, ask the server for new nodes through a socket. Two processes belong to each node:
 
     caller -- socket -- keeper -- node
 

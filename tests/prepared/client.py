@@ -36,7 +36,7 @@ def start_prepared(module: str, *arguments: str) -> "PreparedProcess":
 
 
 def start_server(stack: ExitStack) -> None:
-    """Start the server, and tell this process and its children the path of its socket."""
+    """Start the server; the variable SOCKET of this process and its children gets the path of its socket."""
     # Not below TMPDIR: the path of a socket has at most 107 bytes.
     path = f"{stack.enter_context(TemporaryDirectory(prefix='semq-nodes-', dir='/tmp'))}/socket"
     with socket.socket(socket.AF_UNIX) as listening:
@@ -51,7 +51,7 @@ def start_server(stack: ExitStack) -> None:
 
 
 class PreparedProcess:
-    """A node of the server, with those members of ``subprocess.Popen`` that callers of ``NodeProcess`` use."""
+    """A node that the server starts, with those members of ``subprocess.Popen`` that callers of ``NodeProcess`` use."""
 
     def __init__(
         self, command: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes], cwd: Path,
@@ -88,7 +88,7 @@ class PreparedProcess:
             return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end, and return the same as ``poll``. Raises subprocess.TimeoutExpired."""
+        """Wait for the end of the node, and return its status as ``poll`` does. Raises subprocess.TimeoutExpired."""
         if self.returncode is not None:
             return self.returncode
         with suppress(ProcessLookupError):  # another thread has received the status meanwhile

@@ -37,7 +37,7 @@ def receive_number(connection: socket.socket) -> int:
 
 
 def serve(listening: socket.socket) -> tuple[Request, list[int]]:
-    """Start a keeper for each connection. Returns in each node: its request and its two descriptors."""
+    """Start a keeper for each connection. Returns in the nodes only, each with its request and its two descriptors."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
     while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
@@ -92,7 +92,7 @@ def run(request: Request, descriptors: list[int]) -> None:
     for number, descriptor in enumerate((null, output, errors)):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    # The objects of the server are for its own output: those for a file would try to seek in a pipe.
+    # New objects: those of the server may have been made for a file, and would then try to seek in a pipe.
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # type: ignore[misc]
     os.chdir(request.folder)

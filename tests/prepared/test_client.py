@@ -1,4 +1,4 @@
-"""Processes of the server: output, folder, variables, exit status, signals."""
+"""Processes that the server starts: output, folder, variables, exit status, signals."""
 
 import os
 import signal
