@@ -92,8 +92,8 @@ local_node/test_plain_broker.py        slow,processes        file
 flows/secrecy/test_planted.py                  slow,processes        file
 store/embedded                         slow,processes        file
 store/broker/test_store.py             slow                  file
-store/postgres/test_store.py           slow                  file
-store/postgres/test_migration.py       slow                  file
+store/postgres/test_schema_version.py  slow,processes        file
+store/postgres                         slow                  file
 store/views/test_names.py              slow                  file
 broker/test_long_tasks.py              slow                  file
 service/test_node.py                   slow                  file
@@ -118,7 +118,6 @@ transport/test_link.py                 slow                  file
 local_node/operations/test_table.py::test_any_arguments  slow  -
 installation/test_empty_database.py    slow,processes        file
 test_imports.py                        slow,processes        file
-store/postgres/test_schema_version.py  slow,processes        file
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
 # The row of a test for which no row of the table holds

@@ -1,4 +1,4 @@
-"""The section of datagrams."""
+"""The section [datagrams]: without it there are no datagrams; its ports, and which nodes advertise an address."""
 
 from pathlib import Path
 

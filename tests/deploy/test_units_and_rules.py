@@ -1,4 +1,4 @@
-"""The files in deploy name commands, keys, variables and figures that exist."""
+"""The files in deploy/systemd, deploy/prometheus and deploy/grafana name commands, keys and figures that exist."""
 
 import json
 import re

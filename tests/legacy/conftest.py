@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def mariadb_server() -> Iterator[str]:
     """Yield the socket of a server without passwords."""
-    with TemporaryDirectory(prefix="semq-maria-") as folder:  # the name of a socket has at most 107 bytes
+    with TemporaryDirectory(prefix="semq-maria-") as folder:  # the path of a socket has at most 107 bytes
         socket, log = Path(folder) / "socket", Path(folder) / "log"
         owner = ("--user=root",) if os.geteuid() == 0 else ()
         command = [str(SERVER), *OPTIONS, *owner, f"--datadir={folder}", f"--socket={socket}"]

@@ -15,9 +15,9 @@ def mapping_file(folder: Path, text: str) -> Path:
 
 
 def test_the_default_mapping_has_all_tables() -> None:
-    tables = read_mapping(None)
-    assert [table.kind for table in tables.tables] == ["tb_0030", "tb_0031", "tb_0032"]
-    assert tables.tables[1].status["1"] == tables.tables[1].status["SS_SENT"] == "SS_SENT"
+    mapping = read_mapping(None)
+    assert [table.kind for table in mapping.tables] == ["tb_0030", "tb_0031", "tb_0032"]
+    assert mapping.tables[1].status["1"] == mapping.tables[1].status["SS_SENT"] == "SS_SENT"
 
 
 def test_a_mapping_file_changes_the_named_values_only(tmp_path: Path) -> None:
@@ -28,9 +28,9 @@ def test_a_mapping_file_changes_the_named_values_only(tmp_path: Path) -> None:
         columns = {status = "state"}
         status = {new = "SS_INIT"}
     """
-    tables = read_mapping(mapping_file(tmp_path, text))
-    [table] = [table for table in tables.tables if table.kind == OUTBOUND]
-    assert (tables.encoding, table.name, table.columns["status"], table.columns["target"]) == (
+    mapping = read_mapping(mapping_file(tmp_path, text))
+    [table] = [table for table in mapping.tables if table.kind == OUTBOUND]
+    assert (mapping.encoding, table.name, table.columns["status"], table.columns["target"]) == (
         "base64", "old.outbox", "state", "target"
     )  # fmt: skip
     assert (table.status["new"], table.status["0"]) == ("SS_INIT", "SS_INIT")
