@@ -2,13 +2,13 @@
 
 Marks say what a test costs; ``./run test --quick`` leaves out every test that has one.
 
-| mark        | the test                                                                |
-|-------------|-------------------------------------------------------------------------|
-| `slow`      | takes more than about a second on a machine that does nothing else      |
-| `processes` | starts nodes or other programs as processes                             |
-| `spark`     | needs a Java virtual machine                                            |
-| `browser`   | lays out a page in a browser                                            |
-| `deep`      | takes very long for what it shows: only ``./run test --deep`` runs it   |
+| mark        | the test                                                                                |
+|-------------|-----------------------------------------------------------------------------------------|
+| `slow`      | takes more than about a second, or is in a file of tests that take a tenth of it each   |
+| `processes` | starts nodes or other programs as processes                                             |
+| `spark`     | needs a Java virtual machine                                                            |
+| `browser`   | lays out a page in a browser                                                            |
+| `deep`      | takes very long for what it shows: only ``./run test --deep`` runs it                   |
 
 Tests of one group follow each other on one worker, so that what they share is started once. Groups begin in the order
 of their rows. Long groups are first, so that at the end no worker runs a long group while the others are idle.
@@ -59,6 +59,8 @@ spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-hub_m deep spark
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-no_hub deep spark
+spark_reconcile/extracts/test_extraction.py  slow            spark
+spark_reconcile/samples/test_invention.py    slow            spark
 spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
 bench/test_beside.py::test_small_documents_are_measured_alone_and_beside_large_ones[documents slow,processes,deep  bench
@@ -85,6 +87,8 @@ cli/node/test_database.py              slow,processes        network
 cli/checkup/test_doctor.py             slow,processes        network
 legacy/test_process.py                 slow,processes        network
 cli/test_main.py                       slow,processes        network
+cli/options/test_parameters.py         slow                  network
+cli/reference/test_error_codes.py      slow                  network
 cli                                    -                     network
 app                                    -                     network
 service/test_standby.py                slow,processes        file
@@ -118,6 +122,12 @@ transport/test_link.py                 slow                  file
 local_node/operations/test_table.py::test_any_arguments  slow  -
 installation/test_empty_database.py    slow,processes        file
 test_imports.py                        slow,processes        file
+installation/test_configuration.py     slow                  file
+demo/test_configuration.py             slow                  file
+deploy/test_kubernetes.py              slow                  file
+service/test_log.py                    slow                  file
+store/views/test_pages.py              slow                  file
+amqp/connection/test_connection_fuzz.py  slow                file
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
 # The row of a test for which no row of the table holds
