@@ -4,6 +4,7 @@
 with certificates, `lying` the attacks of a hostile hub on it. `by_hand` plays one end of a real link, `losing` is a
 proxy on a real link.
 
-Folders: `order` of documents, `custody` of the hub, `distrust` of peers, `secrecy`, and `real_nodes`, in processes or
-over real databases.
+Folders: `order` (the order of documents, and turns of their sources), `custody` (copies that the hub stores),
+`distrust` (false statements of peers), `secrecy` (seals, proofs, changes of keys), and `real_nodes` (nodes in processes
+or over real databases).
 """

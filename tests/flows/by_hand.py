@@ -34,6 +34,7 @@ class Peer:
     documents: list[Delivered] = field(default_factory=list)  #: in order of arrival
 
     async def send_frame(self, frame: Frame) -> None:
+        """Send a frame, and wait for its confirm."""
         key, header, body = write_frame(frame)
         assert await publish_and_wait(self.data, "umx", key, header, bytes(body))
 

@@ -1,7 +1,7 @@
-"""A proxy on a link. It reads the frames and drops packets of records; the link stays up.
+"""A proxy on a link. It reads the frames, and drops the packets of records that a test selects; the link stays up.
 
 Links confirm documents, but not packets (their channel has neither confirms nor acks), so only an inquiry repairs the
-loss of a packet. Tests with real nodes use it.
+loss of a packet. The proxy is for tests with real nodes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PREAMBLE = 8  # bytes that a client sends before its first frame
 METHOD, HEADER, BODY = 1, 2, 3
 CONTENT = {struct.pack(">HH", 60, 40), struct.pack(">HH", 60, 60)}  # basic.publish, basic.deliver
 TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")  # the property ``type`` of a packet of records
-# Whether a packet is dropped. Arguments: the primitive of the packet, and one of its records.
+# Whether a packet is dropped because of one of its records. Arguments: the primitive of the packet, and that record.
 LossCondition = Callable[[Primitive, Any], bool]
 # The four acknowledgements of PROTOCOL.md section 4.
 ACKNOWLEDGEMENTS: dict[str, tuple[Primitive, AckFlag]] = {
@@ -48,7 +48,9 @@ class GatheredFrames:
 
 
 class LosingProxy:
-    """A listening port in front of the hub; it passes on the frames of each link that is opened to it."""
+    """A listening port in front of the hub. It passes on the frames of each link that is opened to it, except those of
+    packets that ``loses`` selects.
+    """
 
     def __init__(self, hub_port: int) -> None:
         self._hub_port = hub_port

@@ -1,6 +1,7 @@
-"""Several instances of the hub with a store each, A and B, and a carrier that can lose, repeat and reorder messages.
+"""A, B and a hub of several instances, each with a store. The carrier between the instances can lose, repeat and
+reorder messages.
 
-Like ``trio``: real engines, memory stores, and time that moves only by ``later``.
+As in ``trio``: real engines, memory stores, and time that moves only by ``later``.
 """
 
 from collections.abc import Callable
@@ -130,7 +131,7 @@ class Instance:
 
 
 class Several(Trio):
-    """The instances, A and B.
+    """A, B and the instances of the hub.
 
     ``homes`` has the home of each node, ``places`` the instance where it is logged in. ``count``: number of instances
     at the start, and of stores in use.

@@ -111,7 +111,7 @@ def test_the_hub_stores_what_the_direct_way_lost_while_the_receiver_is_away() ->
     assert trio.is_clean()
 
 
-def test_an_order_survives_changes_of_the_way() -> None:
+def test_the_order_is_kept_through_changes_of_the_way() -> None:
     trio = direct()
     trio.cut(trio.a)
     trio.cut_directly()

@@ -1,4 +1,6 @@
-"""Documents from A to B by every path of PROTOCOL.md, and the failures of the break list in its section 8."""
+"""Documents from A to B: forwarded, stored, lost and sent again, refused, cancelled, held, parked, in order. Some tests
+are breaks of PROTOCOL.md section 8.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +16,7 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message, records
 
 
 def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, Frame], bool]:
-    """Return a condition for ``Trio.lose`` that drops the first ``count`` packets of a function."""
+    """Return a function for ``Trio.lose`` that drops the first ``count`` packets of a function."""
     remaining = [count]
 
     def lose(wire: TrioWire, frame: Frame) -> bool:

@@ -34,7 +34,7 @@ def test_a_copy_that_its_target_never_records_is_parked_until_the_next_login() -
     assert trio.is_clean()
 
 
-def test_a_parked_copy_is_sent_as_often_in_the_next_session_of_its_target() -> None:
+def test_a_parked_copy_gets_all_attempts_again_in_the_next_session_of_its_target() -> None:
     trio = Trio(replace(SETTINGS, hub_attempts_max=3))
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -90,8 +90,8 @@ def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
 
 
 def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
-    """PROTOCOL.md section 8, break F3. Later documents of the order wait for an entry at the position of the refused
-    document. The refused document keeps its body.
+    """PROTOCOL.md section 9, break F3. Later documents with the order key wait until the ledger has an entry at the
+    position of the refused document. The sender keeps the body of the refused document.
     """
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
@@ -184,7 +184,9 @@ def other_bytes(message: Data) -> Data:
 
 
 def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty() -> None:
-    """Rule N25 and break F6: otherwise an order would wait indefinitely for documents that were never sent."""
+    """Rule N25 and break F6: otherwise documents with an order key would wait forever for predecessors that were never
+    sent.
+    """
     trio = Trio()
     trio.a.send(b"1")
     trio.settle()

@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 def in_ms(trio: Trio, seconds: float) -> int:
-    """Return the time in ``seconds`` from now, as a value of @ExpiresAt."""
+    """Return the time ``seconds`` from now, as a value of @ExpiresAt."""
     return int((trio.time.wall().timestamp() + seconds) * 1000)
 
 

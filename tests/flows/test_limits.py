@@ -24,7 +24,7 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
-# A size in bytes. A link drops the body of such a message, unless the limit of documents is higher.
+# Size of a document in bytes. A link drops the body of such a document, unless the size limit for documents is higher.
 DRAINED = PACKET_BYTES_MAX + 1_000_000
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
 TAKES_LARGE = LOCAL.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")

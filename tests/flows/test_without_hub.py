@@ -1,4 +1,6 @@
-"""Two engines without a hub: partners of the configuration, certificates by the direct session, restarts."""
+"""Two engines without a hub: the configuration names their partners, the direct session brings certificates, and
+documents survive crashes.
+"""
 
 from semq.engine.errors import UnknownTarget
 from semq.seal.errors import CannotSeal

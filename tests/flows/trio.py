@@ -70,7 +70,7 @@ class TrioConsumer:
 
 
 class TrioReports:
-    """The events that an application has received about its documents."""
+    """The events that the engine has prepared for the application about its documents."""
 
     def __init__(self) -> None:
         self.events: list[AppEvent] = []
@@ -182,6 +182,7 @@ class Local:
         user_headers: dict[str, Any] | None = None,
         not_before: int = 0,
     ) -> None:
+        """Submit documents to ``to``; ``key`` is the last part of their AppKey, the other arguments are attributes."""
         attributes = Attributes(
             save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, fixed=fixed,
             app_key=AppKey("trade", "order", "", key),

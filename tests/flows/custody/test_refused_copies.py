@@ -1,4 +1,5 @@
-"""An operator of the hub refuses stored copies, or sends them again: reports to the senders, races with the receivers.
+"""An operator of the hub refuses stored copies, or sends them again: what the senders are told, and what happens if a
+receiver may have recorded a copy already.
 
 PROTOCOL.md S15, H16 to H18; `semq held refuse` and `resend` at the hub. Also documents whose stored body is unreadable.
 """
@@ -50,17 +51,20 @@ def fail(error: Exception) -> None:
     raise AssertionError(error)
 
 
-def row_of(trio: Trio) -> Outbound:
+def row_of_a(trio: Trio) -> Outbound:
     (row,) = trio.a.store.tables.outbound.values()
     return row
 
 
-def lines(trio: Trio, event: Event) -> list[str]:
+def hub_details(trio: Trio, event: Event) -> list[str]:
+    """Return the details of the hub's ledger lines of this event."""
     return [line.detail for line in trio.hub_store.tables.ledger if line.event is event]
 
 
 def catch(dropped_wire: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
-    """Return a condition for ``Trio.lose`` that drops the frames on a wire, and keeps them in ``caught``."""
+    """Return a function for ``Trio.lose`` that drops the frames on a wire (None: no frame), and keeps them in
+    ``caught``.
+    """
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
         if wire is dropped_wire:
@@ -76,14 +80,14 @@ REASON = "refused at the hub by ops: it has closed"
 def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker() -> None:
     trio = stored()
     assert refuse(trio) == {"refused": 1}
-    row = row_of(trio)
+    row = row_of_a(trio)
     assert (row.outcome, row.void, row.has_payload) == (None, True, True)
     assert row.reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")
     assert [(copy.void, copy.size) for copy in trio.hub_store.tables.outbound.values()] == [(True, 0)]
-    assert lines(trio, Event.OPERATOR) == ["refused by ops: it has closed"]
+    assert hub_details(trio, Event.OPERATOR) == ["refused by ops: it has closed"]
     trio.connect(trio.b)
     trio.later(60)
-    row = row_of(trio)
+    row = row_of_a(trio)
     assert (row.outcome, row.has_payload) == (Outcome.REJECTED, True)
     assert trio.a.reported.events[-1].reason == row.reason
     assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
@@ -92,7 +96,7 @@ def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker()
     trio.a.send(b"y")
     trio.settle()
     assert trio.b.app.payloads == [b"y"]
-    assert lines(trio, Event.FORWARDED) == [""]  # the hub forwards the next document, because no copy waits any more
+    assert hub_details(trio, Event.FORWARDED) == [""]  # the next document is forwarded, because no copy waits any more
 
 
 @pytest.mark.parametrize("save_fwd", [3, 2])
@@ -128,10 +132,10 @@ def test_an_offline_sender_is_notified_when_it_logs_in(restart: bool) -> None:
     assert all(not body.payload for body in trio.hub_store.tables.bodies.values())
     trio.connect(trio.a)
     trio.later(60)
-    assert row_of(trio).void
+    assert row_of_a(trio).void
     trio.connect(trio.b)
     trio.later(60)
-    assert row_of(trio).outcome is Outcome.REJECTED
+    assert row_of_a(trio).outcome is Outcome.REJECTED
     assert trio.b.app.payloads == []
     assert trio.held == 0
 
@@ -159,7 +163,7 @@ def test_a_lost_refusal_or_reack_is_repeated(lost: str) -> None:
     trio.connect(trio.b)
     trio.later(60)
     assert trio.held == 0
-    assert row_of(trio).outcome is Outcome.REJECTED
+    assert row_of_a(trio).outcome is Outcome.REJECTED
     assert trio.a.reported.kinds.count("failed") == 1
 
 
@@ -196,7 +200,7 @@ def test_a_target_that_comes_back_later_finds_a_marker() -> None:
     trio.later(120)
     assert trio.b.app.payloads == []
     assert trio.a.reported.events[-1].reason == (RefusedByOperator.code, REASON)
-    assert row_of(trio).outcome is Outcome.REJECTED
+    assert row_of_a(trio).outcome is Outcome.REJECTED
     assert (trio.held, trio.b.rows) == (0, CLEAN)
 
 
@@ -207,7 +211,7 @@ def test_the_order_is_kept_around_a_refused_document() -> None:
     trio.connect(trio.b)
     trio.later(120)
     assert trio.b.app.payloads == [b"1", b"3"]
-    assert row_of(trio).outcome is Outcome.REJECTED
+    assert row_of_a(trio).outcome is Outcome.REJECTED
 
 
 def test_the_only_copy_of_a_body_is_refused_only_on_request() -> None:
@@ -216,15 +220,15 @@ def test_the_only_copy_of_a_body_is_refused_only_on_request() -> None:
     assert refuse(trio, only_copies=True) == {"refused": 1}
     trio.connect(trio.b)
     trio.later(60)
-    assert row_of(trio).outcome is Outcome.REJECTED
-    assert not row_of(trio).has_payload
+    assert row_of_a(trio).outcome is Outcome.REJECTED
+    assert not row_of_a(trio).has_payload
     assert trio.held == 0
 
 
 def test_a_marker_is_refused_only_if_no_node_can_answer_it() -> None:
     """10008 has cancelled its document; 56001 is removed from the definitions afterwards."""
     trio = stored()
-    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail)
+    trio.a.engine.acts.cancel(row_of_a(trio).lk0, lambda: None, fail)
     trio.settle()
     assert refuse(trio) == {"marker": 1}
     trio.directory.addresses.remove(B)
@@ -242,7 +246,7 @@ def test_a_copy_possibly_delivered_to_a_removed_target_ends_unknown_with_its_bod
     trio.cut(trio.b)
     trio.directory.addresses.remove(B)
     assert refuse(trio) == {"refused": 1}
-    row = row_of(trio)
+    row = row_of_a(trio)
     assert (row.outcome, row.has_payload) == (Outcome.UNKNOWN, True)
     assert row.reason is not None
     assert row.reason[0] == RefusedByOperator.code
@@ -256,7 +260,7 @@ def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
     """The hub refused the marker because it does not serve the target, and kept the copy (DECISIONS.md 55 and 56)."""
     trio = stored()
     trio.directory.addresses.remove(B)
-    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail)
+    trio.a.engine.acts.cancel(row_of_a(trio).lk0, lambda: None, fail)
     trio.later(60)
     reason = trio.a.reported.events[-1].reason
     assert reason is not None
@@ -304,18 +308,18 @@ def test_a_sender_that_sends_a_refused_document_again_is_notified_again() -> Non
     trio.lose = lambda wire, frame: any(getattr(r, "flag", None) is HubFlag.REFUSED for r in records([frame]))
     refuse(trio)
     trio.lose = lambda wire, frame: False
-    trio.a.engine.acts.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
+    trio.a.engine.acts.resend(row_of_a(trio).lk0, "asked to", lambda: None, fail)
     trio.settle()
-    assert row_of(trio).void  # a second copy was sent, so the receiver has to decide
+    assert row_of_a(trio).void  # a second copy was sent, so the receiver has to decide
     assert trio.a.up is not None
     assert [frame.envelope.void for frame in trio.a.up.sent if isinstance(frame, Data)] == [False, False, True]
     trio.connect(trio.b)
     trio.later(60)
-    assert row_of(trio).outcome is Outcome.REJECTED
+    assert row_of_a(trio).outcome is Outcome.REJECTED
     assert trio.held == 0
 
 
-def test_the_hub_deletes_a_refused_row_only_when_the_sender_itself_has_noted_the_refusal() -> None:
+def test_a_reack_of_another_node_than_the_sender_does_not_delete_a_refused_row() -> None:
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
@@ -341,7 +345,7 @@ def test_a_parked_copy_is_sent_again_at_once() -> None:
     assert act(trio, "resend", [row.object_id, 7]) == {"resent": 1, "gone": 1}
     trio.later(1)
     assert trio.b.app.payloads == [b"x"]
-    assert lines(trio, Event.OPERATOR) == ["sent again by ops: it has closed"]
+    assert hub_details(trio, Event.OPERATOR) == ["sent again by ops: it has closed"]
 
 
 def test_a_refused_copy_is_not_sent_again() -> None:
@@ -359,7 +363,7 @@ def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
-    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
+    trio.a.engine.acts.cancel(row_of_a(trio).lk0, lambda: None, fail, "not wanted")
     trio.connect(trio.a)
     trio.later(60)
     trio.connect(trio.b)
@@ -375,9 +379,9 @@ def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_sam
     trio = stored()
     frames: list[Frame] = []
     trio.lose = catch(trio.a.up, frames)
-    trio.a.engine.acts.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
+    trio.a.engine.acts.resend(row_of_a(trio).lk0, "asked to", lambda: None, fail)
     trio.settle()
-    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
+    trio.a.engine.acts.cancel(row_of_a(trio).lk0, lambda: None, fail, "not wanted")
     trio.settle()
     again, marker = frames
     assert isinstance(again, Data)
@@ -412,7 +416,7 @@ def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_sam
     trio.lose = lambda wire, frame: False
     trio.a.receive(*received)
     trio.settle()
-    assert row_of(trio).outcome is None
+    assert row_of_a(trio).outcome is None
     trio.connect(trio.b)
     trio.later(120)
     assert trio.a.reported.events[-1].outcome == "CANCELLED"
@@ -426,11 +430,11 @@ def test_an_unreadable_document_can_be_cancelled(damage: str) -> None:
     trio.cut(trio.a)
     trio.a.send(b"x", order_key="k")
     trio.settle()
-    row, bodies = row_of(trio), trio.a.store.tables.bodies
+    row, bodies = row_of_a(trio), trio.a.store.tables.bodies
     bodies[row.object_id] = Stored(b"\xff", b"")
     trio.connect(trio.a)
     trio.settle()
-    assert row_of(trio).held
+    assert row_of_a(trio).held
     if damage == "gone":
         del bodies[row.object_id]
     trio.a.engine.acts.cancel(row.lk0, lambda: None, fail, "cannot be read")
@@ -467,8 +471,8 @@ def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other_copy(
     trio.connect(trio.b)  # claims the stored copies
     trio.settle()
     assert received == [{"refused": 1}]
-    assert row_of(trio).reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")
+    assert row_of_a(trio).reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")
     assert trio.b.app.payloads == [b"y"]
     trio.later(60)
     assert trio.held == 0
-    assert row_of(trio).outcome is Outcome.REJECTED
+    assert row_of_a(trio).outcome is Outcome.REJECTED

@@ -1,4 +1,6 @@
-"""Repeated copies of documents that the hub has stored: it would refuse new documents, but keeps custody of these."""
+"""Repeated copies of documents that the hub has stored: they are accepted although new documents would be refused for
+the quota, and none without a body replaces a complete copy.
+"""
 
 from dataclasses import replace
 
@@ -14,7 +16,7 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message
 FULL = replace(SETTINGS, quota_rows_per_partner=1)  # one stored copy uses up the quota
 
 
-def row_of(trio: Trio) -> Outbound:
+def row_of_a(trio: Trio) -> Outbound:
     (row,) = trio.a.store.tables.outbound.values()
     return row
 
@@ -40,9 +42,9 @@ def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
 def test_a_second_copy_is_not_refused_for_the_quota_that_the_stored_one_uses_up() -> None:
     trio, _ = stored()
     done: list[object] = []
-    trio.a.engine.acts.resend(row_of(trio).lk0, "asked to", lambda: done.append(True), done.append)
+    trio.a.engine.acts.resend(row_of_a(trio).lk0, "asked to", lambda: done.append(True), done.append)
     trio.settle()
-    row = row_of(trio)
+    row = row_of_a(trio)
     assert done == [True]
     assert (row.ss_status, row.void, row.att) == (SendStatus.SS_ACK, False, 2)
     assert not any(line.event is Event.REFUSED for line in trio.hub_store.tables.ledger)
@@ -64,7 +66,7 @@ def test_a_repeated_frame_is_not_both_accepted_and_refused() -> None:
     wire.arrive(frame)
     wire.arrive(frame)
     trio.settle()
-    assert (row_of(trio).ss_status, row_of(trio).outcome) == (SendStatus.SS_ACK, None)
+    assert (row_of_a(trio).ss_status, row_of_a(trio).outcome) == (SendStatus.SS_ACK, None)
     trio.connect(trio.b)
     trio.later(30)
     assert trio.a.reported.events[-1].outcome == Outcome.DELIVERED.name

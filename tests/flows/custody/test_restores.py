@@ -1,4 +1,6 @@
-"""A sender's store restored from a backup: a document that was sent after the backup ends UNKNOWN, not REJECTED."""
+"""A sender's store is restored from a backup: a document that was sent after the backup, and is refused now, ends
+UNKNOWN and not REJECTED.
+"""
 
 from semq.store.rows import Event
 from tests.flows.trio import Trio

@@ -47,7 +47,7 @@ def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
 
 
 def row_refused_by_the_hub(world: SealedWorld) -> Any:
-    """Let B record a document, but the hub report to A that it has refused it; return A's row."""
+    """Let B record a document, and let the hub report to A that it has refused the document; return A's row."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         is_receipts = wire is world.a.down and isinstance(frame, Packet) and frame.function is Function.RECEIPTS

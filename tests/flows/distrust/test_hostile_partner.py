@@ -15,7 +15,7 @@ A, B = Address(1, "10008"), Address(1, "56001")
 
 
 def reack2(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) -> Packet:
-    """Return a ReAck2 of A to B about the message ``ident``; ``bref``: number of B's row of it, if B has one."""
+    """Return a ReAck2 of A to B about the message ``ident``; ``bref``: number of B's row of it, 0 for none."""
     record = Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors=floors, dest_ref_id=bref)
     return Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [record])
 

@@ -46,8 +46,9 @@ def test_a_reack2_for_another_node_is_refused_when_the_hub_readdresses_it(world:
 
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_node_refuses_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
-    """The hub delivers ReAck2 packets of A to A: signed for B or unsigned, addressed to B or to A; as signed,
-    or with a floor of its own in place of the record."""
+    """The hub delivers a ReAck2 of A to A, in four forms: with the record that A has signed or with one that the hub
+    has made, addressed to A or to B. A's signature is kept or removed.
+    """
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b))
     of_a = replace(floors(world.a), floors={f"{world.b.engine.core.inc:x}": (FAR_FLOOR, None)})
     for statement in (packet, replace(packet, records=[of_a])):
@@ -97,7 +98,7 @@ def test_only_the_statement_about_a_third_nodes_message_is_refused(world: Sealed
     assert violations(world.a) == 1
 
 
-def test_a_signed_packet_to_which_the_hub_adds_a_record_is_refused(world: SealedWorld) -> None:
+def test_a_signed_packet_is_refused_if_the_hub_adds_or_exchanges_a_record(world: SealedWorld) -> None:
     row = open_row(world)
     function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     other = replace(record, ident=str(row.lk0._replace(object_id=row.lk0.object_id + 1)))

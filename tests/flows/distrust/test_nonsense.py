@@ -31,6 +31,8 @@ THEIRS = "1.56001.1.1.5.{}"  # the LK0 of a message of 56001, in an incarnation 
 
 @dataclass
 class NonsenseScene:
+    """The hub, the node of 56001, and the test's end of the link of 10008."""
+
     hub: HubNode
     other: LocalNode
     peer: Peer
@@ -61,7 +63,7 @@ def packet(function: Function, primitive: Primitive, *records: Any, to: Address 
 
 
 async def check_delivery(scene: NonsenseScene, number: int, sid: int) -> None:
-    """Check that the link and all nodes behind it still work."""
+    """Send document ``number`` at position ``sid``, and wait for its receipt: the link and the nodes still work."""
     await scene.peer.send_frame(message(number, sid))
     ident = OURS.format(number)
     await until(lambda: scene.peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=ident))
@@ -138,7 +140,9 @@ async def test_statements_about_unknown_messages_are_answered(scene: NonsenseSce
 async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     inprocess: InProcess, scene: NonsenseScene
 ) -> None:
-    """A document of 56001 waits for 88001; 10008 sends all statements about it that only 88001 and the hub may send."""
+    """A document of 56001 waits for 88001; 10008 sends an Ack, an Ack2, an Inquiry R and an answer about it, which only
+    88001 may send.
+    """
     admin = await inprocess.client(scene.other)
     lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
     await until(lambda: scene.hub.engine.custody.rows_by_target.get("1.88001"))
@@ -160,7 +164,9 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     await check_delivery(scene, 1, 0)
 
 
-async def test_repeated_records_and_messages_count_once(scene: NonsenseScene) -> None:
+async def test_repeated_messages_are_recorded_once_and_repeated_inquiries_are_all_answered(
+    scene: NonsenseScene,
+) -> None:
     peer = scene.peer
     for _ in range(3):
         await peer.send_frame(message(1))

@@ -20,7 +20,7 @@ from tests.flows.lying import honest, sealing, violations
 from tests.flows.sealed import SealedWorld, key_named, keys_of, watching
 from tests.flows.trio import SETTINGS, TrioWire
 
-COPIES_MAX = 12  # how often A sends the document in 300 s, at most
+COPIES_MAX = 12  # maximum number of times that A may send the document in 300 s
 
 
 def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key_is_known(

@@ -57,7 +57,7 @@ def answer(source: Address, answered: Answer, inquiries_ago: int = 0, **facts: A
     return make_packet
 
 
-def role_r(source: Address, **facts: Any) -> MakePacket:
+def inquiry_r(source: Address, **facts: Any) -> MakePacket:
     """Return a function that makes an inquiry R, in which a receiver states that it has A's message."""
     return lambda trio, row: Packet(
         source, A, Function.INQUIRIES, Primitive.REQUEST,
@@ -114,8 +114,8 @@ LIE, HINT = 1, 0  # number of violations that the statement leaves in the ledger
         pytest.param(stored, answer(HUB, Answer.GONE, lk1=OTHER_COPY), HINT, id="GONE of another copy"),
         pytest.param(stored, answer(HUB, Answer.GONE, inquiries_ago=1), HINT, id="GONE to an older inquiry"),
         pytest.param(stored, answer(HUB, Answer.UNAVAIL), HINT, id="UNAVAIL for the first time"),
-        pytest.param(forwarded, role_r(C), LIE, id="Inquiry R of another node"),
-        pytest.param(forwarded, role_r(B, digest=OTHER_DIGEST), LIE, id="Inquiry R for other bytes"),
+        pytest.param(forwarded, inquiry_r(C), LIE, id="Inquiry R of another node"),
+        pytest.param(forwarded, inquiry_r(B, digest=OTHER_DIGEST), LIE, id="Inquiry R for other bytes"),
     ],
 )
 def test_a_statement_without_the_right_to_it_changes_no_row_of_a_sender(
@@ -138,8 +138,8 @@ def test_a_row_of_another_incarnation_with_the_same_number_is_not_affected() -> 
     assert [kept.outcome for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
-def test_a_sender_without_the_payload_waits_for_an_unreachable_hub() -> None:
-    """Rule N27 does not hold without a payload: A cannot send the message again, and must not lose its custodian."""
+def test_a_sender_without_the_payload_keeps_a_custodian_that_is_unavailable() -> None:
+    """Rule N27 does not apply without the payload: A cannot send the message again, and must not lose its custodian."""
     trio = stored_without_payload()
     (row,) = trio.a.store.tables.outbound.values()
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
 
 
 def owing() -> tuple[Trio, Pending]:
-    """Return a trio in which B has recorded a copy sent by the hub and its acknowledgements are lost, and B's row."""
+    """Return a trio, and B's row: B has recorded a copy that the hub had stored, and B's acknowledgements are lost."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -257,7 +257,7 @@ def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any]
 
 
 def held() -> tuple[Trio, Outbound]:
-    """Return a trio in which the hub has sent a stored copy to B and the copy was lost, and the hub's row."""
+    """Return a trio, and the hub's row: the hub has sent a stored copy to B, and the sent copy is lost."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

@@ -1,7 +1,8 @@
-"""Rows that wait to be sent or delivered, and change in the same transaction in which a node searches for them.
+"""Rows that wait to be sent or delivered, and change in the transaction in which a node searches for them.
 
 Cursors, windows and the numbers of free places are kept in memory and may differ from the rows. Most tests post two
-pieces of work that run in one unit. A row that such a search overlooks would wait until the next start of the process.
+pieces of work that run in one unit: a search, and a change of the rows that it searches. A row that the search
+overlooks would wait until the next start of the process.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,8 @@ def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
     """Return a trio and two rows of A: the first is SS_SENT, and its message is lost; the second waits.
 
-    The second row waits for the window if ``window`` is 1, and otherwise for room on the link.
+    All further frames of A are lost, too, until the test changes ``lose``. The second row waits for the
+    window if ``window`` is 1, and otherwise for room on the link.
     """
     trio = Trio(replace(SETTINGS, window=window))
     trio.lose = lambda wire, frame: wire is trio.a.up
@@ -71,7 +73,7 @@ def test_the_claim_of_a_later_row_does_not_skip_a_row_to_be_sent_again() -> None
         pytest.param(ARRIVED, [b"1", b"2"], id="the window moves"),
     ],
 )
-def test_a_claim_at_the_end_of_the_window_does_not_close_an_opened_lane(
+def test_a_claim_at_the_end_of_the_window_does_not_block_a_track_that_has_room_again(
     statement: dict[str, object], expected: list[bytes]
 ) -> None:
     trio, first, second = one_sent_one_waiting(window=1)
@@ -197,7 +199,7 @@ def arriving(trio: Trio) -> None:
 
 
 @pytest.mark.parametrize(("scene", "expected"), [(given_back, [b"1", b"2", b"1"]), (arriving, [b"2"])])
-def test_a_document_recorded_during_a_search_is_delivered_by_the_next_one(
+def test_a_document_that_arrives_or_returns_during_a_search_is_delivered_by_the_next_one(
     scene: Callable[[Trio], None], expected: list[bytes]
 ) -> None:
     trio = Trio()

@@ -176,7 +176,7 @@ def test_waiting_documents_are_sent_by_priority() -> None:
     assert trio.a.rows == trio.b.rows == CLEAN
 
 
-def test_a_document_of_high_priority_overtakes_waiting_ones_but_not_its_order() -> None:
+def test_a_document_of_high_priority_does_not_overtake_its_predecessor() -> None:
     trio = Trio(connected=False)
     send(trio.a, *(b"%d" % n for n in range(5)))
     send(trio.a, b"first", order_key="k")
@@ -191,8 +191,8 @@ def test_a_document_of_high_priority_overtakes_waiting_ones_but_not_its_order() 
     assert trio.a.rows == trio.b.rows == CLEAN
 
 
-def test_documents_beyond_the_window_wait_for_earlier_ones_only() -> None:
-    """Urgent documents beyond the window must not stop the earlier documents, which move the window."""
+def test_an_urgent_document_beyond_the_window_does_not_stop_earlier_ones() -> None:
+    """The earlier documents move the window."""
     trio = Trio(changed(SETTINGS, window=3), connected=False)
     send(trio.a, *(b"%d" % n for n in range(6)))
     send(trio.a, b"urgent", priority=9)
@@ -271,6 +271,6 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
 
 
 def floor_of(trio: Trio, floor: int) -> Any:
-    """Return the arguments of ``Handover.unblocked``: the stream of FLOOD has this floor now."""
+    """Return the arguments of ``Handover.note_floor`` that give the stream of FLOOD this floor."""
     (key,) = (key for key in trio.b.store.tables.in_streams if key.store.id == FLOOD.id)
     return key, floor, None

@@ -68,9 +68,10 @@ class InstanceProcesses:
     processes: list[InstanceProcess] = field(default_factory=list)
 
     def instance(self, number: int) -> InstanceProcess:
-        """Start an instance, or a standby if an instance of this number was started before. Instance 1 is the first.
+        """Start an instance, or a standby if an instance of this number was started before.
 
-        The process is returned before it is ready.
+        Instance 1 must be started first, because its database is the control database. The process is returned before
+        it is ready.
         """
         database = self.databases.get(number) or self.databases.setdefault(number, self.new_database())
         name, port = f"hub-{number}-{len(self.processes)}", free_port()

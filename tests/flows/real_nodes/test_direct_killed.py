@@ -28,7 +28,9 @@ BATCH = 15
 
 
 class DirectProcesses:
-    """The hub, A and B; A dials B through a proxy, and A's application sends numbered documents of one order."""
+    """The hub, A and B; A dials B through a proxy, and A's application sends numbered documents with one order
+    key.
+    """
 
     def __init__(self, nodes: dict[str, NodeProcess], proxy: Proxy, clients: dict[str, Client]) -> None:
         self.nodes, self.proxy, self.clients = nodes, proxy, clients
@@ -54,8 +56,8 @@ class DirectProcesses:
             with suppress(AlreadyGone):  # the document is delivered again
                 await document.ack()
 
-    async def kill_while_sending(self, name: str) -> None:
-        """Kill a node and start it again while documents are sent."""
+    async def kill_and_send_during_restart(self, name: str) -> None:
+        """Kill a node; then send documents while it starts again."""
         self.nodes[name].end(signal.SIGKILL)
         sending = asyncio.create_task(self.send())
         await asyncio.to_thread(self.nodes[name].start)
@@ -111,18 +113,18 @@ async def test_nothing_is_lost_doubled_or_reordered_while_links_are_cut_and_proc
 ) -> None:
     receiving = asyncio.create_task(scene.receive())
     await scene.send()  # directly
-    await scene.kill_while_sending(HUB)
+    await scene.kill_and_send_during_restart(HUB)
     scene.proxy.change(refuses=True)
     scene.proxy.cut()
-    await scene.send()  # by the hub
-    await scene.kill_while_sending(B)
+    await scene.send()  # through the hub
+    await scene.kill_and_send_during_restart(B)
     scene.proxy.clear()
     scene.nodes[HUB].end(signal.SIGKILL)
-    await scene.kill_while_sending(A)  # directly again, without a hub
+    await scene.kill_and_send_during_restart(A)  # directly again, without a hub
     scene.proxy.cut()
     await scene.send()
     await asyncio.to_thread(scene.nodes[HUB].start)
-    await scene.kill_while_sending(B)
+    await scene.kill_and_send_during_restart(B)
     await until(lambda: len(scene.received) >= scene.sent, 120)
     await until(lambda: not scene.rows(), 120)
     receiving.cancel()

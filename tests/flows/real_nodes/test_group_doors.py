@@ -1,6 +1,7 @@
 """A document to a group of institutions, or to all users of an institution, through each door of a node; also sealed.
 
-The doors are SQL, HTTP, AMQP and folders.
+The doors are SQL, HTTP, AMQP and folders. Also the state of such a document by SQL, its events, and documents that wait
+for a hub.
 """
 
 import asyncio

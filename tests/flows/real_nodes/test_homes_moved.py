@@ -24,7 +24,9 @@ NODES = ("1.10008", "1.56001", "1.88001")
 
 
 def end_life(connection: Connection, life: int) -> None:
-    """Let the control database show an instance as ended, as it does 15 s after its last report."""
+    """Let the control database show an instance as ended, as it does 15 s after its last report. ``life``: its
+    incarnation.
+    """
     with connection.begin():
         connection.execute(update(hub_instance).where(hub_instance.c.life == life).values(until=func.now()))
 

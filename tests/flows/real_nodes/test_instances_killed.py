@@ -1,4 +1,6 @@
-"""Instances of the hub as processes: killed and stopped while documents are on their way between two institutions."""
+"""Instances of the hub as processes, while documents are on their way between two institutions: instances are killed or
+stopped, their broker restarts, and homes move.
+"""
 
 import json
 import signal

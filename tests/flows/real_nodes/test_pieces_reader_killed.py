@@ -57,7 +57,7 @@ async def test_a_document_whose_reader_is_killed_is_delivered_completely_to_the_
         assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
         assert reader.stdout is not None
         assert await asyncio.wait_for(reader.stdout.readline(), 60) == b"reading\n"
-        # None of the 21 pieces and the manifest has ended.
+        # The 21 pieces and the manifest still wait for an application.
         assert counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 310") == 22
     finally:
         reader.kill()

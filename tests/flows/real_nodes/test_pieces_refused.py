@@ -82,7 +82,7 @@ async def test_pieces_refused_for_any_reason_are_not_kept(inprocess: InProcess) 
 
 
 async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inprocess: InProcess) -> None:
-    """B's certificate is renewed while the pieces of a document are on their way."""
+    """As after a renewal of B's certificate while the pieces are on their way: B cannot open the first three."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

@@ -35,7 +35,7 @@ def telemetry(hook: Hook, more: str = "") -> str:
 
 
 def spans(hook: Hook) -> dict[str, dict[str, Any]]:
-    """Return the exported spans by stage, at most one of each, with the service that exported it."""
+    """Return the exported spans by stage, each with the service that exported it. Fails if a stage has two spans."""
     by_stage = {}
     for request in hook.received:
         [resource] = json.loads(request.body)["resourceSpans"]

@@ -61,7 +61,7 @@ class StuckScene:
         return (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]
 
     async def expect_cause(self, lk0: str, cause: str) -> None:
-        """Wait until the message has this cause in its explanation, in the list and on the command line."""
+        """Wait until the message has this cause; check that the list and the command line show it."""
 
         async def has_cause() -> bool:
             return await self.cause(lk0) == cause

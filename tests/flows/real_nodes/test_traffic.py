@@ -27,10 +27,10 @@ async def begin(inprocess: InProcess, settings: Settings) -> RealInstitution:
     return RealInstitution(node, channel)
 
 
-async def test_rows_are_deleted_with_their_last_condition_under_full_traffic(
+async def test_finished_rows_are_deleted_under_full_traffic_without_the_cleanup(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleanup is switched off, so that only the transaction of the last condition can delete a row."""
+    """The cleanup is switched off, so a row is deleted only by the transaction that meets the last condition for it."""
     original = LocalNode.engine_settings
     monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(original(node), clean_rows=0))
     hub = await inprocess.hub()
@@ -46,7 +46,7 @@ async def test_rows_are_deleted_with_their_last_condition_under_full_traffic(
     assert sorted(map(int, receiver.received)) == list(range(COUNT))
 
 
-async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess) -> None:
+async def test_documents_for_an_offline_partner_use_up_its_quota(inprocess: InProcess) -> None:
     """The next document is refused with a typed error, and operators see the quota. Documents are accepted again when
     the partner has received the waiting ones.
     """
@@ -77,7 +77,7 @@ async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess)
         assert (await client.wait_for_delivery(sent.lk0, 60)).is_delivered
 
 
-async def test_a_quota_at_the_hub_is_reported_by_a_negative_receipt(inprocess: InProcess) -> None:
+async def test_a_document_beyond_the_quota_at_the_hub_ends_rejected(inprocess: InProcess) -> None:
     hub = await inprocess.hub(HUB_CONFIG + f"quota_rows_per_partner = {QUOTA}\n")
     node = await inprocess.local("10008", hub.port)
     await linked(node)

@@ -20,7 +20,9 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
-MODULES_MAX = 155  # including modules that timers call, and those that answer the sender's requests for the outcome
+# Maximum number of modules of the product that the way of a document passes, including modules that timers call, and
+# those that answer the sender's requests for the outcome.
+MODULES_MAX = 155
 R = TypeVar("R")
 Call = tuple[str, str]  # node, and module as a path without the ending
 

@@ -67,7 +67,7 @@ class HublessProcesses:
         self.received: dict[str, dict[str, bytes]] = {name: {} for name in NAMES}
 
     async def send(self, target: str, source: str = A) -> None:
-        """Submit numbered documents of one order at ``source``; each is accepted when this returns."""
+        """Submit numbered documents with one order key at ``source``; each is accepted when this returns."""
         for _ in range(BATCH):
             body, token = b"%d" % self.sent, f"t{self.sent}"
             while True:
