@@ -65,7 +65,7 @@ def clear(node: NodeProcess) -> None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Network]:
-    """Run a network."""
+    """Yield a running network whose links are up; end its nodes afterwards."""
     network = Network(folder)
     with ExitStack() as exits:
         network.start(exits)

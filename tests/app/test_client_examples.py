@@ -1,4 +1,4 @@
-"""The programs of examples/: they run, and README.md shows them unchanged."""
+"""The programs of examples/: they run, and what README.md shows of two of them is in the programs."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ async def test_the_example_of_sql_receives_in_a_transaction(network: Network, re
 
 
 @pytest.mark.parametrize("name", ["pika_send.py", "pika_receive.py"])
-def test_the_readme_shows_the_example(name: str) -> None:
+def test_the_lines_that_the_readme_shows_are_in_the_example(name: str) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     shown = re.search(rf"\(examples/{name}\).*?```python\n(.*?)```", readme, re.DOTALL)
     assert shown is not None

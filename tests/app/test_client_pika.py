@@ -32,7 +32,7 @@ def publish(channel: BlockingChannel, target: str, body: bytes, **headers: Any) 
 
 
 def await_document(channel: BlockingChannel, queue: str, body: bytes) -> Any:
-    """Return the properties of the document with a body; acknowledge it and all documents before it."""
+    """Return the properties of the document with this body; acknowledge it and all documents before it."""
     for method, properties, received_body in channel.consume(queue, inactivity_timeout=30):
         assert method is not None, "nothing came"
         channel.basic_ack(method.delivery_tag)
@@ -107,7 +107,7 @@ def test_unacknowledged_documents_are_delivered_again(network: Network) -> None:
         ("56001", {"Reliable": 0}, 406, "SEMQ-1104"),
     ],
 )
-def test_bad_input_closes_the_channel_with_a_remedy(
+def test_bad_input_closes_the_channel_with_its_code_and_not_the_connection(
     network: Network, target: str, headers: dict[str, Any], reply_code: int, code: str
 ) -> None:
     with channel_to(network.sender.url) as channel:

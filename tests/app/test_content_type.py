@@ -1,4 +1,6 @@
-"""Content types: by the name of the file, and by the content if it is certain; bodies that handlers read by them."""
+"""Content types, from the name of a file or else from content that leaves no doubt; and the bodies that handlers read
+according to their content type.
+"""
 
 import pytest
 

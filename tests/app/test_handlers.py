@@ -36,7 +36,7 @@ def test_a_document_without_a_handler_is_refused() -> None:
 
 
 @pytest.mark.parametrize("numbers", [{"retries": -1}, {"time_limit_s": 0}, {"backoff_s": -1.0}])
-def test_negative_numbers_of_a_handler_are_refused(numbers: Any) -> None:
+def test_numbers_of_a_handler_that_are_out_of_range_are_refused(numbers: Any) -> None:
     with pytest.raises(ValueError, match="negative"):
         Handlers().on(**numbers)
 

@@ -51,7 +51,7 @@ class OwnClient:
 
 
 def worker_of(handlers: Handlers, *names: str) -> tuple[Worker, list[OwnDocument]]:
-    """Return a worker for one function at a time, and the documents that its node delivers."""
+    """Return a worker that runs one function at a time, and the documents that its node delivers."""
     documents = [OwnDocument(name, "1.a", "1.b", AppKey(), name.encode(), "") for name in names]
     return Worker(cast(Client, OwnClient(documents)), handlers, concurrency=1), documents
 

@@ -168,7 +168,7 @@ async def test_files_of_a_run_have_no_rights_of_this_site_and_other_files_are_re
     assert page.count('href="/messages/1.10008.1.1.tb_0031.1099511627777"') == 2
 
 
-async def test_all_messages_of_a_filter_are_fixed_counted_and_processed(scene: Scene) -> None:
+async def test_an_act_on_all_messages_of_a_filter_counts_and_processes_them(scene: Scene) -> None:
     """At the hub: all copies of one type are sent again; an act that was stopped before its start does not start."""
     browser = await scene.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
@@ -254,7 +254,7 @@ async def test_definitions_are_compared_before_they_are_imported(scene: Scene) -
     [b"x = '" + "é".encode("latin-1") + b"'", b"# " + b"x" * (4 << 20)],
     ids=["not UTF-8", "too large"],
 )
-async def test_a_file_of_definitions_is_not_altered_but_refused(scene: Scene, file: bytes) -> None:
+async def test_a_file_of_definitions_that_cannot_be_read_as_it_is_is_refused(scene: Scene, file: bytes) -> None:
     browser = await scene.sites["hub"].signed_in()
     files = {"file": ("definitions.toml", file)}
     answer = await browser.post("/definitions/compare", data={"csrf": browser.csrf}, files=files)

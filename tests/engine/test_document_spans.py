@@ -28,7 +28,10 @@ class SpanRecorder:
     def commit(
         self, side: Side, document: Envelope, *events: tuple[int, Event, int]
     ) -> list[tuple[str, int, int, str]]:
-        """Commit lines; return stage, start, end and error of the spans that end with them."""
+        """Commit lines; return stage, start, end and error of the spans that end with them.
+
+        ``events``: time in milliseconds, event and attempt of each line.
+        """
         before = len(self.reported)
         self.tracked.committed(
             [LedgerLine(at, side, event, document.ident, TARGET, att, size=3) for at, event, att in events]

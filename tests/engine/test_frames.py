@@ -51,7 +51,7 @@ def test_a_forwarded_frame_keeps_its_bytes() -> None:
     assert routing_key == str(B)
 
 
-def test_a_peer_of_version_1_gets_the_table_whoever_wrote_the_message() -> None:
+def test_a_peer_of_version_1_gets_a_header_for_each_attribute_whoever_wrote_the_message() -> None:
     packed = reread(*write_frame(Data(ENVELOPE, b"payload")))
     assert list(packed.header.headers) == [PACKED, "x"]
     for frame in (packed, Data(ENVELOPE, b"payload")):
@@ -60,7 +60,7 @@ def test_a_peer_of_version_1_gets_the_table_whoever_wrote_the_message() -> None:
         passed = reread(routing_key, header, body)
         assert (passed.envelope, passed.body) == (ENVELOPE, b"payload")
         assert write_frame(passed, version=1)[1] is passed.header
-        assert write_frame(passed)[1] is passed.header  # a table is passed on unchanged, also to a newer peer
+        assert write_frame(passed)[1] is passed.header  # these headers are passed on unchanged, also to a newer peer
 
 
 def test_a_packet_comes_back_as_it_was() -> None:

@@ -12,7 +12,7 @@ NOT_OF_THE_ENGINE = {"credit_bytes", "overdue_s", "pieces_from_bytes"}
 
 
 def test_section_protocol_has_settings_of_the_engine_with_their_defaults() -> None:
-    """``Node.engine_settings`` passes every setting that both have."""
+    """``Node.engine_settings`` gives the engine every setting that the section and the engine both have."""
     section, engine = ProtocolSection().model_dump(), asdict(DEFAULTS)
     assert section.keys() - engine.keys() == NOT_OF_THE_ENGINE
     assert {name: value for name, value in section.items() if name in engine and value != engine[name]} == {}

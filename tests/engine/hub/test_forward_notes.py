@@ -80,7 +80,7 @@ def test_the_end_of_the_session_is_reported_instead_of_the_held_note() -> None:
     assert HubFlag.FORWARD_FAILED in notes(trio)
 
 
-def test_a_third_node_cannot_drop_a_held_note() -> None:
+def test_only_the_target_can_drop_a_held_note() -> None:
     trio = Trio()
     drop_frames_of_b(trio)
     trio.a.send(b"x")

@@ -1,4 +1,4 @@
-"""Each number of an incarnation is new once, in any order; memory is bounded."""
+"""Numbers of the carrier's messages: each number of an incarnation is new once, in any order; memory is bounded."""
 
 from hypothesis import given
 from hypothesis import strategies as st

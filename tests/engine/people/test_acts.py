@@ -6,7 +6,7 @@ from tests.flows.trio import Trio
 
 
 def test_acts_on_open_documents_are_refused_with_a_remedy() -> None:
-    """The error of an open document differs from that of an ended one."""
+    """Each remedy names the command that helps: cancel while a document is open, ``held resend`` without a payload."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"kept")
@@ -20,5 +20,5 @@ def test_acts_on_open_documents_are_refused_with_a_remedy() -> None:
     trio.settle()
     assert [type(error) for error in trio.a.refused] == [AlreadySent, NotEnded, PayloadGone]
     remedies = [error.remedy for error in trio.a.refused if isinstance(error, SemqError)]
-    helps = ("`semq msg cancel", "`semq msg cancel", "`semq held resend")
-    assert all(command in remedy for command, remedy in zip(helps, remedies, strict=True))
+    commands = ("`semq msg cancel", "`semq msg cancel", "`semq held resend")
+    assert all(command in remedy for command, remedy in zip(commands, remedies, strict=True))

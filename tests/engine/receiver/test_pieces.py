@@ -1,4 +1,6 @@
-"""Bounds on the pieces that a receiver's node stores for one source; other sources and documents are not affected."""
+"""Pieces at a receiver's node: bounds for each source, which do not affect other sources and documents; and the
+deletion of pieces.
+"""
 
 import pytest
 

@@ -43,7 +43,7 @@ class GroupTrio(Trio):
         return sorted(str(row.target) for row in self.a.store.tables.outbound.values())
 
 
-def test_one_submission_becomes_a_message_for_each_member_but_the_own_institution() -> None:
+def test_one_submission_becomes_a_message_for_each_member_except_the_sender() -> None:
     trio = GroupTrio()
     trio.lose = lambda wire, frame: True
     trio.a.send(b"x", to="3.retailers/desk", token="t", order_key="k")

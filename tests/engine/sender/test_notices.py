@@ -41,5 +41,7 @@ def test_the_notice_names_document_and_receiver(outcome: Outcome) -> None:
     ],
 )
 def test_other_documents_and_ends_have_no_notice(row: Outbound) -> None:
-    """A copy may still be recorded, or the document is sent again with other keys."""
+    """The row is no manifest, has not ended, or is delivered; or a copy may still be recorded (LOST, UNKNOWN); or the
+    document is sent again with other keys.
+    """
     assert notice_due(row) is None

@@ -105,7 +105,7 @@ def test_a_document_whose_time_has_passed_is_sent_immediately() -> None:
     assert trio.b.app.payloads == [b"1", b"2"]
 
 
-def test_a_read_is_arranged_for_each_document_that_is_due_before_the_next_regular_read() -> None:
+def test_a_read_of_scheduled_documents_is_arranged_for_each_that_is_due_before_the_next_regular_read() -> None:
     trio = ScheduledTrio(poll_s=300)
     trio.schedule.release_due()
     trio.settle()

@@ -81,6 +81,7 @@ def _units_written(trio: Trio) -> list[Unit]:
 
 
 def _end_by_hand(sender: Tables, receiver: Tables) -> None:
+    """Give all rows the states of finished messages, and delete none."""
     for row in map(copy_outbound, list(sender.outbound.values())):
         row.ss_status, row.outcome = SendStatus.SS_ACK2, Outcome.DELIVERED
         sender.outbound[row.object_id] = row

@@ -142,6 +142,6 @@ def test_delivered_copies_do_not_count_as_lost() -> None:
 
 
 def test_by_default_inquiry_work_is_small_and_keeps_the_budget_of_a_link() -> None:
-    """Documents wait for one piece of inquiry work. PROTOCOL.md section 13 allows 50 frames of 100 records a second."""
+    """Documents may wait for a piece of inquiry work, so it is small. PROTOCOL.md section 13: 250 rows every 0.05 s."""
     assert EngineSettings().ask_rows <= 250
-    assert EngineSettings().ask_rows / EngineSettings().ask_pause_s == 50 * 100
+    assert EngineSettings().ask_rows / EngineSettings().ask_pause_s == 5_000
