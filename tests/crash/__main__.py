@@ -35,7 +35,7 @@ def main() -> int:
         "--direct",
         action="store_true",
         help="with --secure: the institutions also have a direct link, which is cut, too; the campaign fails if all"
-        " messages went by the hub, or all by the direct link",
+        " messages went through the hub, or all over the direct link",
     )
     parser.add_argument(
         "--cluster",

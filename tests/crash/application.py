@@ -58,7 +58,7 @@ class Submitter:
     """Publishes an institution's documents: a lane for each order key, and some lanes for unordered documents.
 
     A lane has one document under way at a time, so the order of submission within a key is the order of acceptance.
-    ``target`` is the address of the other institution, ``group`` that of the group.
+    ``target``: address of the other institution; ``group``: address of the group of institutions.
     """
 
     def __init__(

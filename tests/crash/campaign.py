@@ -25,7 +25,8 @@ from tests.crash.oracle import OracleFindings
 from tests.crash.world import SIDES, CrashWorld
 
 GROUP = 5  # cycles between two checks of the oracle
-SETTLE_S = 150.0  # in which all work must end after the last fault; required are 120 on a machine without other load
+# Time in which all work must end after the last fault. The requirement is 120 s, on a machine without other load.
+SETTLE_S = 150.0
 POLL_S = 0.3
 POLLS_OF_SWEEP = 5  # polls between two sweeps of interrupted uploads
 

@@ -139,5 +139,7 @@ class DocumentStream:
         return save_fwd, ack2
 
     def must_arrive(self, target: str) -> Iterator[CrashDocument]:
-        """Return the accepted documents of class 3 for an institution, also as a member of the group."""
+        """Return the accepted documents of class 3 for an institution, including those to the group of which it is a
+        member.
+        """
         return (document for document in self.accepted if document.save_fwd == MUST and target in document.targets)

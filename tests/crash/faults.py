@@ -371,7 +371,7 @@ class FaultInjector:
         await node_requests.ask(lambda: world.owner(hub), "stores.move", store=world.store(hub), nodes=nodes)
 
     async def _take_over(self, fault: CycleFault) -> None:
-        """End or freeze the owner of a store until its standby serves it; then the former owner continues.
+        """End or freeze the owner of a store until its standby serves it; then start or resume the former owner.
 
         A frozen owner has not noticed that its store was taken over: it must not write any more.
         """

@@ -53,7 +53,7 @@ async def revoke_and_measure(hub: CrashProcess, address: str) -> float:
 
 
 async def until_no_direct_link(node: CrashProcess, to: str, is_excused: Callable[[], bool]) -> None:
-    """Wait until a node has no direct link with a partner, or is excused. Raises TimeoutError."""
+    """Wait until a node has no direct link with a partner, or ``is_excused`` returns True. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_S):
         while not is_excused() and (await ask(node, "node.status"))["direct"][to]["link"] == "up":  # noqa: ASYNC110
             await asyncio.sleep(RETRY_S)

@@ -123,7 +123,8 @@ def steps(world: CrashWorld) -> int:
 def messages_by_way(world: CrashWorld) -> dict[str, int]:
     """Return the numbers of messages that the institutions have received, by way.
 
-    ``direct``: by the direct link; ``hub``: by the hub, whose ledger says that it forwarded or stored the message.
+    ``direct``: over the direct link; ``hub``: through the hub, whose ledger says that it forwarded or stored
+    the message.
     """
     received: dict[bool, set[str]] = {True: set(), False: set()}
     for side in SIDES:

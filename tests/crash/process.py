@@ -1,4 +1,4 @@
-"""Processes that are killed and restarted, as by a service manager: their base, a node, a database server.
+"""Processes that are killed and restarted, as by a service manager: their base class, a node, a database server.
 
 The task that ``begin`` starts restarts its process for the whole campaign. The caller of ``kill`` states when the node
 may restart, and with which failpoint; an end that the campaign has not caused is a fault.

@@ -23,7 +23,7 @@ class LinkFaults:
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
     silent_there: bool = False  #: neither bytes of the dialler nor the end of its connection reach the server
-    silent_back: bool = False  #: the same in the other direction
+    silent_back: bool = False  #: neither bytes of the server nor the end of its connection reach the dialler
 
 
 class Proxy:

@@ -57,7 +57,7 @@ def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
 
 
 def kills_nodes(seed: int) -> bool:
-    """Whether a campaign of this seed kills a node in each of its first cycles, also the hub and an institution."""
+    """Whether a campaign of this seed kills a node in each of its first cycles, among them the hub and a side."""
     points = failpoints_by_turn(seed)
     cycles = [plan(seed, number, points) for number in range(1, CYCLES + 1)]
     killed = [{fault.where for fault in faults if fault.kind in NODE_KILLS | {"failpoint"}} for faults in cycles]
@@ -93,8 +93,8 @@ def changes_certificates(seed: int) -> bool:
     return {("revoke", "a"), ("revoke", "b")} <= seen and "renew" in kinds and bool({"kill", "failpoint"} & kinds)
 
 
-def run_by_the_hub(factor: int) -> None:
-    """Run a campaign in which all messages go by the hub; it fails if a link lives on after a revocation."""
+def run_through_the_hub(factor: int) -> None:
+    """Run a campaign in which all messages go through the hub; it fails if a link lives on after a revocation."""
     seed = next(seed for seed in count(SEED) if changes_certificates(seed))
     report = run_campaign(SECURE_CYCLES * factor, seed, "--secure")
     assert report["faults_by_kind"]["revoke"] >= 2
@@ -134,7 +134,7 @@ def kills_during_change(seed: int) -> bool:
 
 
 def run_with_direct_link(factor: int) -> None:
-    """Run a campaign with a direct link; it fails if no message, or each, went by it."""
+    """Run a campaign with a direct link; it fails unless messages went over this link and through the hub."""
     seed = next(seed for seed in count(SEED) if kills_during_change(seed))
     report = run_campaign(SECURE_CYCLES * factor, seed, "--secure", "--direct")
     assert report["faults_by_kind"]["change ways"] >= 1
@@ -146,6 +146,6 @@ def test_roll_over_revocation_and_changes_of_the_way_lose_and_repeat_nothing(fac
 
     Each runs every other day; with --deep both run.
     """
-    campaigns = (run_by_the_hub, run_with_direct_link)
+    campaigns = (run_through_the_hub, run_with_direct_link)
     for campaign in campaigns if factor > 1 else (campaigns[SEED % len(campaigns)],):
         campaign(factor)

@@ -19,7 +19,7 @@ def book(tmp_path: Path) -> Iterator[Book]:
 
 @pytest.fixture
 def stream() -> DocumentStream:
-    """Return six accepted documents: three of an order key, three without."""
+    """Return six accepted documents: three with one order key, three without an order key."""
     stream = DocumentStream(1, "a", "b")
     for number in range(1, 7):
         stream.accepted.append(CrashDocument(1, "a", ("b",), number, MUST, 1, "orders" if number <= 3 else "", 10))

@@ -96,7 +96,7 @@ class Office:
         return self.lines.setdefault(name, [])
 
     def write(self, message: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
-        """Write the lines of a course; ``skew``: milliseconds by which the clock of a node is fast."""
+        """Write the lines of a course; ``skew``: by node, the milliseconds by which its clock is fast."""
         for name in (message.sender, message.receiver, HUB):
             self.node(name)
         for step in course.split():

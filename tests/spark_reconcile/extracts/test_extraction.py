@@ -1,5 +1,5 @@
 """``extract`` and ``collect`` with real nodes: extracts travel from the ledger to the hub's storage as documents,
-without data that must not leave the node. Also the reasons of lines that only real nodes write.
+without data that must not leave the node. Also the column ``reason``: codes, and names of documents in pieces.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ def test_the_reason_of_a_line_is_its_code_or_its_document_in_pieces(
 
 
 def test_a_ledger_is_read_without_an_import_of_spark_or_pandas(database: str) -> None:
-    """An import takes longer than a small extract."""
+    """Either import takes longer than a small extract."""
     program = """
 import sys, psycopg
 from spark_reconcile.days import Window

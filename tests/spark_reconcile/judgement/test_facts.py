@@ -146,7 +146,7 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     return {row["lk0"]: row["verdict"] for row in rows}
 
 
-# Cases whose message the verdicts name otherwise than by the LK0 of its OfficeMessage.
+# Cases whose message has another name in the verdicts than the LK0 of its OfficeMessage.
 NAMES = {"a locator that ends with a line feed": "1.a.1.1.3f.7\n", "a locator of 100,000 digits": "1.a." + "9" * 196,
          "a locator that is not UTF-8": "1.a.\ufffd", "an empty locator": "?1.a.1.1.88888"}  # fmt: skip
 

@@ -37,7 +37,7 @@ def repair_line(lk0: str, deed: str = "inquire", side: str = "sender") -> Repair
 
 
 def repair_list(folder: Path, **lists: list[RepairLine]) -> Path:
-    """Write a repair folder like the job. ``lists``: lines by node; 1.10008 is written as n1_10008."""
+    """Write a repair folder as the job does. ``lists``: lines by node; the keyword ``n1_10008`` stands for node 1.10008."""
     nodes = {}
     for name, lines in lists.items():
         node = name.replace("_", ".").removeprefix("n")

@@ -13,7 +13,7 @@ collect_ignore = [] if browsers.PROGRAM else ["test_layout.py"]
 
 
 def pytest_report_header() -> list[str]:
-    """Say that tests are left out."""
+    """Report the tests that are left out without a browser."""
     return [] if browsers.PROGRAM else ["report: test_layout.py is left out, there is no chromium"]
 
 

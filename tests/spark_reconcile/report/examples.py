@@ -13,7 +13,7 @@ UNUSED = cast(Any, None)  # a table that these tests do not read
 
 
 def findings(**fields: Any) -> Findings:
-    """Return findings with some fields, and defaults for the others."""
+    """Return findings with these fields, and defaults for the others."""
     calendar = Calendar()
     defaults: dict[str, Any] = {
         "day": DAY, "window": calendar.window(DAY), "calendar": calendar, "fingerprint": "f", "evidence_until": 0,

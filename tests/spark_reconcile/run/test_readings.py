@@ -1,4 +1,4 @@
-"""Reads of the driver from the tables of a run: equal sums, however the rows are spread over the parts of a table."""
+"""What the driver reads from the tables of a run: the same sums, however rows are spread over the parts of a table."""
 
 from pathlib import Path
 from typing import Any

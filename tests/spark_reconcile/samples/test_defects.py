@@ -1,4 +1,4 @@
-"""Planted defects: each has the verdict of the oracle, and the other messages are unchanged."""
+"""Planted defects: the oracle gives a message with a defect the verdict that the defect states, and others MATCHED."""
 
 from pathlib import Path
 

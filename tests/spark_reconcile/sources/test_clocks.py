@@ -22,7 +22,8 @@ SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1
 def message(
     number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **changes: int | None
 ) -> dict[str, object]:
-    """Return the facts of a message that is forwarded at noon or an hour ``later``, by the clocks of its parties.
+    """Return the facts of a message by the clocks of its parties: it is forwarded at noon, or at one o'clock if ``later``
+    is 1.
 
     ``way``: milliseconds from one node to the next. ``changes``: other facts.
     """

@@ -24,7 +24,7 @@ SKEW = {"1.fast": HOUR, "1.slow": -HOUR, "1.ahead": 40}
 
 
 def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult, dict[str, tuple[str, str]]]:
-    """Run a date, a day later; return the result, and scope and verdict of each message."""
+    """Move the clock by a day, and run a date; return the result, and scope and verdict of each message."""
     office.advance(1)
     result = run(office.settings, RunRequest(day), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
@@ -98,7 +98,7 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
 def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
     """Return the judgement context with the clock of 1.a five seconds fast.
 
-    ``first``: the corrections in the first hour; by default the same.
+    ``first``: the corrections in the first hour, in milliseconds by node; by default also five seconds for 1.a.
     """
     evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)

@@ -1,4 +1,4 @@
-"""Mentions: the ledgers that the lines of a date name and that have not delivered it."""
+"""Mentions: the ledgers that the lines of a date name, and that have not delivered their extract of this date."""
 
 from datetime import timedelta
 
