@@ -54,9 +54,7 @@ if TYPE_CHECKING:
 # ``default`` has the same examples in each run; ``search`` and ``deep`` draw new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
-settings.register_profile("default", settings.get_profile("search"), derandomize=True)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
-settings.load_profile(PROFILE)
 
 _numbers = count(1)
 _measuring = pytest.StashKey[Measuring]()
@@ -77,9 +75,13 @@ def pytest_configure(config: pytest.Config) -> None:
     start_nodes_quickly(stack)
     keep_bytecode()
     collect_rarely()
+    depth.is_deep = config.getoption("deep") or PROFILE == "deep"
+    # The same examples in each run: further ones would find something once at most.
+    examples = depth.deeper(50, 100)
+    settings.register_profile("default", settings.get_profile("search"), derandomize=True, max_examples=examples)
+    settings.load_profile(PROFILE)
     draw_without_constants()
     shorten_refusals()
-    depth.is_deep = config.getoption("deep") or PROFILE == "deep"
     config.stash[_measuring] = Measuring(config.getoption("cov_source", None) or ())
     left_out = MARKS if config.getoption("quick") else () if config.getoption("deep") else (DEEP,)
     if not config.option.markexpr:

@@ -36,7 +36,7 @@ def hub(folder: Path) -> Iterator[tuple[PreparedProcess, list[str]]]:
     config.write_text(HUB)
     node = start_prepared("platform_node", "--config", str(config))
     output: list[str] = []
-    reading = Thread(target=lambda: [output.append(line.decode()) for line in node.stdout])
+    reading = Thread(target=lambda: output.extend(map(bytes.decode, node.stdout)))
     reading.start()
     try:
         yield node, output

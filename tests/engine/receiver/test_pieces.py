@@ -26,7 +26,8 @@ from tests.waiting import until
 
 STORED = "SELECT coalesce(sum(size), 0) FROM tb_0030 WHERE target_user = '_pieces'"
 MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND status = 410 AND app_status = 310"
-QUOTA = SIZE + 100_000
+MEDIUM = 8 * PIECE_BYTES + 5  # above the size of a message
+QUOTA = MEDIUM + 100_000
 
 
 async def refusal(inprocess: InProcess, node: LocalNode, key: str) -> str:
@@ -40,7 +41,7 @@ async def refusal(inprocess: InProcess, node: LocalNode, key: str) -> str:
     return str(await until(reason))
 
 
-async def send_document(channel: ClientChannel, key: str, size: int = SIZE) -> None:
+async def send_document(channel: ClientChannel, key: str, size: int = MEDIUM) -> None:
     assert await published(channel, "56001", body_of(size), AppKey=f"a/b/c/{key}")
 
 
@@ -57,12 +58,12 @@ async def test_only_the_document_whose_pieces_exceed_the_quota_is_refused(inproc
     assert counted(b, STORED) <= QUOTA
     await send_document(channel, "K3", 500)  # one message
     await until(lambda: counted(b, MANIFESTS) == 2)
-    assert await published(await confirming(inprocess, b), "56001", body_of(SIZE), AppKey="a/b/c/K4")
+    assert await published(await confirming(inprocess, b), "56001", body_of(MEDIUM), AppKey="a/b/c/K4")
     await until(lambda: counted(b, MANIFESTS) == 3)  # another source has its own quota
     consumer = await KeepingConsumer.on(inprocess, b)
     for _ in range(3):
         consumer.channel.ack((await consumer.next()).delivery_tag)
-    await until(lambda: not counted(b, MANIFESTS) and counted(b, STORED) < SIZE // 2)
+    await until(lambda: not counted(b, MANIFESTS) and counted(b, STORED) < MEDIUM // 2)
 
 
 async def test_the_quota_counts_pieces_stored_before_a_start(inprocess: InProcess) -> None:
@@ -75,7 +76,7 @@ async def test_the_quota_counts_pieces_stored_before_a_start(inprocess: InProces
     await send_document(await confirming(inprocess, a), "K1")
     await until(lambda: counted(b, MANIFESTS))
     held = b.engine.core.pieces.of("1.10008")
-    assert held >= SIZE
+    assert held >= MEDIUM
     await b.stop()
     assert (await inprocess.started(settings)).engine.core.pieces.of("1.10008") == held
 
@@ -84,13 +85,13 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
     inprocess: InProcess,
 ) -> None:
     hub = await inprocess.hub()
-    limit = "max_large_document_bytes = 3000000\n"
+    limit = "max_large_document_bytes = 1200000\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, PIECES + limit)
     await linked(a, b)
     await send_document(await confirming(inprocess, a), "K1")
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
     assert not counted(b, MANIFESTS)
-    assert counted(b, STORED) <= 3_300_000
+    assert counted(b, STORED) <= 1_500_000
 
     await b.stop()
     file = inprocess.folder / "56001.toml"
@@ -101,7 +102,7 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
     assert (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["ok"]
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
-    assert bytes(delivered.body) == body_of(SIZE)
+    assert bytes(delivered.body) == body_of(MEDIUM)
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
 
@@ -110,13 +111,13 @@ async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess
     """Each piece is accepted, because no piece shows that the document exceeds the limit: only the manifest is
     refused."""
     hub = await inprocess.hub()
-    config = PIECES + f"max_large_document_bytes = {SIZE - 1}\n"
+    config = PIECES + f"max_large_document_bytes = {MEDIUM - 1}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)
     await linked(a, b)
     await send_document(await confirming(inprocess, a), "K1")
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
     await until(lambda: b.engine.core.pieces.notices)
-    assert counted(b, STORED) == SIZE
+    assert counted(b, STORED) == MEDIUM
     b.remains.sweep()
     await until(lambda: is_clean(b))
     assert not b.engine.core.pieces.of("1.10008")
@@ -130,7 +131,7 @@ async def test_the_pieces_of_a_document_are_deleted_in_portions_also_after_a_res
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    await send_document(await confirming(inprocess, a), "K1")
+    await send_document(await confirming(inprocess, a), "K1", SIZE)
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     kept = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND app_status = 320"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -64,6 +65,7 @@ async def sealing_nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
     return a, b
 
 
+@lru_cache(8)
 def body_of(size: int) -> bytes:
     return Random(size).randbytes(size)
 

@@ -99,7 +99,7 @@ def is_possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
     return True
 
 
-@settings(max_examples=deeper(15, 25))
+@settings(max_examples=deeper(10, 25))
 @given(lists=st.lists(st.lists(ops, max_size=6), max_size=8), together=flags)
 def test_postgres_and_memory_return_the_same_broker_state(
     database_for_all: str, lists: list[list[StoreOp]], together: bool

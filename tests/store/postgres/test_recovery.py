@@ -14,6 +14,7 @@ from semq.store.postgres.owner import Owner
 from semq.store.postgres.recovery import recover
 from semq.store.rows import OutStreamKey
 from semq.store.unit import Recovered, StreamState, first_id
+from tests.depth import deeper
 from tests.store.postgres.notified_store import column
 
 FRESH = UUID(int=7)
@@ -62,7 +63,7 @@ streams = st.dictionaries(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=deeper(20, 40))
 @given(streams=streams)
 def test_streams_recover_their_floors_and_gaps(
     database_for_all: str, streams: dict[tuple[str, int], tuple[set[int], set[int], int]]

@@ -109,7 +109,7 @@ def compare_recovered(expected: Recovered, recovered: Recovered) -> None:
     assert sorted(recovered.streams, key=str) == sorted(streams, key=str)
 
 
-@settings(max_examples=deeper(15, 25))
+@settings(max_examples=deeper(10, 25))
 @given(units=units_of_actions)
 def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: list[list[Action]]) -> None:
     async def run() -> None:

@@ -14,19 +14,21 @@ from tests.waiting import until
 from tests.web.running import Site, serving
 
 SIZE = 40 * PIECE_BYTES + 5  # more than one answer of the node
-PATH = "/documents/K1/body"
-SENT = {"SEMQ-App-Key": "a/b/c/K1"}
+SMALL_SIZE = 5 * PIECE_BYTES + 5
+PATH, SMALL_PATH = "/documents/K1/body", "/documents/K2/body"
 
 
 @pytest.fixture(scope="module")
 async def site(pieces_node: LocalNode) -> AsyncIterator[Site]:
-    """Serve a node that has received document K1 in pieces, from itself."""
+    """Serve a node that has received the documents K1 and K2 in pieces, from itself."""
     async with serving(pieces_node) as site:
         site.node = pieces_node  # type: ignore[attr-defined]
         sender = await site.program("submit")
-        sent = await sender.post("/documents?target=10008", content=body_of(SIZE), headers=SENT)
-        assert sent.status_code == 201
-        await until(lambda: counted(pieces_node, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+        for key, size in (("K1", SIZE), ("K2", SMALL_SIZE)):
+            headers = {"SEMQ-App-Key": f"a/b/c/{key}"}
+            sent = await sender.post("/documents?target=10008", content=body_of(size), headers=headers)
+            assert sent.status_code == 201
+        await until(lambda: counted(pieces_node, "SELECT count(*) FROM tb_0030 WHERE target_user = ''") == 2)
         yield site
 
 
@@ -111,8 +113,8 @@ async def test_a_range_beyond_the_body_is_refused_with_its_size(site: Site) -> N
 )
 async def test_the_whole_body_is_sent_unless_one_range_is_valid(site: Site, headers: dict[str, str]) -> None:
     program = await site.program("payload")
-    answer = await program.get(PATH, headers=headers)
-    assert (answer.status_code, answer.content == body_of(SIZE)) == (200, True)
+    answer = await program.get(SMALL_PATH, headers=headers)
+    assert (answer.status_code, answer.content == body_of(SMALL_SIZE)) == (200, True)
     assert "content-range" not in answer.headers
 
 
