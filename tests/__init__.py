@@ -1,1 +1,4 @@
-"""Tests. A test has the name of its module. ``kinds`` has the costs of tests, ``conftest`` the shared fixtures."""
+"""Tests. A test file has the name of the module that it tests (``test_frames`` for ``frames``).
+
+``kinds`` has the costs of tests, ``conftest`` the shared fixtures.
+"""

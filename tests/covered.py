@@ -1,4 +1,4 @@
-"""Modules without a test of their own name, each with the test that would fail first if it were wrong.
+"""Modules without a test of their own name, each with the test that would fail first if the module were wrong.
 
 ``tests/test_house.py`` checks that the table has exactly these modules.
 """

@@ -99,8 +99,8 @@ def collect_rarely() -> None:
 def draw_without_constants() -> None:
     """Let hypothesis draw no constants of the product in the profile that repeats its examples.
 
-    Hypothesis would take constants from all imported modules, so a test would get other examples alone than after other
-    tests; and every worker would parse these modules.
+    Hypothesis would take constants from all imported modules, so a test that runs alone would get other examples than
+    after other tests; and every worker would parse these modules.
     """
     if settings.default is not None and settings.default.derandomize:
         nothing = Constants()

@@ -391,7 +391,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
 }
 
 
-# Reason why a node may listen or connect without TLS, or on a network | the file
+# Why a port or a link is permitted | the file
 ALLOWED = {
     "TLS at both ends": LOCAL.replace("amqp://127.0.0.1", "amqps://hub.example.org").replace("password", "# password"),
     "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),

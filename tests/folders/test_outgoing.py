@@ -1,4 +1,4 @@
-"""Outgoing files: replaced, moved back, waiting for one target, with wrong names."""
+"""Outgoing files: replaced, moved back, waiting for one target, wrongly named, moved late, found without reports."""
 
 import asyncio
 import os

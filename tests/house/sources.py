@@ -80,7 +80,7 @@ def code_of(node: ast.ClassDef) -> str | None:
 
 
 def faults_of_prose(docstring: str) -> Iterator[str]:
-    """Yield the signs of a sentence that was cut in two: an open bracket, a paragraph that begins with its rest."""
+    """Yield the signs of a sentence that was cut in two: an open bracket, or its rest as a second paragraph."""
     first, *rest = docstring.split("\n\n")
     # Code, and intervals such as [0, 1), have brackets of their own.
     prose = re.sub(r"``[^`]*``|\[\d+, \d+\)", "", first)

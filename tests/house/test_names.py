@@ -1,4 +1,4 @@
-"""Names: some words may be names only where they have their meaning; class names are unique; tests state facts."""
+"""Names: some words may begin names only where they have their meaning; class names are unique; tests state facts."""
 
 import ast
 import re

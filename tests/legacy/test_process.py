@@ -81,7 +81,10 @@ def _until_imported(process: "subprocess.Popen[bytes]", folder: Path, count: int
 
 
 async def received(network: Network) -> Counter[str]:
-    """Return how often the receiver's application gets each key; redelivered documents do not count."""
+    """Return how often the receiver's application gets each key.
+
+    Until every key has arrived, redelivered documents do not count.
+    """
     keys = Counter[str]()
     async with Client(network.receiver.url, patience_s=60) as client:
         async with client.receive(USER, idle_s=60) as documents:

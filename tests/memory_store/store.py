@@ -45,7 +45,7 @@ COPIERS: dict[str, Callable[[Any], Any]] = {
     "pending": copy_pending,
     **dict.fromkeys(("tokens", "last_pos", "recorded", "seen", "bodies"), lambda row: row),
 }
-SEEN_MAX = 100_000  # idents of class 1 and 2 that are kept (PROTOCOL.md section 3)
+SEEN_MAX = 100_000  # LK0s of messages of classes 1 and 2 that are kept (PROTOCOL.md section 3)
 
 
 class CommitFault(Enum):

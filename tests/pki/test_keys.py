@@ -1,4 +1,4 @@
-"""Keys on disk: complete, private, under a passphrase if configured, and refused with a reason otherwise."""
+"""Keys on disk: for their owner only, encrypted under a configured passphrase; other files are refused with a reason."""
 
 from pathlib import Path
 

@@ -15,4 +15,5 @@ or has ended: until then, no other process can get the same id.
 | `client`  | the caller: a process for ``NodeProcess``, commands of programs         |
 | `server`  | the server, the keeper, and the first steps of a node                   |
 | `program` | runs a program whose nodes the server starts                            |
+| `sample`  | a program for the tests of this package                                 |
 """

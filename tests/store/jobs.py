@@ -1,4 +1,6 @@
-"""Pieces of work for tests of both stores: a small engine without rules, driven by numbers that hypothesis draws.
+"""Pieces of work for tests of both stores: a small engine without the rules of the protocol.
+
+Numbers that hypothesis draws decide what it does.
 
 An action depends on the unit and the drawn numbers only, so the same actions on two stores must leave the same rows.
 """

@@ -61,7 +61,7 @@ async def test_a_body_that_no_unit_takes_is_deleted(database: str) -> None:
     async with open_notified_store(database) as notified:
         refused, body = BadInput("no"), os.urandom(SIZE)
         results = await notified.do(large(1, os.urandom(SIZE), refused), large(2, body), large(3, body))
-        assert results == [refused, None, None]  # two documents have the same payload object
+        assert results == [refused, None, None]  # the payloads of 2 and 3 are one object
         await until(lambda: column(database, NOT_TAKEN) == [])
         assert column(database, "SELECT payload FROM tb_0031_body ORDER BY object_id") == [body, body]
 

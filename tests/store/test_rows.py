@@ -1,4 +1,4 @@
-"""Corrections in the store: a proved document replaces a forgery, a receipt overrides the hub's information."""
+"""Corrections in the store: a proved document replaces a forgery, a receipt an outcome that only the hub stated."""
 
 from typing import Any
 

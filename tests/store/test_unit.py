@@ -1,4 +1,4 @@
-"""The queries Waiting and Unsent find only rows of one source and one priority."""
+"""The queries Waiting, Unsent and WaitingTracks divide rows into tracks, one for each source and priority."""
 
 from semq.store.unit import Unsent, Waiting, WaitingTracks
 from semq.umx_t.address import Address

@@ -71,7 +71,8 @@ async def test_requests_are_counted_by_outcome(hook: Hook) -> None:
         with suppress(SemqError):
             await webhook.post(REQUEST)
     await webhook.close()
-    assert reported.counts == {"erp": {"acknowledged": 2, "refused": 1, "failed": 1}}  # reported by the failure
+    # The counts are reported with the failure.
+    assert reported.counts == {"erp": {"acknowledged": 2, "refused": 1, "failed": 1}}
 
 
 async def test_a_large_document_is_signed_and_sent_from_its_file(hook: Hook, destination: Webhook) -> None:

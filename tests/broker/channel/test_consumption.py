@@ -241,7 +241,8 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        # The broker held back notices of cancelled consumers for this deletion. It is refused, so they flow again.
+        # This deletion is refused. While a deletion is decided, notices of cancelled consumers are held back; now they
+        # must flow again.
         assert client.until(ChannelClosed).error is not None
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method

@@ -14,7 +14,10 @@ from tests.broker.pure import DelayedCalls, Model, RecordingConsumer, bodies
 
 
 async def after_restart(first: Model, is_orderly: bool = True, window: int = 1 << 30) -> Model:
-    """Return a new broker on the store of ``first``; ``is_orderly``: whether ``first`` stopped in an orderly way."""
+    """Return a new broker on the store of ``first``.
+
+    ``is_orderly``: whether ``first`` stopped in an orderly way; ``window``: see ``Model``.
+    """
     if is_orderly:
         first.journal.add(OrderlyEnd())
     first.flush()

@@ -1,6 +1,4 @@
-"""Changes made without a store: they are written when the store is available again, so that a later restart loses none
-of them.
-"""
+"""Changes made while the store is unavailable: they are written later, so that a restart after that loses none."""
 
 import logging
 

@@ -8,7 +8,10 @@ from semq.store.postgres.connections import SharedConnections
 
 
 class RestableStore:
-    """A store that always rests when asked. If ``idle_since`` is None, it is busy and must not be asked."""
+    """A store that always rests (gives its connection back) when asked.
+
+    If ``idle_since`` is None, it is busy and must not be asked.
+    """
 
     def __init__(self, connections: SharedConnections, idle_since: float | None = None) -> None:
         self.connections = connections

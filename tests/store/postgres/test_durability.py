@@ -1,4 +1,4 @@
-"""Servers that may lose data are refused, whether the server or the role has the setting."""
+"""Servers that may lose data or are too old are refused; the unsafe setting may be the server's or the role's."""
 
 from pathlib import Path
 

@@ -114,7 +114,7 @@ async def test_order_keys_of_settled_messages_are_deleted(database: str) -> None
 
 
 async def test_an_order_key_whose_position_moves_between_the_two_steps_stays(database: str) -> None:
-    """Between the two steps, the writer accepts another message with the key."""
+    """Between the search for settled keys and their deletion, the writer accepts another message with the key."""
     fill(database, "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'k', 1, 4)")
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"batch": 9})).fetchall()

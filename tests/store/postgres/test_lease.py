@@ -1,4 +1,4 @@
-"""The right to write: one process at a time, and immediate takeovers."""
+"""The right to write: one process has it at a time; a process at the place of the owner takes it over at once."""
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -99,7 +99,7 @@ def change_default(database: str, setting: str) -> None:
 
 
 async def test_the_settings_of_the_server_are_checked_at_each_opening(database: str) -> None:
-    """On a new connection, because the connections for reading keep the settings with which they began."""
+    """The check uses a new connection, because the connections for reading keep the settings with which they began."""
     async with open_notified_store(database) as notified:
         await notified.store.execute(lambda connection: connection.execute(text("SELECT 1")).all())
         change_default(database, "synchronous_commit = off")

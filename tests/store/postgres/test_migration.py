@@ -1,4 +1,6 @@
-"""The migrations create exactly the tables that the program uses; tables of a newer version are refused."""
+"""The migrations create exactly the tables that the program uses, and give way to working nodes; a newer schema is
+refused. No plan of a statement reads a whole table.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic

@@ -1,4 +1,4 @@
-"""Group commit: pieces of work that fail together, lost connections, unanswered COMMITs, and the right to write."""
+"""Group commit: work that fails alone, stale rows, lost connections, unanswered COMMITs, size and order of units."""
 
 import asyncio
 import logging
