@@ -1,5 +1,8 @@
 """Histograms of the time that documents take."""
 
+import re
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,3 +27,9 @@ def test_a_clock_that_was_put_back_counts_as_no_time() -> None:
     latency.observe(Stage.DELIVERED, -5.0)
     assert latency.histograms[Stage.DELIVERED].sum_s == 0
     assert latency.histograms[Stage.DELIVERED].counts[0] == 1
+
+
+def test_every_stage_is_observed() -> None:
+    engine = Path(__file__).parents[2] / "semq/engine"
+    sources = "".join(file.read_text("utf-8") for file in engine.rglob("*.py"))
+    assert set(re.findall(r"latency\.observe\(Stage\.(\w+)", sources)) == set(Stage.__members__)

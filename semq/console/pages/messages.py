@@ -87,13 +87,12 @@ async def message(visit: Visit) -> Response:
         visit, "message.html", row=row, line=line, causes=causes, others=traced.get("others") or [],
         unanswered=traced.get("unanswered") or [], later=None if has_all_lines else href(path, parties=1), live=LIVE,
         sender=row.get("source") or "", receiver=str(row.get("target") or "").partition("/")[0],
-        acts=list(_acts(visit, row, is_hub)), pairs=list(_facts(visit, row)), has_payload=has_payload,
+        acts=list(_acts(_, row, is_hub)), pairs=list(_facts(visit, row)), has_payload=has_payload,
     )  # fmt: skip
 
 
-def _acts(visit: Visit, row: Mapping[str, Any], is_hub: bool) -> Iterator[tuple[str, str, str]]:
+def _acts(_: Callable[[str], str], row: Mapping[str, Any], is_hub: bool) -> Iterator[tuple[str, str, str]]:
     """Yield the acts that may be possible on a message: name of the act, label and style of its button."""
-    _ = translator(visit)
     if row.get("cleaned") or row.get("outcome") is not None:
         return
     if not row.get("submission"):

@@ -3,7 +3,7 @@
 import pytest
 
 from semq.app import Client
-from semq.console.pages.messages import SHOWN_MAX, _readable
+from semq.console.pages.messages import SHOWN_MAX, _acts, _acts_by_name, _readable
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import serving
@@ -38,6 +38,11 @@ async def test_members_are_listed_and_cancelled_together(inprocess: InProcess) -
         page = (await viewer.get(f"/messages/{sent.lk0}")).text
         assert rows[0]["name"] in page
         assert "/messages/act" not in page
+
+
+def test_every_act_has_a_button_and_every_button_an_act() -> None:
+    rows = [{"side": "outbound", "held": held, "ss_status": "SS_INIT"} for held in (False, True)]
+    assert {name for row in rows for name, _, _ in _acts(str, row, False)} == _acts_by_name(str).keys()
 
 
 @pytest.mark.parametrize(
