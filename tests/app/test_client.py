@@ -191,7 +191,9 @@ async def test_a_message_over_the_limit_of_the_connection_is_the_only_one_refuse
     assert all(isinstance(sent, Sent) for sent in submitted)
 
 
-async def test_a_request_that_must_not_repeat_is_not_sent_again_after_the_refusal_of_another(sender: Client) -> None:
+async def test_a_request_that_must_not_repeat_is_not_sent_again_after_another_request_was_refused(
+    sender: Client,
+) -> None:
     await sender.request("node.status")  # opens the channel that small requests share
     refused, unrepeated = [
         asyncio.ensure_future(sender._requests.ask("no exchange", "", Properties(), b"", 60.0)),

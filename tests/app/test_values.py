@@ -56,7 +56,7 @@ def test_an_event_is_read() -> None:
     "group",
     [{}, {"lk0": "x", "target": "3.g", "member": 1}, {"lk0": "x", "target": "3.g", "member": "1", "members": 2}, 5],
 )
-def test_an_event_with_an_incomplete_group_is_read_without_it(group: object) -> None:
+def test_an_event_with_an_incomplete_group_is_read_without_a_group(group: object) -> None:
     event = read_event(
         closed_channel(), delivered(Properties(), json.dumps({"event": "failed", "group": group}).encode())
     )

@@ -2,7 +2,7 @@
 
 The institution has documents that wait for an offline partner, are held back, have failed, or were received. Some of
 their keys and reasons contain the text of an attacker. The hub has runs of the reconciliation. One browser serves all
-tests; without a browser, the tests of pages are left out (``conftest``).
+tests; without a browser, the tests that need it are left out (``conftest``).
 """
 
 import json

@@ -1,4 +1,6 @@
-"""All pages in a browser, light and wide in English, dark and narrow in Chinese; hostile texts, and use by keyboard."""
+"""All pages in a browser, light and wide in English, dark and narrow in Chinese; hostile texts; use by keyboard and
+without scripts; pages that refresh themselves.
+"""
 
 import re
 from collections.abc import Iterator

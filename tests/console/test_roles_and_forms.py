@@ -254,7 +254,7 @@ async def test_definitions_are_compared_before_they_are_imported(scene: Scene) -
     [b"x = '" + "é".encode("latin-1") + b"'", b"# " + b"x" * (4 << 20)],
     ids=["not UTF-8", "too large"],
 )
-async def test_a_file_of_definitions_that_cannot_be_read_as_it_is_is_refused(scene: Scene, file: bytes) -> None:
+async def test_an_unreadable_or_too_large_file_of_definitions_is_refused(scene: Scene, file: bytes) -> None:
     browser = await scene.sites["hub"].signed_in()
     files = {"file": ("definitions.toml", file)}
     answer = await browser.post("/definitions/compare", data={"csrf": browser.csrf}, files=files)

@@ -10,7 +10,7 @@
 | `proxy`         | faults of a link: cuts, silence, delay, low bandwidth                          |
 | `world`         | the installation: hub, institutions, proxies, applications                     |
 | `node_requests` | requests that are repeated until a node answers; effects of revocations        |
-| `faults`        | the kinds of faults as a table, the plan of a cycle, and what carries it out   |
+| `faults`        | the kinds of faults as tables, the plan of a cycle, and what carries it out    |
 | `oracle`        | the checks: records against promises, ledgers, remaining rows in queues        |
 | `excuses`       | alarms and remaining rows that revocations and renewals explain                |
 | `campaign`      | cycles, rests, the report                                                      |

@@ -106,7 +106,7 @@ class Campaign:
         self.report = CampaignReport(0, seed)
 
     async def run(self) -> None:
-        """Run all cycles, until one fails."""
+        """Run the cycles; end early if the oracle finds a fault."""
         started = time.monotonic()
         try:
             await self._world.start()

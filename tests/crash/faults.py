@@ -1,4 +1,4 @@
-"""Faults: their kinds as a table, and the plan that a seed draws for each cycle.
+"""Faults: their kinds as tables, and the plan that a seed draws for each cycle.
 
 A plan is data and can be printed; ``FaultInjector`` carries it out on a ``CrashWorld``. Failpoints are used in turn, in
 an order that the seed shuffles, so that a long campaign includes each of them.

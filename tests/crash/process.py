@@ -216,7 +216,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
 
 
 class SharedServer:
-    """The database server of two nodes that use one store in turns; it is restarted whenever it was killed.
+    """The database server of two nodes that use one store in turns. The server is restarted whenever it was killed.
 
     A node restarts only a server that it has started itself; ``world`` starts this server.
     """

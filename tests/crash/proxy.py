@@ -1,7 +1,7 @@
-"""A TCP proxy that causes faults of a link: cuts, silence, delay, low bandwidth.
+"""A TCP proxy that causes faults of a link: cuts, half-open and refused connections, silence, delay, low bandwidth.
 
 One ``Proxy`` listens on one port for the whole campaign; its target may change when a server restarts on another port.
-It copies bytes without interpreting them. Module ``faults`` changes its ``LinkFaults``; the campaign resets them.
+The proxy copies bytes without interpreting them. Module ``faults`` changes its ``LinkFaults``; campaigns reset them.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ CHUNK = 64 * 1024
 class LinkFaults:
     """The faults of a link; the defaults cause none."""
 
-    delay_s: float = 0.0  #: pause before each chunk is passed on, which also limits the bandwidth
+    delay_s: float = 0.0  #: pause before each chunk is passed on; it also limits the bandwidth
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: neither bytes of the dialler nor the end of its connection reach the server
-    silent_back: bool = False  #: neither bytes of the server nor the end of its connection reach the dialler
+    silent_there: bool = False  #: bytes of the dialler are withheld, and an end of the connection behind them
+    silent_back: bool = False  #: bytes of the server are withheld, and an end of the connection behind them
 
 
 class Proxy:
@@ -65,7 +65,7 @@ class Proxy:
         self._changed = asyncio.Event()
 
     def clear(self) -> None:
-        """End all faults, and pass on the bytes that were withheld."""
+        """End the faults in ``faults``, and pass on the bytes that were withheld."""
         self.change(**{name: getattr(LinkFaults(), name) for name in LinkFaults.__slots__})
 
     def cut(self) -> None:
@@ -74,7 +74,7 @@ class Proxy:
             pair.abort()
 
     def cut_after(self, size: int) -> None:
-        """Reset each open connection after ``size`` further bytes of both directions, usually within a frame."""
+        """Close each open connection after ``size`` further bytes in both directions together, usually in a frame."""
         for pair in self._open:
             pair.bytes_left = size
 

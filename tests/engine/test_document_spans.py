@@ -19,7 +19,7 @@ TARGET = "1.56001"
 
 
 class SpanRecorder:
-    """The spans of one node, and those that it has exported."""
+    """The document spans of one node; ``reported`` has the ended ones, which the node exports."""
 
     def __init__(self, ratio: float = 0.0) -> None:
         self.reported: list[Span] = []

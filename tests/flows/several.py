@@ -23,7 +23,7 @@ class CarrierQueue:
 
     def __init__(self) -> None:
         self.members: dict[int, Instance] = {}  #: by incarnation
-        self.waiting: list[tuple[int, Destination, Message]] = []  #: each with the incarnation of its sender
+        self.waiting: list[tuple[int, Destination, Message]] = []  #: incarnation of the sender, destination, message
         self.passed: list[Message] = []  #: all delivered messages
         self.lose: Callable[[Message], bool] = lambda message: False
         self.repeat: Callable[[Message], bool] = lambda message: False
@@ -62,7 +62,7 @@ class CarrierQueue:
 
 
 class CarrierEndpoint:
-    """The carrier as one process of an instance uses it."""
+    """What a process of an instance uses to send messages over the carrier."""
 
     def __init__(self, carrier: CarrierQueue, life: int) -> None:
         self._carrier, self._life = carrier, life

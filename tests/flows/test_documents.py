@@ -289,7 +289,7 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
 
 
 def test_the_sender_of_class_2_gets_the_reason_of_a_refusal_although_the_receipt_was_lost() -> None:
-    """The receiver may have deleted its row before it is asked; then its entry for the LK0 has the reason."""
+    """The receiver may have deleted its row before the sender asks; then its entry for the LK0 has the reason."""
     trio = Trio()
     trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
     trio.lose = packet_lost(Function.RECEIPTS)

@@ -30,7 +30,7 @@ def test_documents_without_a_row_are_remembered_up_to_a_bound(monkeypatch: pytes
     assert sorted(trio.a.engine.rows.unkept) == [accepted.lk0.object_id for accepted in trio.a.accepted[1:]]
 
 
-def test_a_marker_is_reported_only_by_its_end_and_its_attempt_is_in_the_ledger() -> None:
+def test_a_marker_causes_only_the_event_of_its_end_and_a_ledger_line_of_its_attempt() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

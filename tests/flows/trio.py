@@ -87,11 +87,11 @@ class TrioReports:
 
 
 class TrioDirectory:
-    """The hub's directory: institutions, which may all send to each other unless a test forbids it, and groups."""
+    """The hub's directory: groups, and institutions, which may send to all that are not in ``forbidden``."""
 
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
-        self.forbidden: set[Address] = set()
+        self.forbidden: set[Address] = set()  #: targets to which no node may send
         #: The address of each group, with the addresses of its members, as texts.
         self.group_members: dict[str, list[str]] = {}
         self.known_certificates: dict[Address, tuple[str, ...]] = {}

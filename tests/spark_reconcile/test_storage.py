@@ -33,7 +33,7 @@ def test_files_are_written_read_listed_moved_and_removed(place: Place) -> None:
     assert (place / "a" / "y.txt").size() == -1
 
 
-def test_a_long_file_is_read_only_to_one_byte_beyond_the_limit(place: Place) -> None:
+def test_of_a_long_file_one_byte_more_than_the_limit_is_read(place: Place) -> None:
     (place / "b").make()
     (place / "b" / "long").write(b"x" * 1000)
     assert len((place / "b" / "long").read(10)) == 11

@@ -46,7 +46,7 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
     (Function.PRESENCE, SAYS, OTHER, Presence(node="1.10008"), False),
     (Function.PRESENCE, SAYS, HUB, Presence(node="1.10008", certificates=()), True),
     (Function.PRESENCE, SAYS, HUB, Presence(node="1.56001", certificates=()), False),
-    # A node id that begins with another one is a different node.
+    # The id of another node begins with the id of this node.
     (Q, ASKS, OTHER, Inquiry(role=InquiryRole.S, ident="1.100081.1.1.a.7"), False),
 ]
 

@@ -359,7 +359,7 @@ def test_a_refused_copy_is_not_sent_again() -> None:
 
 
 def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
-    """The operator refuses while 10008 is offline, and 10008 cancels before it learns of that."""
+    """The operator refuses while 10008 is offline, and 10008 cancels before it learns of the refusal."""
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)

@@ -1,4 +1,4 @@
-"""A copy in a store that the hub does not serve: statements about it, and the moment at which it counts as lost.
+"""A copy in a store that the hub does not serve: statements about the copy, and when the copy counts as lost.
 
 PROTOCOL.md section 10 (``retire``), H6 and H9.
 """
@@ -21,7 +21,7 @@ STEP = 5.0  # of the simulated clock, in seconds
 def with_copy_in_other_store(*, arrived: bool = False, **attributes: Any) -> Trio:
     """Return a trio in which store 1.1 of the hub has a copy, the hub works with store 1.2, and all nodes are online.
 
-    ``arrived``: B has recorded the document, and its acknowledgements were lost.
+    ``arrived``: B has recorded the document, and B's acknowledgements were lost.
     """
     trio = Trio()
     trio.cut(trio.b)

@@ -1,4 +1,4 @@
-"""A hostile partner sends the largest packets of every kind over a real link, as fast as the link takes them.
+"""A hostile partner sends the largest packets of several kinds over a real link, as fast as the link takes them.
 
 Meanwhile, documents of a third institution must be delivered.
 """
@@ -85,7 +85,7 @@ async def deliver(admin: ClientLink, receiver: ClientLink, token: str) -> None:
             return
 
 
-async def test_a_flood_of_packets_of_any_kind_does_not_stop_the_documents_of_others(inprocess: InProcess) -> None:
+async def test_a_flood_of_large_packets_does_not_stop_the_documents_of_others(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     other, neighbour = await inprocess.local("56001", hub.port), await inprocess.local("88001", hub.port)
     await linked(other)

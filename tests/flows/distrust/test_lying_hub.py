@@ -1,8 +1,8 @@
 """A hub forges statements to nodes with certificates. It can delay or suppress documents; other attempts have no
 effect, and most are noted as violations.
 
-The hub delivers statements meant for another node, a node's own statements, and statements of an earlier session or
-about another position.
+The hub delivers statements meant for another node, a node's own statements, altered statements, and statements of an
+earlier incarnation or about another position.
 """
 
 import pytest
@@ -217,7 +217,7 @@ def test_each_incarnation_inquires_with_a_nonce_of_its_own(world: SealedWorld) -
     assert len(nonces) == 3
 
 
-def test_replayed_packets_do_no_harm(world: SealedWorld) -> None:
+def test_replayed_packets_change_no_outcome_and_repeat_no_document(world: SealedWorld) -> None:
     """Each packet between A and B is replayed twice to both nodes, in their next incarnations."""
     received: list[Packet] = []
 

@@ -1,7 +1,8 @@
 """Frames that no SEMQ node sends, over a real link: the nodes answer or refuse them, and the link stays up.
 
-A peer with a valid login sends to a real hub, and through it to a real institution: unreadable packets, names of
-unknown rows, inquiries about unknown messages, repetitions, packets of the largest size, other versions.
+A peer with a valid login sends to a real hub, and through it to a real institution: unreadable packets, impossible
+locators, statements about unknown messages or those of others, repetitions, other bytes under a known name, packets of
+the largest size. It also offers other versions at its login.
 """
 
 from dataclasses import dataclass

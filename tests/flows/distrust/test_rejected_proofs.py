@@ -120,7 +120,7 @@ def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> Non
     assert world.b.app.payloads == [b"in clear"]
 
 
-def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> None:
+def test_a_signature_of_one_key_is_valid_under_no_other(world: SealedWorld) -> None:
     world.roll(world.a, "X", "A1")  # B has both certificates
     world.settle()
     seen: list[Data] = []

@@ -69,8 +69,8 @@ def test_an_invented_document_is_not_recorded() -> None:
 @pytest.mark.parametrize(
     ("policy", "is_accepted"),
     [
-        pytest.param(Policy(unproved_from=["10008"]), True, id="named"),
-        pytest.param(Policy(unproved_from=["88001"]), False, id="another is named"),
+        pytest.param(Policy(unproved_from=["10008"]), True, id="the partner is named"),
+        pytest.param(Policy(unproved_from=["88001"]), False, id="another partner is named"),
         pytest.param(Policy(mixed=True), True, id="mixed network"),
         pytest.param(Policy(mixed=True, required_with=["10008"]), False, id="mixed, but required"),
         pytest.param(Policy(unsigned_floors_from=["10008"]), False, id="an older version"),

@@ -46,7 +46,7 @@ def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
 
 
 def test_an_unproved_copy_leaves_only_the_alarm(world: SealedWorld) -> None:
-    """Its floor, its stream and its incarnation are ignored like its body."""
+    """The floor, the stream and the incarnation of the copy are ignored, as is its body."""
     seen: list[Data] = []
     world.tamper = watching(seen)
     send(world, b"1")

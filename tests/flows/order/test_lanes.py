@@ -209,7 +209,7 @@ def test_a_document_that_arrives_or_returns_during_a_search_is_delivered_by_the_
     assert trio.b.app.payloads == expected
 
 
-def test_a_duplicate_is_acknowledged_like_the_first() -> None:
+def test_a_duplicate_is_acknowledged_like_the_first_copy() -> None:
     """Rule N29: the sender of the duplicate need not inquire."""
     trio = Trio()
     (message,) = trio.caught(b"x")

@@ -122,7 +122,9 @@ def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> No
 @pytest.mark.parametrize("ordered", range(1, 5))
 @pytest.mark.parametrize("others", [1, 2, 3, 7])
 @pytest.mark.parametrize("blocked", [0, 1, 3])
-def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: int, others: int, blocked: int) -> None:
+def test_an_order_key_without_a_deliverable_document_leaves_its_place_to_others(
+    ordered: int, others: int, blocked: int
+) -> None:
     """The consumer has one place, and only its acknowledgements lead to another search."""
     trio = without_consumer()
     chain = [document_of(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]

@@ -51,7 +51,7 @@ async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inp
 async def test_a_node_without_pieces_does_not_read_its_queues_for_them(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At its start and periodically it reads only submissions that wait for pieces, and pieces without a document."""
+    """At its start and periodically a node reads submissions that wait for pieces, and pieces without a document."""
     hub = await inprocess.hub()
     b = await local(inprocess, "56001", hub.port)
     execute, queries = b.store.execute, set()

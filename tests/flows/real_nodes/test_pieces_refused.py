@@ -51,7 +51,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     assert row["state"] == "REFUSED"
     assert row["reason"][0] == "SEMQ-1231"
     assert "SEMQ-1234" in row["reason"][1]
-    # The refusal of the document names the reason: its refused pieces are not kept for an operator at either end.
+    # The refusal of the document names the reason, so neither end keeps the refused pieces for an operator.
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
     await until(lambda: not pieces_at(b, "status <> 410"))
 

@@ -217,7 +217,7 @@ async def confirm(peer: Peer, lk0: str) -> None:
 async def test_a_document_that_its_target_never_records_is_shown_until_it_is_sent_again(
     inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub sends its copy whenever 10008 answers that it does not have the document."""
+    """The hub sends its copy again whenever 10008 answers that it does not have the document."""
     engine = scene.hub.engine
     monkeypatch.setattr(engine.core, "settings", with_settings(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")

@@ -63,7 +63,7 @@ class HublessProcesses:
     def __init__(self, nodes: dict[str, NodeProcess], clients: dict[str, Client]) -> None:
         self.nodes, self.clients = nodes, clients
         self.sent = 0
-        #: For each node, the payload of each received document by its locator.
+        #: By node: the payloads of its received documents, by locator.
         self.received: dict[str, dict[str, bytes]] = {name: {} for name in NAMES}
 
     async def send(self, target: str, source: str = A) -> None:

@@ -339,7 +339,9 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
     assert resealer._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 
 
-def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(world: SealedWorld) -> None:
+def test_documents_of_a_revoked_sender_without_a_new_certificate_wait_and_are_noted_as_violations(
+    world: SealedWorld,
+) -> None:
     world.cut(world.b)
     send(world, SECRET)
     world.settle()

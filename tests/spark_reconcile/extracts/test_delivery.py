@@ -35,7 +35,7 @@ def content(place: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_pieces_arrive_in_any_order_and_twice(folder: Place, collector: Collector, seed: int) -> None:
+def test_pieces_are_joined_in_any_order_and_when_repeated(folder: Place, collector: Collector, seed: int) -> None:
     pieces = [document(piece.encode()) for piece in cut(folder, 500)]
     assert len(pieces) > 3
     order = [*pieces[:-1], *pieces[:2]]

@@ -61,7 +61,7 @@ async def sender(inprocess: InProcess) -> LocalNode:
 
 
 async def call(node: LocalNode, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """Run the command line in another thread, like a process beside the node."""
+    """Run the command line in another thread; return its exit status and the printed JSON object."""
     monkeypatch.setenv("SEMQ_DATABASE_URL", node.store.url)
     monkeypatch.setenv("SEMQ_NODE", url(node))
     printed: list[str] = []

@@ -54,7 +54,7 @@ def test_a_manifest_with_an_impossible_value_is_refused(field: str, value: objec
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, [1]])
-def test_another_schema_version_is_refused_with_its_own_state(version: object) -> None:
+def test_an_unknown_schema_version_is_refused_with_a_state_of_its_own(version: object) -> None:
     with pytest.raises(BadExtract) as caught:
         read_manifest(json.dumps({**msgspec.to_builtins(GOOD), "schema_version": version}).encode())
     assert caught.value.facts["state"] == "UNKNOWN_SCHEMA"

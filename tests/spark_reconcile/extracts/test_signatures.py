@@ -101,7 +101,7 @@ def test_an_extract_stays_valid_after_the_end_of_its_certificate(tmp_path: Path,
     for day, is_valid in ((-1, True), (9.9, True), (10.1, False), (401, False)):
         since = int((NOW + timedelta(days=day)).timestamp() * 1000)
         assert verifier(trust, clock)("1.10008", CONTENT, signature, since) is is_valid, day
-    # The extract may be of a date before the certificate was issued, but it cannot be signed before that.
+    # An extract may be of a date before the certificate was issued, but cannot have been signed before then.
     long_ago = int((NOW - timedelta(days=30)).timestamp() * 1000)
     for day, is_valid in ((5, True), (-5, False)):
         clock.now = NOW + timedelta(days=day)
@@ -138,7 +138,7 @@ def test_an_enrolled_node_trusts_its_own_authorities(tmp_path: Path) -> None:
 
 
 async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
-    """Run the command line in another thread, like a process beside a node."""
+    """Run the command line in another thread; return its exit status and the printed JSON object."""
     output = io.StringIO()
     with redirect_stdout(output):
         code = await asyncio.to_thread(commands.main, [*map(str, arguments), "--json"])

@@ -112,7 +112,7 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
     is_complete = hub_delivered or not has_hub
     context = JudgementContext(DAY, YOUNG_MS, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
 
-    # Hypothesis does not shrink a failing example: this takes minutes, and single messages are small anyway. The seeds
+    # Shrinking of a failing example is off, because it takes minutes, and single messages are small anyway. The seeds
     # are fixed, so that the result for a commit does not depend on chance.
     @settings(max_examples=1, derandomize=True, phases=(Phase.generate,))
     @given(st.integers(0, 2**32))

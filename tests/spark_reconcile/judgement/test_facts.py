@@ -168,7 +168,9 @@ def test_ordinary_messages_beside_the_cases_are_matched(verdicts: dict[str, str]
 
 
 def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSession) -> None:
-    """Facts of an older version have no columns for stored and released copies; these become 0."""
+    """Facts of an older version have no columns for stored and released copies; these become 0. Of the traits, those of
+    the present version are kept.
+    """
     nothing = read_lines(spark, {})
     now = gather(nothing, {"2.hub"})
     old = now.drop("stored_copies", "released_copies")

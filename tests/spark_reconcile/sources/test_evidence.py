@@ -56,7 +56,7 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     # By the slow clocks of their receivers, these were recorded on the previous date, whose extract does not exist.
     early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), FORWARD_COURSE, SKEW)
     reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), FORWARD_COURSE, {"1.reset": -HOUR})
-    # Recorded likewise, and given to the application after midnight.
+    # Also recorded on the previous date by the receiver's clock, and given to the application after midnight.
     given = office.write(
         OfficeMessage(29, "1.a", "1.slow", 30 * MINUTE),
         "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@3000000 R:DONE@3000050", SKEW,
@@ -212,7 +212,7 @@ def test_a_node_without_lines_of_the_hub_causes_no_exceptions_and_an_invented_co
     lines += through_second_store(office, elsewhere, FORWARD_COURSE)
     # The delivered stores of the hub have lines about 1.b, so a message that is absent there is a contradiction.
     lines += through_second_store(office, [OfficeMessage(50)], FORWARD_COURSE)
-    # Likewise if only the receiver's line names a copy in a third store.
+    # It is also a contradiction if only the receiver's line names a copy, in a third store.
     lines += [{**line, "lk1": "9.9.1"} if line["node"] == "1.b" else line
               for line in through_second_store(office, [OfficeMessage(51)], FORWARD_COURSE)]  # fmt: skip
     office.deliver(lines)

@@ -156,7 +156,7 @@ def test_every_fault_of_an_extract_has_a_state(office: Office, folder: Path, fau
     assert {source.state for source in inputs.gather(office.extracts, [DAY]) if source.is_used} == {"COMPLETE"}
 
 
-def test_an_empty_extract_and_dictionary_columns_are_in_order(office: Office, folder: Path) -> None:
+def test_an_empty_extract_and_dictionary_columns_are_accepted(office: Office, folder: Path) -> None:
     office.node("1.c")
     office.extract(only=["1.c"])
     rewrite(folder, lambda t: t.set_column(0, "node", t["node"].dictionary_encode()))

@@ -29,7 +29,7 @@ def absent(office: Office) -> list[str]:
         ("1.gone", "1.a", "R:RECEIVED@0", ["1.gone.1.1"]),
     ],
 )
-def test_institutions_without_a_ledger_are_named_if_messages_need_it(
+def test_an_institution_without_a_ledger_is_named_if_messages_need_its_ledger(
     office: Office, sender: str, receiver: str, course: str, expected: list[str]
 ) -> None:
     office.write(OfficeMessage(1), FORWARD_COURSE)

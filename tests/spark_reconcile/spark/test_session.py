@@ -73,7 +73,7 @@ def test_only_messages_of_py4j_are_suppressed() -> None:
     assert list(map(processes.is_not_of_py4j, records)) == [False, True]
 
 
-# A program that makes its folder and waits.
+# A program that makes its folder of temporary files, and waits.
 WAITING_PROGRAM = (
     "import sys; from spark_reconcile.spark import processes; print(processes.folder(), flush=True); sys.stdin.read()"
 )
@@ -125,7 +125,7 @@ SETTINGS = {
 }
 
 
-def test_a_submitted_run_keeps_its_settings_and_its_exit_code(tmp_path: Path) -> None:
+def test_a_submitted_run_keeps_its_settings_and_its_exit_status(tmp_path: Path) -> None:
     script = tmp_path / "submitted.py"
     script.write_text(SUBMITTED_PROGRAM)
     conf = [f"--conf={key}={value}" for key, (value, _) in SETTINGS.items() if value]
