@@ -1,4 +1,4 @@
-"""Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's or behind it.
+"""Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's clock or behind it.
 
 The simulator has clocks of its own, whose wall time is wrong and jumps (``simulation.timeline``).
 """
@@ -12,7 +12,10 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """A clock whose time the test sets: ``now``, in seconds since START. ``random`` returns 0.5; others count."""
+    """A clock whose time the test sets: ``now``, in seconds since START.
+
+    ``random`` always returns 0.5; ``incarnation`` and ``uuid`` return consecutive numbers.
+    """
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

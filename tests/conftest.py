@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     keep_bytecode()
     collect_rarely()
     depth.is_deep = config.getoption("deep") or PROFILE == "deep"
-    # The same examples in each run: further ones would find something once at most.
+    # Few are enough: each run has the same examples, so more of them would find something in the first run at most.
     examples = depth.deeper(50, 100)
     settings.register_profile("default", settings.get_profile("search"), derandomize=True, max_examples=examples)
     settings.load_profile(PROFILE)
@@ -124,7 +124,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Escape bytes that are not UTF-8 in captured output, for instance in file names: a worker sends UTF-8 only."""
+    """Escape bytes that are not UTF-8 in captured output, such as file names: workers send their reports as UTF-8."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report

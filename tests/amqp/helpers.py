@@ -4,7 +4,7 @@
 |----------------------------------|-------------------------------------------------------------------------|
 | `WirePair`                       | a server and a client connection, and `flow`, which carries their bytes |
 | `in_one_piece`, `octet_by_octet` | divisions of the bytes on the wire                                      |
-| `opened`                         | a negotiated pair with open channels, by default one                    |
+| `opened`                         | a negotiated pair, by default with one open channel                     |
 | `open_channels`, `output`        | the open channels of a connection, and its waiting output               |
 | `amqplain`                       | the response of a client for AMQPLAIN                                   |
 | `header_of`                      | the content header for a body                                           |
@@ -100,7 +100,10 @@ def opened(
     channels: int = 1,
     **client: Any,
 ) -> WirePair:
-    """Return a negotiated pair with open channels; ``client`` has further arguments of the ClientConnection."""
+    """Return a negotiated pair with ``channels`` open channels.
+
+    ``client`` has further arguments of the ClientConnection.
+    """
     pair = WirePair(ServerConnection(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
     for _ in range(channels):
         pair.client.open_channel()

@@ -63,7 +63,7 @@ class Model:
         return queue
 
     def publish(self, routing_key: str, body: bytes = b"", exchange: str = "", **properties: Any) -> int:
-        """Publish a message and route dead letters; return the number of its queues."""
+        """Publish a message and route dead letters; return the number of queues that received it."""
         message = message_of(body, exchange, routing_key, **properties)
         sent = self.vhost.send(message, self.vhost.route_message(self.vhost.find_exchange(exchange), message))
         self.vhost.route_dead_letters()

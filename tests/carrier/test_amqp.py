@@ -1,4 +1,4 @@
-"""The carrier over a real broker: that of SEMQ, and in tests with the parameter ``kind`` RabbitMQ, if installed."""
+"""The carrier over a real broker: SEMQ's own; tests with the parameter ``kind`` also run on RabbitMQ, if installed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator

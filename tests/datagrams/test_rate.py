@@ -11,8 +11,10 @@ MAXIMUM = 12_500_000
 
 
 def after_reports(rate: SendingRate, *losses: int, under_way: int = 0, full: int = 0) -> SendingRate:
-    """Report samples of 100 documents, each with one of these losses, and return the rate. ``under_way``: the number of
-    documents that left after the sample; ``full``: documents of it that arrived and were dropped for lack of room.
+    """Report samples of 100 documents, each with one of these losses, and return the rate.
+
+    ``under_way``: number of documents that left after the sample; ``full``: number of documents of the sample that
+    arrived, but were dropped for lack of room.
     """
     for lost in losses:
         rate.report(Coverage(SAMPLE, lost, full), under_way)

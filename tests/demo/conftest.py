@@ -7,7 +7,7 @@ import pytest
 def reconciles(pytestconfig: pytest.Config) -> bool:
     """Whether a demo ends with the reconciliation: only with ``--deep``.
 
-    Without it, test_scenario has one demo with a reconciliation, and tests/spark_reconcile has messages of direct links
-    and of several stores.
+    Without ``--deep``, test_scenario has one demo with a reconciliation, and tests/spark_reconcile has messages of
+    direct links and of several stores.
     """
     return bool(pytestconfig.getoption("deep"))

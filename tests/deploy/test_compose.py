@@ -119,7 +119,7 @@ class ComposedService:
 async def started(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[Callable[..., ComposedService]]:
     """Yield a function that starts a service by its name; stop all services at the end.
 
-    For an institution, the function also takes the services of the hub that it dials, in this order.
+    For an institution, the function also takes services of the hub, in the order in which the institution dials them.
     """
     running: list[ComposedService] = []
     databases = {host: new_database() for host in ("db-1", "db-2")}

@@ -24,7 +24,7 @@ from tests.waiting import until_sync
 DOCUMENTS = deeper(600, 1200)
 USER = "import"
 SMALL, LARGE = 1_000, deeper(3_500, 10_000)  # rows
-ROW_BYTES = deeper(9_000, 2_800)  # so that the further rows have more bytes than GROWTH_MIB_MAX
+ROW_BYTES = deeper(9_000, 2_800)  # so that LARGE - SMALL rows have more bytes than GROWTH_MIB_MAX
 GROWTH_MIB_MAX = 12
 # A program that imports a file, and prints the number of sent rows and its largest resident memory in MiB.
 MEASURE = """

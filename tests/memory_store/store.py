@@ -49,7 +49,7 @@ SEEN_MAX = 100_000  # LK0s of messages of classes 1 and 2 that are kept (PROTOCO
 
 
 class CommitFault(Enum):
-    """A fault of a commit."""
+    """What goes wrong at a commit, if anything."""
 
     NONE = "nothing"
     ROLLED_BACK = "the connection broke, and nothing was written"
