@@ -86,6 +86,8 @@ cli/node/test_process.py               slow,processes        network
 cli/node/test_database.py              slow,processes        network
 cli/checkup/test_doctor.py             slow,processes        network
 legacy/test_process.py                 slow,processes        network
+legacy/test_transfer.py::test_each_status_has_its_result_and_nothing_is_sent_twice[csv]     deep  file
+legacy/test_transfer.py::test_each_status_has_its_result_and_nothing_is_sent_twice[sqlite]  deep  file
 cli/test_main.py                       slow,processes        network
 cli/options/test_parameters.py         slow                  network
 cli/reference/test_error_codes.py      slow                  network

@@ -12,11 +12,13 @@ from local_node.node import LocalNode
 from semq.app import Client
 from semq.legacy.process import NotAnInstitution, run_import
 from semq.legacy.report import ImportReport
+from tests.depth import deeper
 from tests.legacy import sample
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 Nodes = tuple[LocalNode, LocalNode]
+ORDERED = deeper(60, 200)  # documents whose order is compared
 
 
 @pytest.fixture
@@ -150,10 +152,10 @@ async def test_rows_that_cannot_be_imported_are_listed_and_do_not_stop_others(no
 
 async def test_documents_keep_the_order_of_their_records(nodes: Nodes, tmp_path: Path) -> None:
     sender, receiver = nodes
-    sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(number) for number in range(200, 0, -1)])
-    reading = asyncio.create_task(received(receiver, 200))
-    assert results(await imported(sender, tmp_path)) == {"sent": 200}
-    assert [key for key, *_ in await reading] == [f"S{number:04d}" for number in range(1, 201)]
+    sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(number) for number in range(ORDERED, 0, -1)])
+    reading = asyncio.create_task(received(receiver, ORDERED))
+    assert results(await imported(sender, tmp_path)) == {"sent": ORDERED}
+    assert [key for key, *_ in await reading] == [f"S{number:04d}" for number in range(1, ORDERED + 1)]
 
 
 async def test_an_import_at_the_hub_is_refused(inprocess: InProcess, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.clock import SystemClock
 from semq.config import load
+from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.errors import StoreUnavailable
@@ -155,6 +156,7 @@ async def test_queries_that_fail_while_sessions_begin_are_repeated(
 async def test_an_embedded_server_that_starts_again_at_another_port_is_found(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB_CONFIG)
+    copy_empty_database(tmp_path / "hub")
     hub = HubNode(load(file, {}), SystemClock())
     try:
         await hub.start()
@@ -173,6 +175,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
     """The socket of the backend stays open and silent, so that the connection of the node shows no error."""
     file = tmp_path / "hub.toml"
     file.write_text(HUB_CONFIG)
+    copy_empty_database(tmp_path / "hub")
     hub = HubNode(load(file, {}), SystemClock())
     try:
         await hub.start()

@@ -9,10 +9,18 @@ import pytest
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
+from semq.web.access import passwords
 from tests.local_node.pieces.test_transfer import local
 from tests.service.inprocess import InProcess, linked
 
 TABLES = ("web_account", "web_session", "web_link", "web_token", "web_audit")
+
+
+@pytest.fixture(autouse=True)
+def cheap_hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords of users with the least work, except in the test of the hashes."""
+    if request.path.name != "test_passwords.py":
+        monkeypatch.setattr(passwords, "_SCRYPT_N", 2)
 
 
 @pytest.fixture(scope="module")

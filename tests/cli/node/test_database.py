@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from semq.installation.empty_database import copy_empty_database
 from tests.cli.command import node_process, semq
 
 
@@ -50,6 +51,7 @@ def test_an_unavailable_database_ends_with_status_69(tmp_path: Path) -> None:
 def test_an_embedded_database_runs_only_during_the_command(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text('[node]\nkind = "platform"\nid = "hub"\ndata_dir = "data"\n')
+    copy_empty_database(tmp_path / "data")
     assert semq("db", "upgrade", "--config", str(file)).status == 0
     assert not (tmp_path / "data" / "postgres" / "data" / "postmaster.pid").exists()
 

@@ -29,7 +29,9 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    with EmbeddedPostgres(tmp_path_factory.mktemp("server"), overrides={"shared_buffers": "16MB"}) as running:
+    folder = tmp_path_factory.mktemp("server")
+    copy_empty_database(folder)
+    with EmbeddedPostgres(folder, overrides={"shared_buffers": "16MB"}) as running:
         yield running
 
 
@@ -170,6 +172,7 @@ def test_a_wrong_password_file_is_reported_at_once(server: EmbeddedPostgres) -> 
 
 
 def test_the_error_of_a_failed_start_contains_the_log_of_the_server(tmp_path: Path) -> None:
+    copy_empty_database(tmp_path)
     with pytest.raises(ServerFailed) as failure:
         EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "a lot"}).start()
     assert 'invalid value for parameter "shared_buffers"' in failure.value.facts["log"]
@@ -221,6 +224,9 @@ def test_data_of_another_major_version_are_refused(tmp_path: Path) -> None:
     assert find_programs().version in refusal.value.facts["found"]
     # The refused start left no lock.
     shutil.rmtree(data)
+    copy_empty_database(tmp_path / "copy")
+    (tmp_path / "copy" / "postgres" / "data").rename(data)
+    shutil.copy(tmp_path / "copy" / "postgres" / "password", data.with_name("password"))
     with EmbeddedPostgres(tmp_path) as server:
         write(server.url, 1)
 
@@ -270,6 +276,7 @@ def available_identities() -> list[SystemUser]:
 def test_the_data_get_the_owner_of_the_new_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identities_here = available_identities()
     assert identities_here
+    copy_empty_database(tmp_path)
     tmp_path.chmod(0o700)  # only the owner may enter here, as with /root
     for number, identity in enumerate([*identities_here, identities_here[0]]):
         monkeypatch.setattr("semq.store.embedded.server.find_identity", lambda _, chosen=identity: chosen)
