@@ -131,10 +131,17 @@ async def is_deleted(client: Client, lk0: str) -> bool:
     return bool((await client.look(lk0)).get("cleaned"))
 
 
-async def start(nodes: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
-    """Start a hub and two institutions with certificates; return them when each knows the other's certificate."""
+async def start(nodes: InProcess, inquiry_s: float = 0.5) -> tuple[HubNode, LocalNode, LocalNode]:
+    """Start a hub and two institutions with certificates; return them when each knows the other's certificate.
+
+    ``inquiry_s``: the first interval of A's inquiries.
+    """
     hub = await at("hub", nodes.secure_hub())
-    a, b = await at("A", nodes.secure_local("10008", hub)), await at("B", nodes.secure_local("56001", hub))
+    settings = nodes.secure_settings("10008", hub)
+    protocol = settings.protocol.model_copy(update={"inquiry_s": inquiry_s})
+    await nodes.enrol(settings, hub)
+    a = await at("A", nodes.started(settings.model_copy(update={"protocol": protocol})))
+    b = await at("B", nodes.secure_local("56001", hub))
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
     await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
@@ -167,7 +174,7 @@ async def test_a_document_to_a_partner_that_is_online_passes_the_modules_of_the_
 async def test_a_document_that_its_receiver_does_not_record_is_asked_about_and_sent_again(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub, a, b = await start(inprocess)
+    hub, a, b = await start(inprocess, inquiry_s=1.5)
     hub.engine.core.reconfigure(replace(hub.engine.core.settings, forward_note_s=0.1))  # earlier than the inquiry
     record = b.engine.receiver.receive_messages
 
