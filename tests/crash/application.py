@@ -58,7 +58,8 @@ class Submitter:
     """Publishes an institution's documents: a lane for each order key, and some lanes for unordered documents.
 
     A lane has one document under way at a time, so the order of submission within a key is the order of acceptance.
-    ``target``: address of the other institution; ``group``: address of the group of institutions.
+    ``target``: address of the other institution; ``group``: address of the group of institutions; ``pause_s``: average
+    pause between two documents of a lane.
     """
 
     def __init__(

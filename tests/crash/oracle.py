@@ -172,7 +172,9 @@ def dump(world: CrashWorld) -> str:
 
 
 def _judge_book(stream: DocumentStream, target: str, book: Book, resealed: set[int], findings: OracleFindings) -> None:
-    """Check the documents of one source in the record of one receiver."""
+    """Check the documents of one source in the record of one receiver. ``resealed``: numbers of documents that were
+    sealed again.
+    """
     received = {
         token: entries for token, entries in book.entries_by_token().items() if source_of(token) == stream.source
     }

@@ -1,4 +1,6 @@
-"""The oracle finds each kind of broken promise, and reports no fault for a kept one."""
+"""The oracle finds each kind of broken promise, and reports no fault for a kept one. A seed draws the same documents
+again.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

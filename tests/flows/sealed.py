@@ -43,7 +43,7 @@ class SealedWorld(Trio):
 
     def __init__(self, policy: Policy | None = None, certified: str = "AB", has_hub: bool = True) -> None:
         self.authority = create_authority("hub", ManualClock().wall())
-        self.policy = policy or Policy()
+        self.policy = policy or Policy()  #: of both institutions
         self.certified = certified  #: letters of the institutions that have a certificate
         self.drawn = 0  #: number of draws of random bytes
         self.captured: list[bytes] = []  #: headers and bodies of all sent frames

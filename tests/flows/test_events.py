@@ -1,4 +1,6 @@
-"""Application events: one for each step of a document, and for a void marker only the event of its end."""
+"""Application events: one for each step of a document, and for a void marker only the event of its end. Documents
+without a row are remembered for their events.
+"""
 
 import pytest
 

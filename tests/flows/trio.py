@@ -234,7 +234,10 @@ class Trio:
         secrecy: Callable[[Address], Sealing | None] = lambda node: None,
         has_hub: bool = True,
     ) -> None:
-        """``has_hub``: whether the nodes' configurations name a hub; without one, A and B are their only partners."""
+        """``connected``: begin with sessions of A and B with the hub. ``secrecy`` returns what seals and signs for a
+        node; None: documents in clear. ``has_hub``: whether the nodes' configurations name a hub; without one, A and B
+        are their only partners.
+        """
         self.secrecy = secrecy
         self.has_hub = has_hub
         self.time = ManualClock()

@@ -1,4 +1,6 @@
-"""Documents to a group: one submission becomes a message for each member in one commit, or none."""
+"""Documents to a group, or to all users of an institution: one submission becomes a message for each member in one
+commit, or no message.
+"""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 """A new certificate of a partner leaves a ledger line, and an alarm if no older key has signed it.
 
-Also: violations are counted by speaker and code.
+Also: packets do not overtake the certificate of their key, and violations are counted by speaker and code.
 """
 
 from hashlib import sha256

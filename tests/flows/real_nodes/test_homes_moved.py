@@ -1,4 +1,6 @@
-"""Homes move between the stores of a hub while documents wait: nothing is lost, and the former store becomes empty."""
+"""Homes move between the stores of a hub while documents wait, and stores are added and retired: nothing is lost, and a
+former home becomes empty.
+"""
 
 import asyncio
 from collections.abc import Callable

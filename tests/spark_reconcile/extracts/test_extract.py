@@ -14,7 +14,7 @@ from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRunRequest, LedgerAway
-from spark_reconcile.extracts import extract as module
+from spark_reconcile.extracts import extract as extract_module
 from spark_reconcile.extracts.extract import Extract, LedgerOrigin, batches_of, extract_ledger
 from spark_reconcile.extracts.ledger import Disclosure
 from spark_reconcile.extracts.manifest import Signature
@@ -50,7 +50,7 @@ def test_a_new_extract_replaces_the_files_of_the_old_one(office: Office) -> None
 
 
 def test_an_extract_that_fails_leaves_the_old_one_unchanged(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS_PER_GROUP", 2)
+    monkeypatch.setattr(extract_module, "ROWS_PER_GROUP", 2)
     office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     before = {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()}
@@ -65,7 +65,7 @@ def test_an_extract_that_fails_leaves_the_old_one_unchanged(office: Office, monk
 
 
 def test_many_rows_are_divided_among_several_files(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS_PER_GROUP", 10)
+    monkeypatch.setattr(extract_module, "ROWS_PER_GROUP", 10)
     lines = [{**line, "seq": seq} for seq, line in enumerate(_lines(office) * 25)]
     with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, rows_per_file=40) as extract:
         extract.add_all(batches_of(lines, batch=7))
@@ -86,7 +86,7 @@ def test_the_extract_of_the_present_date_ends_shortly_before_now(office: Office)
     today = date(2026, 11, 21)
     office.write(replace(OfficeMessage(1), at=OfficeMessage(1).at + 86_400_000), FORWARD_COURSE)
     manifest = office.extract(today)["1.a"]
-    assert manifest.watermark == int(office.clock.now.timestamp() * 1000) - module.SETTLE_MS
+    assert manifest.watermark == int(office.clock.now.timestamp() * 1000) - extract_module.SETTLE_MS
     with pytest.raises(BadRunRequest):
         office.extract(date(2026, 11, 23))
 

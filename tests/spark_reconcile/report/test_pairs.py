@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile.report import pairs as module
+from spark_reconcile.report import pairs as pairs_module
 from spark_reconcile.report.drill import MATRIX_NODES, matrix
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.pairs import DateCount, Pair, Pairs, date_counts, write_pairs
@@ -82,7 +82,7 @@ def test_a_row_has_the_sums_of_its_pair(tmp_path: Path) -> None:
 def test_the_worst_pairs_are_shown_and_those_with_an_exceeded_threshold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
+    monkeypatch.setattr(pairs_module, "PAIRS_SHOWN", 1)
     breaches = (Breach("1.c>1.b", "MATCHED", "max_count", 40, 0), Breach("", "MATCHED", "max_count", 180, 0))
     _, _, shown = write(tmp_path, *breaches)
     assert [pair.name for pair in shown] == ["1.10>1.b", "1.c>1.b"]
@@ -91,7 +91,7 @@ def test_the_worst_pairs_are_shown_and_those_with_an_exceeded_threshold(
 def test_the_worst_pair_of_each_verdict_is_found_among_all_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
+    monkeypatch.setattr(pairs_module, "PAIRS_SHOWN", 1)
     _, _, worst, _ = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, ())
     assert {name: (pair.name, figures) for name, (pair, figures) in worst.items()} == {
         "MATCHED": ("1.10>1.b", VerdictFigures(90)),

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reconcile.days import Calendar
-from spark_reconcile.samples import invention as module
+from spark_reconcile.samples import invention
 from spark_reconcile.samples.invention import ALL_COURSES, generate
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, HUB, MIDNIGHT, StandingClock
@@ -19,7 +19,7 @@ from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 def test_the_oracle_agrees_with_the_truth(
     tmp_path: Path, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, skew: bool
 ) -> None:
-    monkeypatch.setattr(module, "SLICE", 300)
+    monkeypatch.setattr(invention, "SLICE", 300)
     totals = generate(
         Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 1500, nodes=3, defects=50, skew=skew
     )
