@@ -23,7 +23,7 @@ SECRET = b"PLANTED: 4711 crates of quince brandy"
 
 @cache
 def key_named(name: str) -> PrivateKey:
-    """Return the private key of this name, the same at every call. B3 is an RSA key, all others are EC keys."""
+    """Return the private key of this name, the same at every call. Only the third key of B is an RSA key."""
     return new_key("rsa") if name == "B3" else new_key()
 
 
