@@ -8,6 +8,7 @@ from typing import Any
 
 PATIENCE_S = 180.0  # long enough for a busy machine
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
+PAUSE_MIN = 3  # times as long as the condition took: many conditions connect to a database
 
 
 async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
@@ -15,20 +16,26 @@ async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) ->
     pause_s = PAUSE_S_MIN
     async with asyncio.timeout(patience_s):
         while True:
+            begun = time.monotonic()
             value = condition()
             value = await value if inspect.isawaitable(value) else value
             if value:
                 return value
+            pause_s = min(max(pause_s, PAUSE_MIN * (time.monotonic() - begun)), PAUSE_S_MAX)
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, PAUSE_S_MAX)
+            pause_s *= 2
 
 
 def until_sync(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
     """Wait like ``until``, but without an event loop and with a plain function."""
-    end, pause_s = time.monotonic() + patience_s, PAUSE_S_MIN
+    begun = time.monotonic()
+    end, pause_s = begun + patience_s, PAUSE_S_MIN
     while not (value := condition()):
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             raise TimeoutError
+        pause_s = min(max(pause_s, PAUSE_MIN * (now - begun)), PAUSE_S_MAX)
         time.sleep(pause_s)
-        pause_s = min(pause_s * 2, PAUSE_S_MAX)
+        pause_s *= 2
+        begun = time.monotonic()
     return value

@@ -31,6 +31,7 @@ from tests.waiting import until
 
 SENDER = Address(1, "88001")
 OVERDUE = "overdue_s = 0.001\n"
+CHECKED_COMMANDS: set[str] = set()
 
 
 class StuckScene:
@@ -57,7 +58,7 @@ class StuckScene:
         return str(stuck["cause"]) if stuck else ""
 
     async def explained(self, lk0: str) -> Any:
-        """Return what explains that the message is stuck; None if it is not."""
+        """Return the explanation of why the message is stuck; None if it is not."""
         return (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]
 
     async def expect_cause(self, lk0: str, cause: str) -> None:
@@ -80,8 +81,9 @@ class StuckScene:
             await self._check_commands(next_step)
 
     async def _check_commands(self, next_step: str) -> None:
-        """Check that each command named in a next step exists, with the named options."""
-        for command in re.findall("`semq ([^`]+)`", next_step):
+        """Check that each command named in a next step exists, with the named options; each command once."""
+        for command in {*re.findall("`semq ([^`]+)`", next_step)} - CHECKED_COMMANDS:
+            CHECKED_COMMANDS.add(command)
             words = [word for word in command.split() if not word.isdecimal()]
             name, options = words[:2], {word for word in words if word.startswith("--")}
             result = await semq_aside(*name, "--help")
@@ -103,15 +105,24 @@ class StuckScene:
 
 
 @pytest.fixture
-async def scene(inprocess: InProcess) -> StuckScene:
+async def hub(inprocess: InProcess) -> HubNode:
     text = HUB_CONFIG.replace(
         'password = "pass-56001"\n', 'password = "pass-56001"\nmay_send_to = ["10008", "88001"]\n'
     )
-    hub = await inprocess.hub(text + OVERDUE)
-    settings = inprocess.settings("56001", LOCAL.format(name="56001", hub=hub.port) + OVERDUE)
-    node = await inprocess.started(settings)
+    return await inprocess.hub(text + OVERDUE)
+
+
+async def scene_with(inprocess: InProcess, hub: HubNode, name: str, more: str = "") -> StuckScene:
+    """Start an institution. ``more``: further settings of the protocol."""
+    text = LOCAL.format(name=name, hub=hub.port) + more
+    node = await inprocess.started(inprocess.settings(name, text + OVERDUE))
     await linked(node)
     return StuckScene(hub, node, await inprocess.client(node))
+
+
+@pytest.fixture
+async def scene(inprocess: InProcess, hub: HubNode) -> StuckScene:
+    return await scene_with(inprocess, hub, "56001")
 
 
 async def test_an_offline_and_a_silent_target_are_shown_as_causes(inprocess: InProcess, scene: StuckScene) -> None:
@@ -148,45 +159,35 @@ async def test_the_cause_names_a_refusal_by_the_receiver(inprocess: InProcess, s
     ] == [True] * 2
 
 
-async def test_a_missing_answer_of_the_hub_is_shown_as_the_cause(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_missing_answer_of_the_hub_is_shown_as_the_cause(inprocess: InProcess, hub: HubNode) -> None:
     """Ack-Fwd and Ack-Save are lost, and no inquiry is due yet."""
-    await scene.node.stop()
-    proxy = LosingProxy(scene.hub.port)
+    proxy = LosingProxy(hub.port)
     await proxy.start()
     inprocess.stack.push_async_callback(proxy.stop)
     proxy.loses = lambda primitive, record: getattr(record, "flag", None) is not None
     text = LOCAL.format(name="88001", hub=proxy.port).replace(
         "inquiry_s = 0.5", "inquiry_s = 600.0\ninquiry_s_max = 600.0"
     )
-    scene.node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
-    scene.admin = await inprocess.client(scene.node)
-    await linked(scene.node)
+    node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
+    scene = StuckScene(hub, node, await inprocess.client(node))
+    await linked(node)
     lk0 = await scene.submit("10008")
     await scene.expect_cause(lk0, "NO_TRANSPORT_ACK")
 
 
-async def test_a_document_that_waits_for_its_turn_is_shown_as_not_sent(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_that_waits_for_its_turn_is_shown_as_not_sent(inprocess: InProcess, hub: HubNode) -> None:
     """One document is under way at a time, and its receiver does not answer."""
-    await scene.node.stop()
-    text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
-    scene.node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
-    scene.admin = await inprocess.client(scene.node)
+    scene = await scene_with(inprocess, hub, "88001", "flight = 1\n")
     await log_in_by_hand(inprocess, scene.hub)
-    await linked(scene.node)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     await scene.submit("10008")
     await scene.expect_cause(await scene.submit("10008"), "NOT_SENT")
 
 
-async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: InProcess, hub: HubNode) -> None:
     """The envelope of a waiting row is altered in the database."""
-    await scene.node.stop()
-    text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
-    settings = inprocess.settings("88001", text + OVERDUE)
-    scene.node = await inprocess.started(settings)
-    scene.admin = await inprocess.client(scene.node)
+    scene = await scene_with(inprocess, hub, "88001", "flight = 1\n")
     peer = await log_in_by_hand(inprocess, scene.hub)
-    await linked(scene.node)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     first, second = await scene.submit("10008"), await scene.submit("10008")
     await scene.expect_cause(second, "NOT_SENT")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -50,6 +50,7 @@ class RunningServer:
 
     inprocess: InProcess
     server: VirtualServer
+    clients: dict[str, ClientLink] = field(default_factory=dict, init=False)  #: of ``ask``, by virtual host
 
     def node(self, name: str) -> LocalNode:
         """Return the running node of an institution."""
@@ -65,9 +66,16 @@ class RunningServer:
         self.inprocess.stack.push_async_callback(link.close)
         return link
 
+    async def _client_of(self, host: str) -> ClientLink:
+        """Return the connection to a virtual host for requests; a new one if there is none or it has ended."""
+        link = self.clients.get(host)
+        if link is None or not link.is_open:
+            link = self.clients[host] = await self.client(host)
+        return link
+
     async def ask(self, host: str, operation: str, **arguments: Any) -> Any:
         """Return the result of an operation."""
-        answer = await ask(await self.client(host), operation, arguments)
+        answer = await ask(await self._client_of(host), operation, arguments)
         assert answer["ok"], answer
         return answer["result"]
 
@@ -81,7 +89,7 @@ class RunningServer:
 
     async def wait_arrived(self, target: LocalNode | str, lk0: str) -> None:
         """Wait until a document is in the inbox of its target."""
-        link = await (self.client(target) if isinstance(target, str) else self.inprocess.client(target))
+        link = await (self._client_of(target) if isinstance(target, str) else self.inprocess.client(target))
 
         async def is_there() -> bool:
             return any(row["lk0"] == lk0 for row in (await ask(link, "msg.list"))["result"])
