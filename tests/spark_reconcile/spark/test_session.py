@@ -121,6 +121,8 @@ SETTINGS = {
     "spark.sql.codegen.hugeMethodLimit": ("", "8000"),
     "spark.sql.shuffle.partitions": ("7", "7"),
     "spark.sql.codegen.wholeStage": ("", "false"),
+    "spark.sql.codegen.factoryMode": ("", "NO_CODEGEN"),
+    "spark.sql.adaptive.enabled": ("true", "true"),
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": ("", "false"),
 }
 
