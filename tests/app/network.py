@@ -48,7 +48,7 @@ class Network:
         return self.nodes["56001"]
 
     def start(self, exits: ExitStack) -> None:
-        """Start the nodes; ``exits`` stops them."""
+        """Start the nodes; ``exits`` ends them when it is closed."""
         for node in self.nodes.values():
             exits.callback(clear, node)
             node.launch()

@@ -13,7 +13,7 @@
 | `faults`        | the kinds of faults as tables, the plan of a cycle, and what carries it out    |
 | `oracle`        | the checks: records against promises, ledgers, remaining rows in queues        |
 | `excuses`       | alarms and remaining rows that revocations and renewals explain                |
-| `campaign`      | cycles, rests, the report                                                      |
+| `campaign`      | cycles, checks, the report                                                     |
 
 `./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: the nodes'
 logs, their databases, the records, and `leftover.txt` with the rows that should have been deleted. Named durable steps

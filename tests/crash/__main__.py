@@ -27,7 +27,7 @@ def main() -> int:
     )
     parser.add_argument("--cycles", type=int, default=20, help="cycles of faults (%(default)s)")
     parser.add_argument("--seed", type=int, default=None, help="seed of documents and faults (default: a random one)")
-    parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two rests (%(default)s)")
+    parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two checks (%(default)s)")
     parser.add_argument(
         "--secure", action="store_true", help="TLS, sealed documents, signed receipts; also renewals and revocations"
     )

@@ -35,7 +35,7 @@ PIECES_FROM = 1 << 20  # larger documents are sent in pieces
 
 @dataclass(frozen=True, slots=True)
 class CrashDocument:
-    """One document; ``number`` counts per institution from 1, in the order of submission per order key."""
+    """One document. ``number`` counts the documents of its institution from 1; it rises within an order key."""
 
     seed: int
     source: str
@@ -130,7 +130,7 @@ class DocumentStream:
         return self.large(self._chance.randint(*LARGE))
 
     def large(self, size: int) -> CrashDocument:
-        """Return the next document, with this ``size``; it is sent in pieces if that is more than PIECES_FROM."""
+        """Return the next document, of this size; it is sent in pieces if ``size`` is more than PIECES_FROM."""
         self._number += 1
         return CrashDocument(self._seed, self.source, self._targets, self._number, MUST, 1, "", size, self._sealed)
 

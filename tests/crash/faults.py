@@ -52,8 +52,8 @@ TEXTS = {
     "silence": ("silent_there", "silent_back"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
-EMPTY_S_MAX = 120.0  # time in which a store becomes empty after its homes were moved
-FROZEN_S_MAX = 40.0  # the lease of a frozen owner ends after 15 s
+EMPTY_S_MAX = 120.0  # longest time until a store is empty after its homes were moved
+FROZEN_S_MAX = 40.0  # longest wait for the takeover from a frozen owner, whose lease ends after 15 s
 
 # share | kind | group of places
 KINDS: list[tuple[int, str, str]] = [

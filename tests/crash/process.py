@@ -126,7 +126,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self._may_start.set()
 
     async def wait_for_failpoint(self, within_s: float) -> None:
-        """Wait until an armed node has reached its failpoint, at most for this time after it serves."""
+        """Wait until an armed node has reached its failpoint, but at most ``within_s`` seconds after it serves."""
         with suppress(TimeoutError):
             await self.wait_until_serving()
             async with asyncio.timeout(within_s):

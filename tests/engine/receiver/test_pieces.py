@@ -26,7 +26,7 @@ from tests.waiting import until
 
 STORED = "SELECT coalesce(sum(size), 0) FROM tb_0030 WHERE target_user = '_pieces'"
 MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND status = 410 AND app_status = 310"
-MEDIUM = 8 * PIECE_BYTES + 5  # above the size of a message
+MEDIUM = 8 * PIECE_BYTES + 5  # bytes of a document in pieces
 QUOTA = MEDIUM + 100_000
 
 

@@ -23,7 +23,7 @@ from tests.waiting import until
 
 # LK0 of documents of 10008 and of 56001. The packets of the flood name documents that were never sent.
 OURS, THEIRS = "1.10008.1.1.5.{}", "1.56001.1.1.5.{}"
-PACKETS, DOCUMENTS = deeper(12, 40), deeper(2, 3)  # of each kind; documents that must arrive meanwhile
+PACKETS, DOCUMENTS = deeper(12, 40), deeper(2, 3)  # packets of each kind; documents that must arrive during each flood
 FIRST_DOCUMENT = 1 << 20  # the last part of the LK0 of the first document on the link of the flood
 VIOLATIONS = f"SELECT count(*) FROM semq_ledger WHERE event = {int(Event.VIOLATION)}"
 FLOORS: dict[str, tuple[int, int | None]] = {f"{n:x}": (n, None) for n in range(1, FLOORS_MAX + 1)}

@@ -2,7 +2,7 @@
 effect, and is a violation if it must be false.
 
 Each test parameter is one statement to one engine. If the right node made it about the right copy, it would change the
-row in the store.
+row in the store, or put the row in doubt (GONE, UNAVAIL).
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A strict reader of the text format of Prometheus, by its specification."""
+"""A strict reader of the text format of Prometheus, which demands what the specification demands."""
 
 import re
 

@@ -33,7 +33,7 @@ class PageReader(HTMLParser):
         self.references: list[str] = []  #: every reference that a browser might fetch or run
         self.charts: list[str] = []  #: the names of the pictures
         self.lang = ""
-        self._open: list[str] = []  # tags
+        self._open: list[str] = []  #: open tags
         self.feed(text)
         self.close()
 

@@ -14,7 +14,7 @@ WIDTHS = (1280, 700, 390)
 
 @pytest.fixture(scope="module")
 def layouts(report: PublishedReports, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Any]]:
-    """The measurements of the page by width, of one start of the browser."""
+    """Return the measurements of the page by width, all made in one start of the browser."""
     return laid_out(report.text, WIDTHS, tmp_path_factory.mktemp("layout"))
 
 

@@ -33,7 +33,7 @@ def test_every_exception_has_a_valid_next_command(finding: str, verdict: str) ->
 
 
 def _parse(group: str, arguments: list[str]) -> None:
-    """Parse arguments by the command line of semq. Raises UsageError if they are not valid."""
+    """Parse arguments with the command line of semq. Raises UsageError if they are not valid."""
     command = get_command(make())
     for name in (group, arguments[0]):
         command = command.commands[name]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Stories: an unreadable line is shown with the reason."""
+"""Stories: an unreadable line is shown with the reason why it cannot be read."""
 
 from typing import Any
 

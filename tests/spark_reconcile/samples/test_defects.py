@@ -1,4 +1,4 @@
-"""Planted defects: the oracle gives a message with a defect the verdict that the defect states, and others MATCHED."""
+"""Planted defects: the oracle gives a message with a defect the verdict that the defect states, all others MATCHED."""
 
 from pathlib import Path
 
