@@ -75,7 +75,7 @@ print(json.dumps(modules))
 
 
 def imported_by(*commands: Sequence[str]) -> dict[str, list[str]]:
-    """Return the modules that are imported after each of these commands, which must be successful."""
+    """Run commands, which must succeed, in one process; return, for each, the modules imported when it has ended."""
     probe = [sys.executable, "-P", "-c", PROBE, json.dumps(commands)]
     done = subprocess.run(probe, capture_output=True, text=True, timeout=120, env=environment({}))
     assert done.returncode == 0, done.stderr
@@ -131,8 +131,8 @@ def test_every_module_that_adds_commands_is_in_the_table() -> None:
         if re.search(r"^@\w+\.command\(", file.read_text("utf-8"), re.MULTILINE)
     }
     assert adding - named == set()
-    foreign = {"msg": {"cancel", "receive", "prove"}, "node": {"enroll", "status"}}
-    for name, commands in foreign.items():
+    from_other_modules = {"msg": {"cancel", "receive", "prove"}, "node": {"enroll", "status"}}
+    for name, commands in from_other_modules.items():
         [group] = [row.load() for row in GROUPS if row.name == name]
         assert {
             command.name or command.callback.__name__ for command in group.registered_commands if command.callback

@@ -1,4 +1,4 @@
-"""Wrong usage, exit statuses, and the ways to name a node."""
+"""Wrong usage, exit statuses, the ways to name a node, and names of commands in sources and documents."""
 
 import re
 import subprocess
@@ -68,7 +68,7 @@ def test_wrong_usage_ends_with_status_2(words: list[str]) -> None:
     assert "Usage" in result.err
 
 
-def test_help_describes_the_exit_status() -> None:
+def test_help_describes_the_exit_statuses() -> None:
     assert "69 node or database unavailable" in " ".join(semq("--help").out.split())
 
 

@@ -156,7 +156,7 @@ RAW = {"msg body", "msg receive", "msg prove", "node metrics", "definitions expo
 
 
 class HostileDocument(Document):
-    """A document that can be acknowledged."""
+    """A document whose acknowledgement does nothing."""
 
     async def ack(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""``semq doctor`` on nodes with one fault each, on real databases and sockets."""
+"""``semq doctor``: the verdicts of its checks on healthy and on faulty nodes, with real databases and sockets."""
 
 import asyncio
 import os
@@ -119,7 +119,7 @@ def test_a_file_with_faults_ends_with_status_78(tmp_path: Path) -> None:
     semq("doctor", "--config", str(file)).fails(78, "SEMQ-2011")
 
 
-async def test_a_part_that_hangs_is_reported_and_does_not_keep_the_command_from_ending(
+async def test_a_check_that_hangs_is_reported_and_does_not_delay_the_end_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released, has_ended = threading.Event(), threading.Event()
@@ -180,7 +180,7 @@ IMPOSSIBLE = ("file/data", "/proc/semq/data", "x" * 300, "loop/data")
 
 
 @pytest.mark.parametrize("data_dir", IMPOSSIBLE)
-def test_an_unusable_data_directory_is_one_line_with_a_code_for_every_command(tmp_path: Path, data_dir: str) -> None:
+def test_an_unusable_data_directory_is_reported_in_one_line_with_a_code(tmp_path: Path, data_dir: str) -> None:
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     file = tmp_path / "hub.toml"

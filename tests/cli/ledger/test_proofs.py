@@ -1,4 +1,4 @@
-"""``semq verify`` on foreign files: any file without a valid proof is refused with an error."""
+"""``semq verify``: a valid proof is accepted, and every other file is refused with an error."""
 
 from pathlib import Path
 from typing import Any

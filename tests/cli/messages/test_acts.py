@@ -1,6 +1,6 @@
 """Acts on messages: done, recorded in the ledger with their reason, and refused if the message has ended.
 
-Also the short name at every node, and submissions by SQL: awaited, requeued, withdrawn.
+Also short names at sender and hub, and submissions by SQL: awaited, requeued, withdrawn.
 """
 
 import re
@@ -16,7 +16,7 @@ from tests.waiting import until_sync
 def test_a_message_can_be_cancelled_with_a_reason_in_the_ledger(network: Network) -> None:
     at = ["--node", network.sender.url, "--json"]
     lk0 = semq("msg", "send", "--to", ABSENT, *at, stdin=b"x").data["lk0"]
-    for why in ("ordered twice", "still not wanted"):  # the second act sends its marker again
+    for why in ("ordered twice", "still not wanted"):  # the second one sends the void marker again
         assert semq("msg", "cancel", lk0, "--why", why, *at).data["lk0"] == lk0
     events = semq("msg", "trace", lk0, "--here", *at).data["events"]
     assert [line["detail"] for line in events if line["event"] == "VOIDED"] == [
@@ -42,7 +42,7 @@ def test_a_message_can_be_sent_again(network: Network) -> None:
     assert any("partner asked" in line["detail"] for line in events)
 
 
-def test_every_command_accepts_the_short_name_at_every_node(network: Network) -> None:
+def test_commands_accept_the_short_name_at_sender_and_hub(network: Network) -> None:
     at = ["--node", network.sender.url]
     result = semq("msg", "send", "--to", ABSENT, *at, stdin=b"short").out
     name = result.split()[0]

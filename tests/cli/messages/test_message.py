@@ -55,7 +55,7 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
     assert all("node" not in line for line in alone["events"])
 
 
-def test_options_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_are_passed_to_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
 
     class Recording(SimulatedNode):
@@ -73,7 +73,7 @@ def test_options_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def option(row: Attribute) -> list[str]:
-    """Return the words of an option with another value than its default."""
+    """Return the words that give an option a value other than its default."""
     if row.kind == "flag":
         return [row.option.replace("--", "--no-") if row.default else row.option]
     return [row.option, "2" if row.kind in ("", "save_fwd") else "2h" if row.kind == "moment" else "x"]

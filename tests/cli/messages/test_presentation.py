@@ -50,8 +50,8 @@ def test_an_ended_message_is_described_with_outcome_and_time() -> None:
 
 
 def test_of_a_traceback_in_a_trace_only_the_first_line_is_shown() -> None:
-    line = {"at": 1_000_000, "event": "PARKED", "words": "set aside", "detail": "ValueError: x\nTraceback\n  File"}
-    assert trace_line(line).endswith("set aside (ValueError: x) … 2 more lines: --full")
+    line = {"at": 1_000_000, "event": "PARKED", "words": "parked", "detail": "ValueError: x\nTraceback\n  File"}
+    assert trace_line(line).endswith("parked (ValueError: x) … 2 more lines: --full")
 
 
 def test_a_group_is_shown_as_a_sum_and_a_row_for_each_member() -> None:

@@ -1,4 +1,5 @@
-"""``semq call``; and all commands, which together use exactly the existing operations and arguments.
+"""``semq call``; and all commands: they use existing operations and arguments only, and every operation is used by one
+of them, or is for programs.
 
 To check the arguments, every command runs with each of its options at `test_output_of_commands.SimulatedNode`.
 """

@@ -1,4 +1,6 @@
-"""Nodes that cannot start: one line with the reason, and the right exit status."""
+"""Nodes as processes: one runs until it is asked to stop; those that cannot start print the reason in one line, and end
+with status 78.
+"""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-"""Values of options are read as by Typer, without pydantic; help texts are displayed as they are written."""
+"""Values of options are read as Typer reads them, without pydantic; help texts are displayed as they are written."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -89,7 +89,7 @@ def test_commands_of_subgroups_are_parsed_too() -> None:
 
 
 def test_every_parameter_of_every_command_is_read_here() -> None:
-    """A new kind of value needs a row in READ, or pydantic is imported for it."""
+    """For a kind of value without a row in READ, Typer would import pydantic."""
     whole = typer.main.get_command(make())
     seen = 0
     for path, command in walk(whole, ()):

@@ -1,4 +1,4 @@
-"""Ages and dates in the forms that people write."""
+"""Times in options: ages, dates, and times from now on."""
 
 from datetime import UTC, datetime
 
