@@ -1,6 +1,6 @@
-"""Fixtures: a hub, and the institution 10008 linked to it, which run once for the tests of a file.
+"""Fixtures: a hub, and the institution 10008 linked to it, started once for the tests of a file.
 
-Each test serves them with a web process of its own, and finds no users, sessions, tokens and lines of the audit log.
+Each test serves them with a web process of its own, and finds no users, sessions, tokens or lines of the audit log.
 Documents of other tests remain; a test that receives has an inbox of its own (``Site.inbox``).
 """
 

@@ -92,7 +92,7 @@ class Site:
         )
 
     async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:
-        """Return the audit log, the oldest line first: user, act, outcome."""
+        """Return user, act and outcome of lines of the audit log, the oldest first. ``act``: beginning of its name."""
         newest_first = await self.web.database.read(lines, AuditFilter(act=act, limit=1000))
         return [(line["who"], line["act"], line["outcome"]) for line in reversed(newest_first)]
 
@@ -103,7 +103,7 @@ class Site:
 
 @asynccontextmanager
 async def serving(node: LocalNode | HubNode, clock: Clock | None = None, **http: Any) -> AsyncIterator[Site]:
-    """Serve a node that runs in this event loop. ``http``: keys of section [http]."""
+    """Serve a node that runs in this event loop. ``clock``: of the web process; ``http``: keys of section [http]."""
     settings = node.settings.model_copy(update={"http": HttpSection(**{"port": 0} | http)})
     web = Web(settings, url_of(node.settings, node.port), lambda: node.store.url, clock or SystemClock())
     server = Server(web.http, build(web))

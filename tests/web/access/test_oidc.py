@@ -1,4 +1,6 @@
-"""Sign-ins through a provider that the test runs: permitted persons, hostile providers and browsers."""
+"""Sign-ins through an OpenID Connect provider that the test runs: persons with and without a role, hostile providers,
+hostile browsers.
+"""
 
 import asyncio
 import json
@@ -30,7 +32,7 @@ ROLES = {"operators": ["operator"], "auditors": ["viewer", "payload"]}
 
 
 class Provider:
-    """A provider whose answers a test can change."""
+    """An OpenID Connect provider, whose answers a test can change."""
 
     def __init__(self) -> None:
         self.url = ""

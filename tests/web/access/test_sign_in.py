@@ -1,4 +1,6 @@
-"""Sign-in by the one-time link, by users and by users of the node; cookies, session fixation, attempts."""
+"""Sign-in with the one-time link, and with passwords of web users and of users of the node (``amqp.users``); cookies,
+session fixation, attempts.
+"""
 
 import asyncio
 import re

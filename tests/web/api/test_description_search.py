@@ -1,4 +1,5 @@
-"""Requests that Schemathesis makes from the OpenAPI document, with all rights, one that is enough, and all others.
+"""Requests that Schemathesis makes from the OpenAPI document, with all rights, with one
+right that is enough, and with all rights that are not enough.
 
 No request may end in a failure of the server, and none is answered without the right that the document names.
 """
@@ -59,7 +60,7 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
 
 
 def search(kind: str, left_out: set[str], ask: Ask, is_deep: bool) -> None:
-    import schemathesis  # here, because every worker imports this file, and one runs it
+    import schemathesis  # not at the top: every worker of pytest imports this file, but only one runs these tests
 
     turns = cycle(MODES)
     schema = schemathesis.openapi.from_dict(json.loads(page(kind)))
@@ -77,9 +78,8 @@ def operations_of(kind: str) -> dict[str, Any]:
 
 
 def combinations_for(operation: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return the combinations of rights to try for an operation: all of them, the first that is enough, and the others.
-
-    With --deep, each right that is enough. Usually these are the roles that include the first one.
+    """Return the combinations of rights to try for an operation: all rights, the first one that is enough (with --deep,
+    each of them), and all that are not enough.
     """
     sufficient = [right for right in ALL_RIGHTS if is_sufficient(operation, (right,))]
     others = tuple(right for right in ALL_RIGHTS if right not in sufficient)

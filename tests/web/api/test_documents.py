@@ -76,7 +76,7 @@ async def site(node: LocalNode) -> Any:
         yield site
 
 
-async def test_a_repeat_with_the_same_key_is_no_second_document(site: Site) -> None:
+async def test_a_repeat_with_the_same_idempotency_key_is_not_accepted_as_a_second_document(site: Site) -> None:
     program = await site.program("submit")
     headers = {"Idempotency-Key": "order 7"}
     first, second = [await program.post("/documents?target=56001", content=b"x", headers=headers) for _ in "12"]
@@ -161,7 +161,7 @@ async def test_a_moment_that_cannot_be_read_is_refused(site: Site, moment: str) 
         ("?target=56001%00", {}, 400, "SEMQ-2102"),
     ],
 )
-async def test_a_wrong_document_is_refused_with_a_code(
+async def test_a_wrong_submission_is_refused_with_a_code(
     site: Site, query: str, headers: dict[str, Any], status: int, code: str
 ) -> None:
     program = await site.program("submit")

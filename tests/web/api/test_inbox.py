@@ -111,7 +111,9 @@ async def test_documents_of_a_failed_answer_have_no_lease_although_they_cannot_b
 
 
 async def test_an_owner_without_documents_has_no_leases(site: Site) -> None:
-    """Otherwise the connection of a user would never count as idle."""
+    """An entry left behind would keep the connection of a user of the node open: it is closed only while the user has
+    no leases (``Leases.has``).
+    """
     program = await site.program("receive", inbox=site.inbox)
     assert await receive(program, wait_s=0) == []
     assert not site.web.leases._counts

@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 class FailingDatabase:
-    """A database whose next writes fail."""
+    """A database whose next writes fail with the given errors, one after the other."""
 
     def __init__(self, *failures: type[SemqError]) -> None:
         self.failures = list(failures)

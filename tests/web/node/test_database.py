@@ -1,4 +1,4 @@
-"""The connections to the node's database: slow queries of pages do not delay acts."""
+"""The connections to the node's database: slow reads of pages do not delay writes, such as those of the audit log."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from platform_node.node import HubNode
 from tests.web.running import serving
 
 
-async def test_slow_pages_do_not_keep_the_audit_log_waiting(hub: HubNode) -> None:
+async def test_slow_reads_of_pages_do_not_delay_writes(hub: HubNode) -> None:
     released = threading.Event()
 
     def slow_query(connection: Connection) -> bool:

@@ -1,4 +1,4 @@
-"""Probes and figures over HTTP: their rights, and their answers about a failing node."""
+"""Probes and figures over HTTP: the rights that they need, and the answers about a failing node."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Slow and faulty HTTP clients: disconnected in time, while others are served."""
+"""Slow and faulty HTTP clients are disconnected or refused, and connections are limited, while others are served."""
 
 import asyncio
 import contextlib

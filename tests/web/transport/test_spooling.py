@@ -1,4 +1,4 @@
-"""Large documents over HTTP: stored in files, within the limit of the disk; no file of an incomplete body remains."""
+"""Large documents over HTTP: stored in files of limited size; no file of an incomplete body remains."""
 
 import asyncio
 import resource
