@@ -98,7 +98,7 @@ class InProcess:
         return node
 
     def secure_settings(self, name: str, hub: HubNode, more: str = "", port: int = 0) -> Settings:
-        """Return the settings of a node that logs in by its certificate, at the hub's port or at ``port``."""
+        """Return the settings of a node that logs in by its certificate, at ``port`` (0: the port of the hub)."""
         text = LOCAL.format(name=name, hub=port or hub.port).replace("amqp://", "amqps://")
         return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
 
@@ -144,7 +144,7 @@ def logging_by(factory: Any) -> Iterator[None]:
 
 
 async def ask(link: ClientLink, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """Send a request to ``semq.admin``; return the whole answer."""
+    """Send a request to ``semq.admin``; return the whole answer: ``ok``, and ``result`` or ``error``."""
     return await ask_at(link, "semq.admin", operation, arguments)
 
 
@@ -172,7 +172,7 @@ async def linked_node(nodes: "InProcess") -> LocalNode:
 
 
 async def linked(*nodes: LocalNode) -> None:
-    """Wait until the nodes have a session with the hub and its directory."""
+    """Wait until each node has a session with the hub, and has the complete list of its partners from it."""
     for node in nodes:
         await until(partial(_is_linked, node))
 

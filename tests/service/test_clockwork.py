@@ -1,4 +1,4 @@
-"""The engine's job runs when the engine is due, neither earlier nor later."""
+"""The engine's job runs when the engine is due; a hastened job runs at once; a wall clock set back delays none."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -78,7 +78,7 @@ async def test_the_job_is_moved_to_an_earlier_time_and_never_to_a_later_one(scen
     assert scene.planned(ENGINE) > 1
 
 
-async def test_a_flush_ticks_the_engine_too(scene: ClockworkScene) -> None:
+async def test_a_due_engine_is_ticked_with_the_flush_of_its_mail(scene: ClockworkScene) -> None:
     scene.due_in(0)
     scene.clockwork.on_mail()
     await scene.engine.ticked.wait()

@@ -1,4 +1,4 @@
-"""Documents in pieces, as operations for people show them: documents with size and progress; pieces on request only."""
+"""Operations show documents in pieces with size and progress, and single pieces on request only (a hub: always)."""
 
 import asyncio
 from base64 import b64decode
@@ -69,7 +69,7 @@ async def sending(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
 
 @pytest.fixture(scope="module")
 async def sender(shared_inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
-    """Return a sender that tests only read."""
+    """Return the results of ``sending`` for tests that change nothing at these nodes."""
     return await sending(shared_inprocess)
 
 

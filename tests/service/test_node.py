@@ -188,7 +188,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
         def is_restarted() -> bool:
             if hub._failed.done():
                 hub._failed.result()
-            hub.clockwork.hasten("database")  # otherwise it runs only every few seconds
+            hub.clockwork.hasten("database")  # do not wait for the interval of the job
             return hub.engine_starts >= 2 and not hub._is_restarting
 
         await until(is_restarted)

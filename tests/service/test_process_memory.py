@@ -41,7 +41,10 @@ class BodiesKept(AssertionError):
 
 @contextmanager
 def no_body_in_a_cycle(case: object = "") -> Iterator[None]:
-    """Raise BodiesKept if a cycle of objects keeps the body of a document that was used within the block."""
+    """Raise BodiesKept if a cycle of objects keeps the body of a document that was used within the block.
+
+    ``case``: named in the error.
+    """
     gc.collect()
     gc.disable()
     try:
@@ -106,7 +109,7 @@ async def nodes(shared_inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
 async def consuming(
     inprocess: InProcess, node: LocalNode, settle: Callable[[ClientChannel, Delivered], None]
 ) -> AsyncIterator[Callable[[], int]]:
-    """Run an application that settles its documents and counts them."""
+    """Run an application that settles its documents; yield the function that returns their number."""
     link = await inprocess.client(node)
     channel = await link.open_channel()
     received = 0

@@ -134,7 +134,7 @@ async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(proce
     restarted = await processes.start("one")
     await restarted.wait_ready()
     assert not restarted.has_logged("standby")
-    beside = await processes.start("one")  # in the same folder, whose lock the first process holds
+    beside = await processes.start("one")  # in the same folder, whose lock the restarted process holds
     await beside.wait_logged("standby")
     elsewhere = await processes.start("two")
     await elsewhere.wait_logged("standby")
@@ -185,7 +185,7 @@ async def test_a_process_that_becomes_a_standby_after_a_signal_ends() -> None:
 async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_process(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer notices the lost connection only. The other owner is noticed when the store is opened again."""
+    """The writer notices only that its connection is lost; the new owner is found when the store is opened again."""
     hub = await inprocess.hub()
     back = asyncio.Event()
 

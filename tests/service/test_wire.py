@@ -16,7 +16,7 @@ from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 OURS = authority()
-# The forms in which the secret is searched: plain, encoded, a part of it, and its digest.
+# The forms in which the recorded bytes are searched for the secret: plain, encoded, a part of it, and its digest.
 FORMS = [
     SECRET.encode(), SECRET.encode().hex().encode(), b64encode(SECRET.encode()), SECRET[8:24].encode(),
     sha256(SECRET.encode()).digest(), sha256(SECRET.encode()).hexdigest().encode(),

@@ -29,7 +29,7 @@ async def test_a_program_that_ends_is_started_again() -> None:
     assert not ending.is_running
 
 
-async def test_a_program_ends_with_its_node() -> None:
+async def test_a_program_ends_when_its_node_stops() -> None:
     serving = companion(SERVER[0], *SERVER[1])
     await serving.stop()  # no process exists yet
     serving.start()
@@ -82,7 +82,7 @@ sys.stdin.read()
 async def test_a_node_reports_the_failing_sections_of_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program first prints a line that is too long."""
+    """Before its report, the program prints a line that is too long to be one."""
     (tmp_path / "reporting.py").write_text(REPORTS)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
     reporting = companion("reporting")

@@ -1,5 +1,6 @@
-"""Nodes with certificates of their hub, on real databases and sockets: sealed documents and proofs; no secrets are in
-logs, tables or arguments.
+"""Nodes with certificates from the authority of their hub, on real databases and sockets: sealed documents and proofs.
+
+No document or key is in clear in logs, command lines, and the tables of sender and hub.
 """
 
 import asyncio
@@ -125,7 +126,7 @@ async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_
         assert "PRIVATE KEY" not in text
 
 
-async def test_a_message_without_a_receipt_cannot_be_proved(inprocess: InProcess) -> None:
+async def test_without_certificates_no_message_can_be_proved_or_sealed(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     admin = await inprocess.client(a)

@@ -70,7 +70,9 @@ class DatagramScene:
         return [facts(self.a), facts(self.b), hub.get(f"1.{A}", CLOSED), hub.get(f"1.{B}", CLOSED)]
 
     def is_counted(self) -> bool:
-        """Whether each end counts all datagrams of the other end as received or lost, and the hub has passed all on."""
+        """Whether each end counts all datagrams of the other end as received or lost, and the hub has passed on all
+        that it received.
+        """
         a, b, hub_a, hub_b = self.paths()
         at_hub = a["sent"] + by_connection(a) - hub_a["lost"]
         return bool(
@@ -394,7 +396,7 @@ async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) 
     assert b.engine.core.counters.counts.get("violation", 0) == 0
 
 
-async def test_documents_leave_as_datagrams_at_another_instance_of_the_hub(inprocess: InProcess) -> None:
+async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_datagrams(inprocess: InProcess) -> None:
     section = f'[datagrams]\nhost = "127.0.0.1"\n{TIMES}'
     async with hubs_of(inprocess) as hubs:
         hubs.sections = f"{section}port = 0\n{CLUSTER}"

@@ -1,4 +1,4 @@
-"""A dishonest node with a valid certificate, on the wire: its statements count for itself only.
+"""A hostile node with a valid certificate: its frames can state facts about itself only.
 
 10008 is hostile; 56001 and 88001 are honest and must not be affected. The frames of 10008 are built with the codecs of
 floor 0.
@@ -232,7 +232,7 @@ def one(hub: HubNode, query: str) -> tuple[Any, ...]:
     return row
 
 
-async def test_another_name_in_a_property_of_amqp_ends_the_channel(scene: LinksScene) -> None:
+async def test_another_name_in_the_property_user_id_ends_the_channel(scene: LinksScene) -> None:
     with pytest.raises(amqp.PreconditionFailed, match="user_id"):
         await scene.send(message(), user_id="1.56001")
 

@@ -189,7 +189,7 @@ async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> 
             connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
     def verdicts() -> list[str]:
-        node.clockwork.hasten("alerts")  # otherwise it runs only every few seconds
+        node.clockwork.hasten("alerts")  # do not wait for the interval of the job
         lines = result.read_text().splitlines() if result.exists() else []
         alerts = [json.loads(line) for line in lines]
         return [alert["verdict"] for alert in alerts if alert["check"] == "store"]

@@ -54,7 +54,11 @@ def with_datagram_path(**facts: Any) -> dict[str, Any]:
 
 
 def with_datagram_loss(direction: str, documents: int, lost: int, full: int = 0) -> dict[str, Any]:
-    """Return a status with an open path and these documents of the last minutes."""
+    """Return a status with an open path and these documents of the last minutes.
+
+    ``direction``: where they were counted, ``here`` or ``there``; ``lost``, ``full``: those that did not arrive, or
+    were dropped there for lack of room.
+    """
     return with_datagram_path(
         state="open", why="", **{f"recent_{direction}": {"documents": documents, "lost": lost, "full": full}}
     )
@@ -119,7 +123,7 @@ def test_the_check_of_datagrams_has_the_loss_and_a_remedy() -> None:
     )
 
 
-def test_the_check_of_datagrams_lists_five_peers() -> None:
+def test_the_check_of_datagrams_lists_at_most_five_peers() -> None:
     [peer] = with_datagram_path()["datagrams"]["peers"].values()
     status = STATUS | {"datagrams": {"peers": {f"1.{number}": peer for number in range(7)}}}
     [detail] = [check.detail for check in checks(status, 14.0) if check.name == "datagrams"]

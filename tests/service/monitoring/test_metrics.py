@@ -77,7 +77,7 @@ def test_companions_report_failing_sections_and_counts() -> None:
 
 
 def test_every_family_has_samples_where_its_part_of_the_status_exists() -> None:
-    """Of the other families, ``test_a_running_node_reports_its_figures_…`` reads the names in the status of a node."""
+    """The families that are not OPTIONAL are read at running nodes by ``test_a_running_node_reports_its_figures_…``."""
     peer = DatagramCounts().shown() | {"recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS, "not_open_now": 0}
     webhooks = {"running": True, "failing": {}, "counts": {"erp": {"failed": 3}}}
     parts: dict[str, Any] = {
@@ -190,5 +190,5 @@ async def test_a_running_node_reports_its_figures_and_all_figures_of_its_endpoin
     text = (await ask(at_hub, "node.metrics", {"detailed": True}))["result"]["text"]
     at_both = names | {name for name, *_ in samples(text)}
     assert {"semq_node_info", "semq_partner_certificate_days_left"} <= at_both
-    # A row whose name is in no status has no samples.
+    # A row of METRICS that reads a name which is in no status would have no samples.
     assert {metric.name for metric in METRICS} - at_both <= OPTIONAL

@@ -1,4 +1,4 @@
-"""Operations that show the queues to administrators."""
+"""Lists of stuck messages, and marks of overdue ones."""
 
 import pytest
 
