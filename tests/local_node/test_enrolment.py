@@ -144,7 +144,7 @@ async def test_another_institution_is_not_taken_for_the_hub(inprocess: InProcess
             await renew(ring_of(settings), address, hub_trust(hub), CLOCK)
 
 
-async def test_a_downgraded_hub_is_refused(inprocess: InProcess) -> None:
+async def test_a_hub_with_tls_1_2_is_refused_unless_the_node_permits_it(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)

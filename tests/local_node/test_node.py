@@ -1,4 +1,6 @@
-"""A local node and the hub in one event loop: documents, events, SQL, refusals, operations of administrators."""
+"""A local node and the hub in one event loop: documents, events, SQL, refusals, operations of administrators, lost
+stores.
+"""
 
 import asyncio
 import json

@@ -7,7 +7,9 @@ from semq.errors import Unavailable
 
 
 class Rows:
-    """A store whose counts the test sets in ``answers``; ``asked`` has the maximum of each query."""
+    """A store whose counts the test sets in ``answers``; ``asked`` has the maximum of each query, and ``out`` is the
+    number of documents that applications have not settled.
+    """
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,6 @@
-"""Nacks have no field for a reason: the reason is published as an event and logged, both at a bounded rate."""
+"""Nacks have no field for a reason: the reason is published as an event and logged, both at a bounded rate. Without
+confirms, the channel is closed with the reason.
+"""
 
 import asyncio
 import json

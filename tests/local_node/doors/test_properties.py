@@ -1,4 +1,6 @@
-"""AMQP properties travel as headers and are properties again at the receiving application; expiration as a time."""
+"""AMQP properties travel as headers and are properties again at the receiving application; expiration travels as a
+time.
+"""
 
 import pytest
 from hypothesis import given

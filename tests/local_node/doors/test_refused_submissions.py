@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 async def received_events(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
-    """Collect the events of a node."""
+    """Return a list to which the events of a node are added as they arrive."""
     received: list[dict[str, Any]] = []
     channel = await (await inprocess.client(node)).open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
@@ -27,7 +27,9 @@ async def received_events(inprocess: InProcess, node: LocalNode) -> list[dict[st
 
 
 async def submit_by_sql(inprocess: InProcess, send: str) -> Any:
-    """Return a node, its administrator, and the number of a document submitted by a call of ``semq_send``."""
+    """Submit a document by ``semq_send`` with the arguments ``send``; return the node, a link of its administrator, and
+    the number of the submission.
+    """
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)

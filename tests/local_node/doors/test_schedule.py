@@ -65,7 +65,7 @@ async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InPr
 
 
 @pytest.mark.parametrize(("name", "first", "second"), [("x-delay", "K1", "K2"), ("@NotBefore", "L1", "L2")])
-async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(
+async def test_a_scheduled_document_is_cancelled_or_released_by_an_operator(
     shared_inprocess: InProcess, node: LocalNode, name: str, first: str, second: str
 ) -> None:
     link = await shared_inprocess.client(node)
@@ -159,7 +159,7 @@ async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inproce
         await until(is_refused)
 
 
-async def test_a_search_uses_the_index_of_due_rows(inprocess: InProcess) -> None:
+async def test_searches_for_due_and_for_open_rows_use_an_index(inprocess: InProcess) -> None:
     a = await inprocess.local("10008", 1)  # no hub
     with psycopg.connect(a.store.url, autocommit=True) as connection:
         connection.execute(

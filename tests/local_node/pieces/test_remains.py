@@ -37,7 +37,7 @@ def age(node: LocalNode) -> None:
 
 
 async def sweep(node: LocalNode) -> None:
-    """Wait for a search for remaining pieces that begins now; an earlier search may be under way."""
+    """Search for remaining pieces and wait for the end; twice, because an earlier search may be under way."""
     for _ in range(2):
         node.remains.sweep()
         await until(lambda: not node.remains.is_sweeping)

@@ -30,13 +30,13 @@ from tests.umx_t.test_headers import PEER
 from tests.waiting import until
 
 ENVELOPE = read_envelope(PEER, {"@Sid": 1}, "56001")
-# Attributes that pieces do not have of their document | reason
+# Attribute that pieces do not take over from their document | reason
 LEFT_OUT = {
     "save_fwd": "pieces are of class 3, as their document is",
     "reliable": "only documents of class 1 travel as datagrams",
     "ack2": "the node itself needs the receipt of a piece",
     "fixed": "documents with an order are not sent in pieces",
-    "order_key": "the same",
+    "order_key": "documents with an order are not sent in pieces",
     "app_key": "the key is left out, so that a search by key finds the document itself",
     "content_type": "the manifest has it",
     "content_encoding": "the manifest has it",
@@ -134,7 +134,7 @@ async def pair(shared_inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
 
 
 @pytest.mark.parametrize("size", [SIZE, 5 * PIECE_BYTES])
-async def test_a_document_sent_in_pieces_leaves_no_rows(
+async def test_a_document_sent_in_pieces_arrives_and_leaves_no_rows(
     shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode], size: int
 ) -> None:
     a, b = pair
