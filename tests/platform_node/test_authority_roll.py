@@ -162,11 +162,11 @@ async def test_all_instances_of_a_hub_share_certificates_and_change_their_author
         answer = (await ask(await inprocess.client(first), "ca.roll"))["result"]
         sent += await submit(app, "56001", "during")
 
-        async def waits_for_the_other() -> bool:
+        async def waits_for_second() -> bool:
             result = await status_of(first)
             return (result["waiting_for_stores"], result["waiting_for"]) == (["2.2"], ["1.56001"])
 
-        await until(waits_for_the_other)
+        await until(waits_for_second)
         assert (await status_of(first))["phase"] == "believe"
         second.authority_roll = roll
         await until_done(first)

@@ -29,7 +29,7 @@ def test_a_removed_store_moves_its_own_nodes_only(stores: dict[tuple[int, int], 
         assert before == removed or home_by_weight(str(node), remaining) == before
 
 
-def test_only_nodes_without_a_home_get_one_and_only_in_a_store_in_use() -> None:
+def test_nodes_without_a_home_or_with_a_retired_one_get_one_in_a_store_in_use() -> None:
     homes = HubHomes()
     assert homes.assign_missing(NODES) == {}
     homes.stores = {

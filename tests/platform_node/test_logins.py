@@ -31,7 +31,7 @@ NEAR, TLS, CLEAR = PeerInfo("127.0.0.1", 1), PeerInfo("192.0.2.1", 1, tls="TLSv1
 
 
 async def read_nothing(*_: object) -> None:
-    """Read like a database without tokens and revocations: return None."""
+    """Return None, as a database without tokens and revocations does."""
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ ONE, TWO = 1, 2  # incarnations
 
 
 class RecordingEngine:
-    """Receives the messages that are neither questions nor replies."""
+    """An engine that records messages that are neither questions nor replies, and changes of the carrier."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -57,7 +57,7 @@ class OneWayCarrier:
                 self.ends[life].receive(self.life, message)
 
 
-class TwoAskers:
+class AskerAndAnswerer:
     """Two instances over one carrier; the first asks, the second answers."""
 
     def __init__(self, bytes_max: int = 10_000) -> None:
@@ -89,20 +89,20 @@ class TwoAskers:
 
 
 async def test_a_question_is_answered_with_its_user() -> None:
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     answer = await pair.ask("echo", n=3)
     assert answer == store_questions.StoreAnswer((2, 2), {"n": 3, "user": "eva", "door": "instance"})
 
 
 async def test_other_messages_reach_the_engine() -> None:
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     pair.asker.note_joined()
     pair.asker.note_returned((3, 3), Alive((3, 3), 0, 0))
     assert pair.engines[0].seen == [Alive((2, 2), 0, 0), "joined", (3, 3)]
 
 
 async def test_a_repeated_question_is_answered_once() -> None:
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     pair.ends_of_carrier[0].copies = 2
     assert (await pair.ask("echo")).result is not None
     [question] = pair.ends_of_carrier[0].sent
@@ -112,7 +112,7 @@ async def test_a_repeated_question_is_answered_once() -> None:
 
 
 async def test_refusals_and_unreachable_stores_are_reported() -> None:
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     refused = await pair.ask("fail")
     assert refused.error is not None
     assert refused.error["code"] == NotThere.code
@@ -126,7 +126,7 @@ async def test_refusals_and_unreachable_stores_are_reported() -> None:
 
 @pytest.mark.parametrize(("ends", "why"), [("gone", store_questions.NOT_SERVED), ("cut", store_questions.NO_CARRIER)])
 async def test_a_waiting_question_ends_with_the_instance_or_the_carrier(ends: str, why: str) -> None:
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     pair.ends_of_carrier[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
@@ -137,13 +137,13 @@ async def test_a_waiting_question_ends_with_the_instance_or_the_carrier(ends: st
 
 async def test_a_lost_question_ends_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_questions, "ANSWER_S", 0.01)
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     pair.ends_of_carrier[0].copies = 0
     assert (await pair.ask("echo")).unreached == store_questions.NOT_HEARD
 
 
 async def test_a_reply_of_another_instance_is_ignored() -> None:
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     pair.ends_of_carrier[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
@@ -158,7 +158,7 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
     "answer", [b"", b"no zlib", zlib.compress(b"\xff"), zlib.compress(b"[" * 100_000), zlib.compress(b'{"error":1}')]
 )
 async def test_an_answer_that_cannot_be_read_is_reported(answer: bytes) -> None:
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     pair.ends_of_carrier[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
@@ -167,20 +167,20 @@ async def test_an_answer_that_cannot_be_read_is_reported(answer: bytes) -> None:
 
 
 async def test_an_answer_that_is_too_large_is_reported() -> None:
-    pair = TwoAskers(bytes_max=50)
+    pair = AskerAndAnswerer(bytes_max=50)
     assert (await pair.ask("echo", text="".join(map(chr, range(33, 1000))))).unreached == store_questions.TOO_LARGE
 
 
 async def test_the_number_of_answers_at_a_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_questions, "CONCURRENT_MAX", 0)
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     assert (await pair.ask("echo")).unreached.startswith("SEMQ-2103")
     assert pair.echoes == 0
 
 
 async def test_the_number_of_remembered_incarnations_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_questions, "LIVES_MAX", 3)
-    pair = TwoAskers()
+    pair = AskerAndAnswerer()
     for life in range(10, 20):
         pair.answerer.receive(life, Question(1, "echo", b"{}", "eva"))
     assert len(pair.answerer._last_of) == 3

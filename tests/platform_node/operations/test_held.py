@@ -51,6 +51,7 @@ class HeldScene:
         return [line["detail"] for line in answer["result"]["events"] if line["event"] == event.name]
 
     async def outcome(self, lk0: str) -> str | None:
+        """Return the outcome of a document as text, "None" for an open one; None if the node does not know it."""
         answer = await ask(self.app, "msg.show", {"id": lk0})
         return str(answer["result"]["outcome"]) if answer["ok"] else None
 
