@@ -42,7 +42,7 @@ COUNTERS: dict[str, str] = {
     "answer_late": "answers of applications to documents that have left the queue",
     "answer_failed": "answers of applications that could not be recorded; the documents are delivered again",
     # at every node
-    "unreadable": "rows whose stored message cannot be read, set aside for an operator",
+    "unreadable": "rows whose stored message cannot be read, held or parked until an operator decides",
     "disbelieved": "statements ignored, because their proof was missing or wrong",
     "violation": "violations by peers, which were refused",
 }

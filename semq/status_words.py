@@ -15,7 +15,7 @@ WORDS: dict[str, str] = {
     "DROPPED": "dropped, the target was offline",
     "NEW": "waits for the application",
     "DONE": "the application has it",
-    "PARKED": "set aside for a person",
+    "PARKED": "parked until an operator decides",
     "RECV": "received and recorded",
     "REJ": "received and refused",
     "VOID": "a void marker: it was cancelled before it arrived",

@@ -14,7 +14,7 @@ restarts has spans only of documents that it sends or delivers again. At its sen
 | store   | hub      | custody taken           | released, or refused                    | submit            |
 | record  | receiver | arrived                 | committed                               | submit            |
 | wait    | receiver | recorded, or last given | given to the application                | record            |
-| process | receiver | given                   | acknowledged, or set aside              | record            |
+| process | receiver | given                   | acknowledged, or parked                 | record            |
 """
 
 from collections.abc import Callable, Sequence

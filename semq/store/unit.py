@@ -167,7 +167,7 @@ class DueSubmissions:
 
 @dataclass(frozen=True, slots=True)
 class DoneRows:
-    """Documents that applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction.
+    """Documents that applications finished (``semq_done``) or parked (``semq_park``) in their own transaction.
 
     Each result is a pair: the bref, and the reason for setting the document aside or None. The pairs are sorted by
     bref. The work puts the brefs that it has handled into ``Unit.taken_done``.

@@ -49,7 +49,7 @@ class AppStatus(Status):
     #: the application has acknowledged it, or no application gets it (void marker, piece, refused for size or expiry),
     #: or an operator has removed it
     DONE = 320
-    PARKED = 330  #: waits for an operator: set aside by the application or an operator, or not readable
+    PARKED = 330  #: waits for an operator: parked by the application or an operator, or not readable
 
 
 class Arrival(Status):

@@ -22,7 +22,7 @@ class StuckCause(Enum):
     end.
     """
 
-    HELD = "a person has held it", "`semq msg release {id}` releases it, `semq msg cancel {id}` cancels it"
+    HELD = "an operator has held it", "`semq msg release {id}` releases it, `semq msg cancel {id}` cancels it"
     REFUSED = (
         "it was refused",
         "correct it (`semq msg show {id}`), submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
@@ -112,7 +112,7 @@ class StuckCause(Enum):
         "restore the database and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
     PARKED = (
-        "it was set aside for a person",
+        "it is parked until an operator decides",
         "correct the cause (`semq failed show {id}`), then `semq failed requeue {id}`; or `semq failed remove {id}`",
     )
     NEVER_RECORDED = (

@@ -15,7 +15,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStat
 # The event for which a row waits | its description
 WAITS: dict[str, str] = {
     "nothing": "it has ended",
-    "person": "a person has to act",
+    "person": "an operator has to act",
     "turn": "it is sent when its turn comes",
     "link": "it is sent as soon as the link to the hub is up",
     "direct": "it is sent as soon as the direct link to its target is up",
@@ -71,7 +71,7 @@ class Outlook:
 
 
 OUTLOOK = (look("msg.outlook", AccessRole.VIEWER, ByName, Outlook.show, "the console and the HTTP API"),)
-NEED_PERSON = frozenset(  # causes that only a person can end
+NEED_PERSON = frozenset(  # causes that only an operator can end
     {
         StuckCause.HELD, StuckCause.REFUSED, StuckCause.SUBMISSION_REFUSED, StuckCause.CANNOT_OPEN,
         StuckCause.UNREADABLE, StuckCause.PARKED, StuckCause.NEVER_RECORDED,

@@ -378,7 +378,7 @@ WORDS: dict[Event, str] = {
     Event.SENDER_ACKED: "the sender has noted the acknowledgement",
     Event.GIVEN: "given to the application",
     Event.DONE: "acknowledged by the application",
-    Event.PARKED: "set aside for a person",
+    Event.PARKED: "parked until an operator decides",
     Event.MISMATCH: "the same message arrived with other bytes: an alarm",
     Event.VIOLATION: "a peer sent something impossible; refused",
     Event.OPERATOR: "action of an operator, or of a rule on an operator's behalf",
