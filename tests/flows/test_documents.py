@@ -465,7 +465,7 @@ def test_no_frames_are_sent_when_all_messages_are_settled() -> None:
     assert [len(wire.sent) for wire in wires] == before
 
 
-def test_fifty_receipts_leave_in_at_most_fifty_packets() -> None:
+def test_fifty_receipts_leave_once_each_in_no_more_packets() -> None:
     trio = Trio()
     trio.cut(trio.a)
     trio.a.send(*(b"%d" % n for n in range(50)))

@@ -46,7 +46,7 @@ def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
     trio.a.send(b"x")
     trio.settle()
     ended = [deletion for unit in written for deletion in unit.deleted_outbound.values()]
-    assert [deletion.row.object_id for deletion in ended] == [ended[0].row.object_id]
+    assert len(ended) == 1
     assert not any(unit.changed_outbound.keys() & unit.deleted_outbound.keys() for unit in written)
     assert sum(len(unit.deleted_pending) for unit in written) == 1
 

@@ -68,7 +68,7 @@ def test_a_parcel_of_another_node_or_with_more_bytes_is_refused(packed: bytes, t
     ],
 )
 def test_a_manifest_that_contradicts_its_files_is_refused_immediately(
-    office: Office, packed: bytes, tmp_path: Path, stated: bytes, instead: bytes, state: str
+    packed: bytes, tmp_path: Path, stated: bytes, instead: bytes, state: str
 ) -> None:
     hub = Place.at(tmp_path / "hub")
     parcel.receive(io.BytesIO(packed), hub, "1.a")
@@ -86,9 +86,7 @@ def test_a_manifest_that_contradicts_its_files_is_refused_immediately(
     }
 
 
-def test_a_refused_parcel_changes_no_extract(
-    office: Office, packed: bytes, clock: StandingClock, tmp_path: Path
-) -> None:
+def test_a_refused_parcel_changes_no_extract(office: Office, packed: bytes, tmp_path: Path) -> None:
     hub = Place.at(tmp_path / "hub")
     parcel.receive(io.BytesIO(packed), hub, "1.a")
     office.write(OfficeMessage(2), FORWARD_COURSE)
