@@ -1,7 +1,7 @@
 """The database of a node: the configured one, or a Postgres of its own in its data directory.
 
-An older schema is upgraded with ``database.migrate = true``. Without it, ``node`` refuses an older one. Made by
-``node_host``, used by ``node``.
+An older schema is upgraded with ``database.migrate = true``, and refused without it. Made by ``node_host``, used by
+``node``.
 """
 
 import asyncio
@@ -19,10 +19,9 @@ class NodeDatabase:
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """Start the embedded server if no database is configured, upgrade an older schema if that is configured, and
-        return the URL.
+        """Start the embedded server if no database is configured, and return the URL.
 
-        Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.schema_version``).
+        Raises SemqError (see ``semq.store.embedded``).
         """
         url = self._settings.database.dsn
         if url is None:
@@ -30,9 +29,17 @@ class NodeDatabase:
             url = await asyncio.to_thread(embedded.start)
             # Only after a successful start: a server that refused to start belongs to another process.
             self._embedded = embedded
-        if self._settings.database.migrate:
-            await asyncio.to_thread(_upgrade, url)
         return url
+
+    async def update(self, url: str, revision: str | None) -> None:
+        """Upgrade the schema if it is older, ``revision``, and its upgrade is configured.
+
+        Raises SchemaTooOld, SchemaTooNew, and the errors of ``semq.store.postgres.migration``.
+        """
+        if self._settings.database.migrate and revision != schema_version.head():
+            await asyncio.to_thread(_upgrade, url)
+        else:
+            schema_version.refuse_other(revision)
 
     async def revive(self) -> str | None:
         """Start the embedded server again if it has died, and return its URL; the port may have changed.
@@ -54,7 +61,6 @@ class NodeDatabase:
 
 def _upgrade(url: str) -> None:
     """Upgrade an older schema. Alembic, which takes long to import, is imported only then."""
-    if schema_version.current(url) != schema_version.head():
-        from semq.store.postgres.migration import upgrade
+    from semq.store.postgres.migration import upgrade
 
-        upgrade(url)
+    upgrade(url)

@@ -202,7 +202,7 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.store.stop)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
-        await self.store.check_schema()  # before `prepare` reads tables
+        await self._database.update(url, await self.store.revision())  # before `prepare` reads tables
         await self.prepare()
         self.recovered = await self._claim.open(self.store)
         if self._claim.has_waited:

@@ -40,7 +40,7 @@ from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
-from semq.store.postgres.schema_version import check_on, refuse_other, revision_of
+from semq.store.postgres.schema_version import check_on, revision_of
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
 from semq.store.reader import KEEPALIVE, Reader
@@ -161,12 +161,12 @@ class PostgresStore:
                 raise StoreUnavailable(fault=str(error).strip()) from error
             raise
 
-    async def check_schema(self) -> None:
-        """Check the version of the tables before the store is opened, on a connection that later queries use, too.
+    async def revision(self) -> str | None:
+        """Return the revision of the tables, as ``schema_version.revision_of``, before the store is opened.
 
-        Raises SchemaTooOld, SchemaTooNew, StoreUnavailable.
+        Later queries use the same connection. Raises StoreUnavailable.
         """
-        refuse_other(await self.execute(_revision))
+        return await self.execute(_revision)
 
     def break_off(self, why: str) -> None:
         """Abandon the connection, because the server is known to be lost and the socket may never report it."""
