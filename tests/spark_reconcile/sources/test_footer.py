@@ -103,7 +103,7 @@ def test_a_missing_column_is_named(tmp_path: Path, absent: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"\0" * 8, b"\xff\xff\xff\x7fPAR1", b"\1\0\0\0PAR1", b"\x19\1\0\0\0PAR1"]
 )
-def test_a_missing_footer_is_reported(tmp_path: Path, content: bytes) -> None:
+def test_a_missing_or_incomplete_footer_is_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(BadFooter):
         chunks_of(Place.at(tmp_path / FILE))
