@@ -37,7 +37,7 @@ class Browser(httpx.AsyncClient):
     csrf = ""
 
     async def post_form(self, path: str, **fields: Any) -> httpx.Response:
-        """Post a form of the session."""
+        """Post a form with the token of the page that ``look`` opened last."""
         return await self.post(path, data={"csrf": self.csrf, **fields})
 
     async def look(self, path: str = "/account") -> httpx.Response:

@@ -57,7 +57,7 @@ async def finding_of_hub_link(settings: Settings) -> Finding:
 
 
 def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
-    # Delivered over the link: a node that has just started has none yet.
+    # After a delivery the link is up: a node that has just started has none yet.
     words = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")
     assert semq("msg", "send", *words, "--node", network.sender.url, stdin=b"x").status == 0
     for node, checks in ((network.sender, {"way to the hub", "link", "submissions", "intake"}), (network.hub, set())):

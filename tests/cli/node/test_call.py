@@ -55,7 +55,7 @@ class Recording(SimulatedNode):
         if not rows:
             self.faults.append(f"there is no operation {operation}")
         texts = []
-        # Without the NUL characters of texts in answers, which commands send back.
+        # Commands send back texts of answers; here without their NUL characters, which would be refused.
         given = json.loads(json.dumps(dict(arguments or {})).replace("\\u0000", ""))
         for row in rows:
             try:

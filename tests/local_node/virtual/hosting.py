@@ -88,7 +88,7 @@ class RunningServer:
         return str((await self.ask(source, "msg.submit", target=target, body_base64="eA=="))["lk0"])
 
     async def wait_arrived(self, target: LocalNode | str, lk0: str) -> None:
-        """Wait until a document is in the inbox of its target."""
+        """Wait until a document is in the inbox of its target: an institution of the server, or another node."""
         link = await (self._client_of(target) if isinstance(target, str) else self.inprocess.client(target))
 
         async def is_there() -> bool:
