@@ -25,7 +25,7 @@ CLASSES = [
 SIZES = [
     (80, 60, 2_500),
     (16, 2_500, 20_000),
-    (3, 100_000, 180_000),  # larger than one frame
+    (3, 100_000, 180_000),  # one frame or two
     (1, 400_000, 700_000),
 ]
 GROUP_SHARE = 0.1  # of the documents of class 3 without pieces, if there is a group

@@ -70,7 +70,7 @@ BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # nodes of Rabbi
 RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
 # Process of the hub | proxy between it and the carrier.
 WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
-PAUSE_S = {A: 0.4, B: 1.2}  # pause between two documents of a lane: most go from A to B
+PAUSE_S = {A: 0.4, B: 1.2}  # average pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
     {A: "10008", B: "56001", C: "88001"},

@@ -235,7 +235,7 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
 
 
 def test_a_document_that_expires_late_is_seldom_checked() -> None:
-    """One search a minute instead of one a second, and almost none if no waiting document can expire."""
+    """One search a minute instead of one every ``expiry_s``, and almost none if no waiting document can expire."""
     trio = Trio(connected=False)
     searches: list[Work] = []
     post = trio.a.engine.core.post
