@@ -106,7 +106,7 @@ REFUSED: list[tuple[str, dict[str, str | int], type[amqp.AmqpError], str]] = [
 ]
 
 
-async def test_bad_input_ends_its_channel_with_the_code_and_the_remedy(inprocess: InProcess) -> None:
+async def test_bad_input_ends_its_channel_with_the_reason_and_no_other_channel(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)

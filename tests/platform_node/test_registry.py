@@ -1,4 +1,4 @@
-"""Renewals: a node that requests certificates without end gets a limited number, which does not affect other nodes."""
+"""Renewals: a node that requests certificates without end gets a limited number, and other nodes get theirs."""
 
 from datetime import UTC, datetime
 

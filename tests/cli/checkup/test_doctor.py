@@ -119,7 +119,7 @@ def test_a_file_with_faults_ends_with_status_78(tmp_path: Path) -> None:
     semq("doctor", "--config", str(file)).fails(78, "SEMQ-2011")
 
 
-async def test_a_check_that_hangs_is_reported_and_does_not_delay_the_end_of_the_command(
+async def test_a_part_of_the_checks_that_hangs_is_reported_and_does_not_delay_the_end_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released, has_ended = threading.Event(), threading.Event()

@@ -40,7 +40,7 @@ async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without
             link.send(frame)
 
 
-async def test_a_turn_with_unreadable_frames_only_returns_their_credit(inprocess: InProcess) -> None:
+async def test_a_turn_that_has_only_unreadable_frames_returns_their_credit(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)

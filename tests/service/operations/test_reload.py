@@ -243,7 +243,7 @@ async def test_institutions_are_added_changed_and_removed_at_the_hub(inprocess: 
     await until(lambda: "1.88001" not in hub.engine.sessions)
 
 
-async def test_a_node_stops_answering_partners_after_a_reload(inprocess: InProcess) -> None:
+async def test_answer_partners_changes_with_a_reload_and_reconnect_s_max_with_a_restart(inprocess: InProcess) -> None:
     node = await local(inprocess)
     link = await client(inprocess, node, "ops")
     rewrite(node, ("[hub]\n", "[hub]\nanswer_partners = false\n"), ("reconnect_s_max = 0.2", "reconnect_s_max = 0.3"))

@@ -33,7 +33,7 @@ async def test_a_reading_operation_takes_arguments_from_the_query_or_from_json(h
         ("/", b"{}", 404, "SEMQ-1403"),
     ],
 )
-async def test_wrong_requests_get_an_error_that_names_the_fault(
+async def test_wrong_requests_get_an_error_with_a_code(
     hub: HubNode, path: str, body: bytes, status: int, code: str
 ) -> None:
     async with serving(hub) as site:
@@ -49,7 +49,7 @@ async def test_a_parameter_that_is_given_twice_is_refused(hub: HubNode) -> None:
         assert (await program.get("/msg/list?limit=1&limit=2")).status_code == 400
 
 
-async def test_an_act_has_two_lines_in_the_audit_log_and_a_refused_act_one(node: LocalNode) -> None:
+async def test_an_act_has_two_lines_in_the_audit_log_and_an_act_beyond_the_role_has_one(node: LocalNode) -> None:
     async with serving(node) as site:
         sent = await site.web.client.send("56001", b"x")
         operator, viewer = await site.program("operator"), await site.program("viewer")
