@@ -24,7 +24,8 @@ USED_OTHERWISE = {
 
 def test_every_required_package_is_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    required = [*project["dependencies"], *(one for group in project["optional-dependencies"].values() for one in group)]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    required = [requirement for group in groups for requirement in group]
     names = {canonicalize_name(re.split(r"[\[<>=!~ ]", one)[0]) for one in required}
     files = [file for file in committed() if file.suffix == ".py"]
     imported = {name.partition(".")[0] for file in files for _, name in imports(file)}
