@@ -1,7 +1,7 @@
 """A part of the campaign in every test run: no document lost or duplicated, no false outcome, no row left. A seed gives
 the same run in a campaign, alone and as a replay.
 
-A run has 500 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. The
+A run has 1,000 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. The
 seeds are divided into ten shares, and each share is a test, so that the workers of the run divide them among
 themselves.
 """
@@ -26,7 +26,7 @@ from tests.simulation.command import main
 from tests.simulation.runs import SimulatorProcess
 
 ROOT = Path(__file__).parents[2]
-SEEDS, SEEDS_DEEP = 500, 5000
+SEEDS, SEEDS_DEEP = 1000, 5000
 SHARES = 10
 # Cells that few drills reach, each with a seed whose drill reached it when the row was written. A usual run tries this
 # seed first, and all others if it does not reach the cell any more.
