@@ -2,6 +2,7 @@
 refused. No plan of a statement reads a whole table.
 """
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
@@ -16,12 +17,15 @@ from psycopg import conninfo
 from sqlalchemy import Connection, text
 
 from semq.store.broker.statements import BROKER
+from semq.store.embedded.cluster import DATABASE
+from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import migration, schema_version
 from semq.store.postgres.errors import SchemaBusy, SchemaTooNew
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.schema_version import VERSION_TABLE, head
 from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
 from semq.store.tables import EXTERNAL, STORAGE, metadata
+from tests.conftest import new_database_of
 
 
 def test_an_empty_database_is_upgraded_and_a_repetition_changes_nothing(empty_database: str) -> None:
@@ -124,12 +128,14 @@ def test_roles_that_received_before_may_read_pieces_and_no_others(empty_database
 # ------------------------------------------------------------------------------------ models and migrations agree
 
 
-@pytest.fixture
-def both_schemas(database: str, empty_database: str) -> Any:
+@pytest.fixture(scope="module")
+def both_schemas(postgres: EmbeddedPostgres) -> Iterator[tuple[Connection, Connection]]:
     """Yield connections to a database made by the migrations, and to a database made from ``semq.store.tables``."""
-    with migration.engine_of(database).connect() as migrated, migration.engine_of(empty_database).connect() as modelled:
-        metadata.create_all(modelled)
-        yield migrated, modelled
+    with new_database_of(postgres, DATABASE) as database, new_database_of(postgres, "template0") as empty_database:
+        migrated, modelled = migration.engine_of(database), migration.engine_of(empty_database)
+        with migrated.connect() as migrated_one, modelled.connect() as modelled_one:
+            metadata.create_all(modelled_one)
+            yield migrated_one, modelled_one
 
 
 def _is_model(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
