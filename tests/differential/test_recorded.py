@@ -1,9 +1,15 @@
 """A node answers the scripts as RabbitMQ did when it was recorded, except for the known differences. A record has all
 scripts.
+
+Scripts spend nearly all their time waiting until no more answers arrive, so they are played on several nodes at the
+same time.
 """
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from queue import SimpleQueue
 
 import pytest
 
@@ -12,17 +18,36 @@ from tests.differential.__main__ import RECORDED, main, perform
 from tests.differential.differences import KNOWN
 from tests.differential.scripts import SCRIPTS
 
+NODES = 5
+
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with node(tmp_path_factory.mktemp("differential")) as port:
-        yield port
+def transcripts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, "Future[list[str]]"]]:
+    """Play the scripts of the selected tests; return the transcript of each."""
+    calls = (getattr(item, "callspec", None) for item in request.session.items if item.path == request.path)
+    names = [call.params["name"] for call in calls if call is not None]
+    free_ports: SimpleQueue[int] = SimpleQueue()
+
+    def play(name: str) -> list[str]:
+        port = free_ports.get()
+        try:
+            return perform(port, SCRIPTS[name])
+        finally:
+            free_ports.put(port)
+
+    with ExitStack() as nodes, ThreadPoolExecutor(NODES) as players:
+        started = [node(tmp_path_factory.mktemp("differential")) for _ in range(min(NODES, len(names)))]
+        for port in players.map(nodes.enter_context, started):
+            free_ports.put(port)
+        yield {name: players.submit(play, name) for name in names}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_node_answers_as_rabbitmq_did(port: int, name: str) -> None:
+def test_a_node_answers_as_rabbitmq_did(transcripts: dict[str, "Future[list[str]]"], name: str) -> None:
     recorded = json.loads(RECORDED.read_text("utf-8"))
-    assert (perform(port, SCRIPTS[name]) == recorded[name]) == (name not in KNOWN)
+    assert (transcripts[name].result() == recorded[name]) == (name not in KNOWN)
 
 
 def test_a_record_of_some_scripts_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
