@@ -39,6 +39,7 @@ from tests.surroundings import (
     draw_without_constants,
     keep_bytecode,
     log_in_cheaply,
+    search_no_module_for_requests,
     shorten_refusals,
     start_nodes_quickly,
     use_memory,
@@ -75,6 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     start_nodes_quickly(stack)
     keep_bytecode()
     collect_rarely()
+    search_no_module_for_requests()
     depth.is_deep = config.getoption("deep") or PROFILE == "deep"
     # Few are enough: each run has the same examples, so more of them would find something in the first run at most.
     examples = depth.deeper(50, 100)

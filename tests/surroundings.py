@@ -1,6 +1,6 @@
 """Surroundings that make a test run fast and repeatable: temporary files in memory, one empty database and one set of
-imports for all nodes, bytecode, cheap hashes of passwords, short pauses, rare collections of garbage, the same examples
-in each run, and coverage measured only where it is needed.
+imports for all nodes, bytecode, cheap hashes of passwords, short pauses, rare collections of garbage, no search for a missing
+module, the same examples in each run, and coverage measured only where it is needed.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
 wait for some hundred durable files when its database is created and when it is dropped. Durability does not change
@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 
@@ -89,6 +90,12 @@ def log_in_cheaply(url: str) -> None:
 def shorten_refusals() -> None:
     """Shorten the pause after which a node in this process answers a refused login."""
     listener.PAUSE_S = 0.05
+
+
+def search_no_module_for_requests() -> None:
+    """Let httpcore find at once that ``sniffio`` is missing: each request searched all folders of packages for it."""
+    if find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
 def collect_rarely() -> None:

@@ -28,6 +28,8 @@ from semq.web.services import Web
 from semq.web.transport.server import Server
 
 PASSWORD = "correct horse battery"
+# Options of a client that reads neither certificates nor proxies: it is made in a fifth of the time.
+DIRECT: dict[str, Any] = {"verify": False, "trust_env": False}
 _numbers = count(1)
 
 
@@ -63,7 +65,7 @@ class Site:
 
     async def browser(self) -> Browser:
         """Return a browser without a signed-in user."""
-        return await self._stack.enter_async_context(Browser(base_url=self.url, timeout=60, verify=False))
+        return await self._stack.enter_async_context(Browser(base_url=self.url, timeout=60, **DIRECT))
 
     async def signed_in(self, *roles: str) -> Browser:
         """Return a browser in which a user with these roles is signed in; by default an administrator who may see
@@ -88,7 +90,7 @@ class Site:
         text = await self.token(*scopes, **more)
         headers = {"authorization": f"Bearer {text}"}
         return await self._stack.enter_async_context(
-            httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60, verify=False)
+            httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60, **DIRECT)
         )
 
     async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:

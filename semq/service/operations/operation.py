@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -64,8 +65,7 @@ class Operation:
     @property
     def summary(self) -> str:
         """The first sentence of the handler's docstring."""
-        text = " ".join((inspect.getdoc(self.handler) or "").partition("\n\n")[0].split())
-        return text.partition(". ")[0].rstrip(".") + "." if text else ""
+        return _summary(self.handler)
 
     def described(self) -> dict[str, Any]:
         """Return the row as JSON values, with the JSON schema of its arguments."""
@@ -76,6 +76,12 @@ class Operation:
             "summary": self.summary,
             "arguments": msgspec.json.schema(self.arguments),
         }
+
+
+@cache  # a web process needs each summary several times
+def _summary(handler: Callable[..., Awaitable[Any]]) -> str:
+    text = " ".join((inspect.getdoc(handler) or "").partition("\n\n")[0].split())
+    return text.partition(". ")[0].rstrip(".") + "." if text else ""
 
 
 def look(

@@ -5,6 +5,7 @@ The cookie ``semq_language`` contains the chosen language; without the cookie, t
 
 from collections.abc import Iterable
 from contextvars import ContextVar
+from copy import copy
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -29,7 +30,7 @@ class Languages:
         """``folders``: each has a .po file for each language except English, for instance zh.po."""
         self._by_language: dict[str, NullTranslations] = {}
         for file in (file for folder in folders for file in sorted(folder.glob("*.po"))):
-            translations = Translations(BytesIO(_compiled(file)))
+            translations = copy(_translations_in(file))
             if file.stem in self._by_language:
                 translations.add_fallback(self._by_language[file.stem])
             self._by_language[file.stem] = translations
@@ -44,6 +45,11 @@ class Languages:
 
     def _translations(self) -> NullTranslations:
         return self._by_language.get(_current.get(), _ENGLISH)
+
+
+@cache  # a process may have the pages of many nodes
+def _translations_in(file: Path) -> Translations:
+    return Translations(BytesIO(_compiled(file)))
 
 
 _ENGLISH = NullTranslations()
@@ -74,7 +80,6 @@ def _weighed(part: str) -> tuple[float, str]:
     return weight, name.strip()[:2]
 
 
-@cache  # a process may have the pages of many nodes
 def _compiled(file: Path) -> bytes:
     compiled = BytesIO()
     with file.open("rb") as source:
