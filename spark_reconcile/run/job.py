@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from semq.clock import Clock
 from semq.errors import SemqError
 from spark_reconcile.days import DAY_MS, neighbours
 from spark_reconcile.extracts.manifest import Sign, Verify, date_folder
 from spark_reconcile.judgement import assessment
+from spark_reconcile.judgement.assessment import JudgementContext
 from spark_reconcile.judgement.facts import read_lines
 from spark_reconcile.progress import Progress
 from spark_reconcile.repair import repair_list
@@ -147,10 +148,24 @@ def _publish(
     return result
 
 
-def _compare(
+@dataclass(frozen=True, slots=True)
+class JudgedMessages:
+    """The verdict of each message, and the values that all verdicts depend on."""
+
+    evidence: Evidence  #: with the stores of the hub that only other nodes name
+    lines: DataFrame
+    survey: readings.Survey
+    skews: dict[str, clocks.Skew]  #: the estimated clocks by node
+    context: JudgementContext
+    clock_ms: dict[str, int]  #: for each node whose times are corrected: its clock minus the hub's
+    verdicts: DataFrame
+    other_dates: dict[str, int]  #: numbers of messages by scope: earlier, later, none
+
+
+def judge(
     spark: SparkSession, settings: ReconcileSettings, evidence: Evidence, new_run: Run, progress: Progress
-) -> Findings:
-    """Run the stages that read rows, and return what they found."""
+) -> JudgedMessages:
+    """Run the stages from the lines to the verdicts, and write the table of verdicts."""
     staging = new_run.place / STAGING
     lines = read_lines(spark, evidence.groups)
     carried = stages.open_messages(spark, evidence.carried.verdicts) if evidence.carried else None
@@ -168,21 +183,32 @@ def _compare(
             clock_ms, clocks.first_corrections(skews, evidence.stated_skew), frozenset(survey.unserved)
         )
     with progress.step("judge"):
-        judged = assessment.judged(spark, facts, names, context)
+        assessed = assessment.judged(spark, facts, names, context)
         oldest_at = evidence.window.start - settings.carry_days * DAY_MS
-        verdicts, moved_by_clocks = stages.verdicts(judged, evidence.window, oldest_at, new_run.verdicts)
+        verdicts, moved_by_clocks = stages.verdicts(assessed, evidence.window, oldest_at, new_run.verdicts)
         (staging / "facts").remove()
+    all_other = {scope: count + moved_by_clocks[scope] for scope, count in other_dates.items()}
+    return JudgedMessages(evidence, lines, survey, skews, context, clock_ms, verdicts, all_other)
+
+
+def _compare(
+    spark: SparkSession, settings: ReconcileSettings, evidence: Evidence, new_run: Run, progress: Progress
+) -> Findings:
+    """Run the stages that read rows, and return what they found."""
+    staging = new_run.place / STAGING
+    judged = judge(spark, settings, evidence, new_run, progress)
+    evidence, verdicts, context = judged.evidence, judged.verdicts, judged.context
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
         message_tally = tally(readings.profile(staging / "cells"))
         absences = (
-            stages.absences(verdicts, survey.unserved, settings.calendar, evidence.day, settings.carry_days)
+            stages.absences(verdicts, judged.survey.unserved, settings.calendar, evidence.day, settings.carry_days)
             if message_tally.has("SOURCE_MISSING")
             else []
         )
     with progress.step("collect the exceptions"):
         lines_place = staging / "exception_lines"
-        exception_lines = stages.exception_lines(lines, verdicts, message_tally.exceptions, lines_place)
+        exception_lines = stages.exception_lines(judged.lines, verdicts, message_tally.exceptions, lines_place)
         exceptions = stages.exceptions(verdicts, exception_lines, new_run.place / "exceptions.parquet")
     with progress.step("judge the documents in pieces"):
         documents = write_documents(verdicts, new_run.place / "documents.parquet")
@@ -198,9 +224,9 @@ def _compare(
             ),
             sources=evidence.sources,
             is_partial=evidence.is_partial,
-            skews=skews,
-            clock_ms=clock_ms,
-            lines=survey.lines,
+            skews=judged.skews,
+            clock_ms=judged.clock_ms,
+            lines=judged.survey.lines,
             tally=message_tally,
             absent=gaps.gaps(
                 evidence.sources,
@@ -215,7 +241,7 @@ def _compare(
             else [],
             exceptions=exceptions,
             exception_lines=lines_place,
-            other_dates={scope: count + moved_by_clocks[scope] for scope, count in other_dates.items()},
+            other_dates=judged.other_dates,
         )
 
 

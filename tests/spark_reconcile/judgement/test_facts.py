@@ -1,19 +1,15 @@
 """Impossible lines among correct ones, in one run: each message has the verdict that DESIGN.md specifies."""
 
-import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from semq.clock import SystemClock
 from semq.store.rows import Event, Side
 from spark_reconcile.judgement.facts import gather, read_lines
-from spark_reconcile.progress import Progress
-from spark_reconcile.run.job import RunRequest, run
+from tests.spark_reconcile.judging import judge
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, STORE_COURSE, Office, OfficeMessage, StandingClock
 
 Lines = list[dict[str, Any]]
@@ -125,7 +121,7 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
 
 @pytest.fixture(scope="module")
 def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Run over all cases and some ordinary messages; return the verdict of each message by its locator."""
+    """Judge all cases and some ordinary messages together; return the verdict of each message by its locator."""
     office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
     all_lines: Lines = []
     for number in range(3):
@@ -140,9 +136,9 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         second_copy(Event.STORED, lk1=f"2.1.{number}")(lines)
         all_lines += lines
     office.deliver(all_lines)
-    result = run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
-    rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
-    assert len({row["lk0"] for row in rows}) == len(rows) == result.messages
+    run, _ = judge(office.settings, DAY, office.clock, spark)
+    rows = pq.read_table(run.verdicts.path).to_pylist()
+    assert len({row["lk0"] for row in rows}) == len(rows)
     return {row["lk0"]: row["verdict"] for row in rows}
 
 

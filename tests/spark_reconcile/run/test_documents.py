@@ -18,6 +18,7 @@ from spark_reconcile.run.diff import diff
 from spark_reconcile.run.job import RunResult
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
+from tests.spark_reconcile.judging import judge
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, MIDNIGHT, Office, OfficeMessage, StandingClock
 from tests.spark_reconcile.run.test_job import NEXT, reconcile
 
@@ -183,9 +184,9 @@ def test_open_messages_are_judged_again_until_they_are_settled(nights: Nights, s
 
     # the first date again, with the extracts of the second
     settings = msgspec.structs.replace(nights.settings, days_after=1)
-    again = reconcile(settings, spark, StandingClock())
+    again, _ = judge(settings, DAY, StandingClock(), spark)
     reports = Place.at(nights.settings.reports)
-    difference = diff(spark, runs.find(reports, DAY, nights.first_run.run), runs.find(reports, DAY, again.run))
+    difference = diff(spark, runs.find(reports, DAY, nights.first_run.run), again)
     assert {(move["old"], move["new"]): move["messages"] for move in difference["moves"]} == {
         ("IN_FLIGHT", "MATCHED"): 2,
         ("WAITING_OFFLINE", "MATCHED"): 1,

@@ -15,6 +15,7 @@ from semq.store.rows import Side
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, RunResult, run
 from spark_reconcile.sources.evidence import Evidence, collect_evidence
+from tests.spark_reconcile.judging import judge
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGHT, STORE_COURSE, Office, OfficeMessage
 
 NEXT, BEFORE = DAY + timedelta(days=1), DAY - timedelta(days=1)
@@ -75,6 +76,8 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     ]  # fmt: skip
     assert found[reset.lk0] == found[given.lk0] == ("date", "SOURCE_MISSING")
     assert (first.verdicts["MATCHED"], first.verdicts["STATE_CONTRADICTION"]) == (32, 0)
+    summary = json.loads((Path(first.report).parent / "summary.json").read_text())
+    assert summary["other_dates"] == {"earlier": 0, "later": 1, "none": 0}
 
     office.extract(NEXT)
     second, found = reconcile(office, spark, NEXT)
@@ -175,11 +178,10 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
     office.write(OfficeMessage(23, "1.a", "1.b", LATE - 30), "S:ACCEPTED@40 H:FORWARDED@60")
     office.extract()
     office.extract(NEXT)
-    result, found = reconcile(office, spark, DAY)
-    assert len(found) == result.messages == 8 + len(timed)
-    folder = Path(result.report).parent
-    assert json.loads((folder / "summary.json").read_text())["other_dates"] == {"earlier": 2, "later": 2, "none": 0}
-    latencies = {row["lk0"]: row["latency_ms"] for row in pq.read_table(folder / "verdicts.parquet").to_pylist()}
+    run, judged = judge(office.settings, DAY, office.clock, spark)
+    assert judged.other_dates == {"earlier": 2, "later": 2, "none": 0}
+    latencies = {row["lk0"]: row["latency_ms"] for row in pq.read_table(run.verdicts.path).to_pylist()}
+    assert len(latencies) == 8 + len(timed)
     assert all(abs(latencies[lk0] - 40) <= 50 for lk0 in timed)  # each was recorded 40 ms after its acceptance
 
 

@@ -1,0 +1,26 @@
+"""Verdicts of a date without the report about them: two thirds of the work of a run."""
+
+import io
+from datetime import date
+
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from spark_reconcile.progress import Progress
+from spark_reconcile.run import job, runs
+from spark_reconcile.run.runs import Run
+from spark_reconcile.settings import ReconcileSettings
+from spark_reconcile.sources.evidence import collect_evidence
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import StandingClock
+
+
+def judge(
+    settings: ReconcileSettings, day: date, clock: StandingClock, spark: SparkSession
+) -> tuple[Run, job.JudgedMessages]:
+    """Judge the messages of a date; return the run that has their verdicts. No pointer moves to it."""
+    evidence = collect_evidence(settings, day)
+    run = runs.begin(Place.at(settings.reports), day, clock, evidence.fingerprint)
+    judged = job.judge(spark, settings, evidence, run, Progress(SystemClock(), io.StringIO()))
+    (run.place / job.STAGING).remove()
+    return run, judged
