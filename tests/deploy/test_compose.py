@@ -20,11 +20,13 @@ from bench.ports import free_port
 from semq.app import Client
 from semq.config.names import is_known
 from tests.cli.command import semq_aside
+from tests.prepared.client import RUN_MODULE, PreparedProcess
 from tests.transport.pair import pair
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose"
 NODES = ("hub-1", "hub-2", "hub-2-standby", "node-10008", "node-56001")
+BY_RUN = ("hub-1", "node-10008")  # one service of each kind; the others start as what ``run`` executes for them
 pytestmark = pytest.mark.processes
 
 
@@ -94,12 +96,19 @@ class ComposedService:
         if not name.startswith("hub"):
             del machine_variables["SEMQ_HTTP__PORT"]  # institutions have no section [http] here
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SEMQ_")}
-        command = [str(ROOT / "run"), *service["command"][:-1], str(config_of(service))]
+        *words, kind, option, _ = service["command"]
+        arguments = [option, str(config_of(service))]
+        self.process: subprocess.Popen[bytes] | PreparedProcess
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, env=environment | service_variables | machine_variables | variables,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
-            )  # fmt: skip
+            settings: dict[str, Any] = {
+                "env": environment | service_variables | machine_variables | variables, "cwd": folder,
+                "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": log, "start_new_session": True,
+            }  # fmt: skip
+            if name in BY_RUN:
+                self.process = subprocess.Popen([str(ROOT / "run"), *words, kind, *arguments], **settings)
+            else:
+                command = [*RUN_MODULE, f"{kind}_node", *arguments]
+                self.process = PreparedProcess(command, **settings, preexec_fn=None)
 
     async def until_ready(self) -> None:
         """Wait until the service prints its line ``ready``."""
