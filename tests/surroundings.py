@@ -1,6 +1,6 @@
 """Surroundings that make a test run fast and repeatable: temporary files in memory, one empty database and one set of
-imports for all nodes, bytecode, cheap hashes of passwords, short pauses, rare collections of garbage, no search for a missing
-module, the same examples in each run, and coverage measured only where it is needed.
+imports for all nodes, bytecode, cheap hashes of passwords, short pauses, rare collections of garbage, no vain searches
+for a module, the same examples in each run, and coverage measured only where it is needed.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
 wait for some hundred durable files when its database is created and when it is dropped. Durability does not change

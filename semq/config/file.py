@@ -6,7 +6,9 @@ case. Lists are written in JSON. Empty variables count as not set.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +30,8 @@ from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 
 SectionT = TypeVar("SectionT", bound=Section)
+#: The tables and the environment from which ``_merge`` makes settings
+_sources: ContextVar[tuple[dict[str, Any], Mapping[str, str]]] = ContextVar("sources")
 # Variables with the prefix that are not settings: variables of the command line, and the usual names of variables with
 # secrets. Callers leave out SEMQ_NODE, which looks like a key.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
@@ -146,15 +150,26 @@ def _with_user_tables(tables: dict[str, Any]) -> dict[str, Any]:
 
 def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
     """Return the settings of the tables, overridden by the environment. Raises ValidationError, SettingsError."""
+    before = _sources.set((tables, env))
+    try:
+        return _loaded()()
+    finally:
+        _sources.reset(before)
+
+
+@cache  # making the class takes longer than all else of ``load``; a process may load the settings of many institutions
+def _loaded() -> Callable[[], Settings]:
+    """Return the class of settings that get their values from ``_sources``."""
 
     class Loaded(Settings):
         @classmethod
         def settings_customise_sources(
             cls, settings_cls: type[BaseSettings], *_: PydanticBaseSettingsSource, **__: PydanticBaseSettingsSource
         ) -> tuple[PydanticBaseSettingsSource, ...]:
+            tables, env = _sources.get()
             return _GivenEnvironment(settings_cls, env), InitSettingsSource(settings_cls, init_kwargs=tables)
 
-    return Loaded()  # type: ignore[call-arg] # the sources provide the fields
+    return Loaded  # type: ignore[return-value] # the sources provide the fields
 
 
 def _finish(
