@@ -201,11 +201,7 @@ def _compare(
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
         message_tally = tally(readings.profile(staging / "cells"))
-        absences = (
-            stages.absences(verdicts, judged.survey.unserved, settings.calendar, evidence.day, settings.carry_days)
-            if message_tally.has("SOURCE_MISSING")
-            else []
-        )
+        absent = absent_ledgers(judged, settings, are_missed=message_tally.has("SOURCE_MISSING"))
     with progress.step("collect the exceptions"):
         lines_place = staging / "exception_lines"
         exception_lines = stages.exception_lines(judged.lines, verdicts, message_tally.exceptions, lines_place)
@@ -228,12 +224,7 @@ def _compare(
             clock_ms=judged.clock_ms,
             lines=judged.survey.lines,
             tally=message_tally,
-            absent=gaps.gaps(
-                evidence.sources,
-                evidence.hubs,
-                absences,
-                neighbours(evidence.day, settings.days_before, settings.days_after),
-            ),
+            absent=absent,
             cells=staging / "cells",
             documents=documents,
             limited_pairs=readings.of_pairs(new_run.place / "pairs.parquet", settings.pair_thresholds)
@@ -243,6 +234,19 @@ def _compare(
             exception_lines=lines_place,
             other_dates=judged.other_dates,
         )
+
+
+def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, are_missed: bool) -> list[gaps.Gap]:
+    """Return the ledgers without which messages cannot be judged. ``are_missed``: whether a message has the verdict
+    SOURCE_MISSING; otherwise the verdicts are not read.
+    """
+    evidence, days = judged.evidence, (settings.days_before, settings.days_after)
+    absences = (
+        stages.absences(judged.verdicts, judged.survey.unserved, settings.calendar, evidence.day, settings.carry_days)
+        if are_missed
+        else []
+    )
+    return gaps.gaps(evidence.sources, evidence.hubs, absences, neighbours(evidence.day, *days))
 
 
 def _apply_limits(findings: Findings, settings: ReconcileSettings, history: list[tuple[date, dict[str, Any]]]) -> None:

@@ -10,6 +10,7 @@ from spark_reconcile.progress import Progress
 from spark_reconcile.run import job, runs
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
+from spark_reconcile.sources import gaps
 from spark_reconcile.sources.evidence import collect_evidence
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import StandingClock
@@ -18,9 +19,15 @@ from tests.spark_reconcile.office import StandingClock
 def judge(
     settings: ReconcileSettings, day: date, clock: StandingClock, spark: SparkSession
 ) -> tuple[Run, job.JudgedMessages]:
-    """Judge the messages of a date; return the run that has their verdicts. No pointer moves to it."""
+    """Judge the messages of a date, and make the run that has their verdicts the current one of the date."""
     evidence = collect_evidence(settings, day)
     run = runs.begin(Place.at(settings.reports), day, clock, evidence.fingerprint)
     judged = job.judge(spark, settings, evidence, run, Progress(SystemClock(), io.StringIO()))
     (run.place / job.STAGING).remove()
+    runs.point_to(Place.at(settings.reports), run)
     return run, judged
+
+
+def missing_ledgers(judged: job.JudgedMessages, settings: ReconcileSettings) -> list[str]:
+    """Return the names of the missing ledgers, as in the result of a run."""
+    return gaps.missing(judged.evidence.sources, job.absent_ledgers(judged, settings, are_missed=True))
