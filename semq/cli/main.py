@@ -13,7 +13,7 @@
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # `semq completion` replaces Typer's options
@@ -64,12 +64,16 @@ def make(first_word: str | None = None) -> typer.Typer:
     return program
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. ``argv``: the words after ``semq``; None: those of ``sys.argv``."""
+def run(argv: Sequence[str] | None = None, program: Callable[[str | None], Callable[..., object]] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    ``argv``: the words after ``semq``; None: those of ``sys.argv``. ``program``: returns the program for a first word,
+    like ``make``, which is used if it is None.
+    """
     escape_unprintable_characters()
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        make(words[0] if words else None)(args=words, prog_name="semq")
+        (program or make)(words[0] if words else None)(args=words, prog_name="semq")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else EXIT_REFUSED
     except SemqError as error:

@@ -6,14 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 from unittest.mock import patch
 
-from semq.cli.main import run
+import typer
+
+from semq.cli.main import make, run
 from tests.prepared.client import RUN_MODULE, PreparedProcess
 
 
@@ -49,8 +53,13 @@ def semq(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
         exits.enter_context(patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin))))
         exits.enter_context(redirect_stdout(out))
         exits.enter_context(redirect_stderr(err))
-        status = run(words)
+        status = run(words, _program)
     return CommandResult(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+@cache  # Typer otherwise makes the program at each call, which takes a third of the time of most commands
+def _program(first_word: str | None) -> Callable[..., object]:
+    return typer.main.get_command(make(first_word))
 
 
 async def semq_aside(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
