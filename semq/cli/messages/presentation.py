@@ -106,7 +106,7 @@ def document_name(row: Mapping[str, Any]) -> str:
 
 
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of one message, those of FIRST_FACTS first, without empty and false ones."""
+    """Return the facts of one message: FIRST_FACTS, then the others, without HIDDEN_FACTS, empty and false ones."""
     facts = {"name": name_of(shown)} | dict(shown)
     if "submission" in facts:  # a submission by SQL that the node has not accepted
         facts["submitted_at"] = facts.pop("accepted_at", None)
@@ -143,7 +143,9 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
 
 
 def trace_line(line: Mapping[str, Any]) -> str:
-    """Return one event of the ledger as a line, with the first line of its detail (of a traceback, for instance)."""
+    """Return one event of the ledger as one line. Of a detail with several lines, such as a traceback, only the first
+    is shown.
+    """
     first_line, _, further_lines = in_local(str(line.get("detail") or "")).partition("\n")
     cut = f" … {counted(further_lines.count(chr(10)) + 1, 'more line')}: --full" if further_lines else ""
     text = f"{line.get('words', '')} ({first_line}){cut}" if first_line else line.get("words", "")
@@ -156,7 +158,10 @@ def trace_line(line: Mapping[str, Any]) -> str:
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """Print the events of a message, then notices about unproved lines, missing lines and other names of the message.
+    """Print the events of a message, then notices.
+
+    The notices are about unproved lines, missing lines, members left out, earlier names of the message, and older
+    messages with its key.
 
     ``full``: print all lines of details.
     """
@@ -176,6 +181,7 @@ def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -
             f"traced: the first {traced['members_traced']} of {traced['members']} members; `semq msg show` lists all"
         )
     if traced.get("before"):
-        out.notice(f"refused before as {', '.join(map(short_name, traced['before']))}")
+        earlier = ", ".join(map(short_name, traced["before"]))
+        out.notice(f"earlier names, under which it was refused or scheduled: {earlier}")
     if traced.get("others"):
         out.notice(f"this is the newest message with the key; older ones: {', '.join(traced['others'])}")

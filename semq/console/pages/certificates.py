@@ -9,10 +9,12 @@ from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.console.live import LIVE
 from semq.errors import SemqError
+from semq.pki.errors import NoAuthority, NoIdentity
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit, form, page
 
 ENDS_SOON_DAYS = 30  # fewer days are shown as a warning
+NO_CERTIFICATES = {NoIdentity.code, NoAuthority.code}  # errors that are no fault: the node has no certificates
 
 
 async def certificates(visit: Visit) -> Response:
@@ -32,9 +34,9 @@ async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Respon
         if is_hub:
             tokens, nodes = await asyncio.gather(visit.ask("nodes.tokens"), visit.ask("nodes.list"))
     except SemqError as error:
-        if not error.code.startswith("SEMQ-5"):  # errors of semq.pki
+        if error.code not in NO_CERTIFICATES:
             raise
-        no_certificates = error.text  # a node without certificates is no fault
+        no_certificates = error.text
     rows = sorted(rows, key=lambda row: (row.get("state") in ("revoked", "expired"), row.get("days_left") or 0))
     answer = show(
         visit, "certificates.html", own=own, rows=rows, tokens=tokens, nodes=[node["node"] for node in nodes],

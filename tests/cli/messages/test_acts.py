@@ -114,7 +114,9 @@ def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Networ
     ]
     assert short_name_of(network, old) == new != old
     traced = semq("msg", "trace", old, *at)
-    assert (traced.out.count("REFUSED"), traced.err) == (2, f"refused before as {old}\n")
+    assert (traced.out.count("REFUSED"), traced.err) == (
+        2, f"earlier names, under which it was refused or scheduled: {old}\n"
+    )  # fmt: skip
     assert semq("failed", "remove", old, *at).out == "remove: 1\n"
     assert short_name_of(network, name) == new
 
