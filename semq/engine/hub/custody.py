@@ -212,7 +212,7 @@ class Custody:
                 assert frame.envelope.lk1 is not None  # each copy has one
                 sends[frame.envelope.lk1.object_id] += 1
 
-    def note_unkept(self, row: Outbound) -> None:
+    def note_row_deleted(self, row: Outbound) -> None:
         """Do nothing: a copy stays until its receiver has it."""
 
     def plan_inquiry(self, object_id: int) -> None:

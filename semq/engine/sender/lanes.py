@@ -2,7 +2,8 @@
 
 A lane records in memory whether the store may hold unsent rows for its destination, and which rows are under way. While
 unsent rows may exist, new rows are stored behind them and are sent by source and priority (``tracks``). Otherwise a new
-row may be sent in the commit that accepts it. Used by the sender for its own rows and by the hub for stored copies.
+row may be marked as sent in the commit that accepts it, and is sent after this commit. Used by the sender for its own
+rows and by the hub for stored copies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,8 +55,8 @@ class LaneOwner(Protocol):
         the application are added to ``events``."""
 
     def remark(self, dest: str) -> str:
-        """Return the remark for the ledger about the session by which messages for a destination leave now; empty
-        unless the session is direct."""
+        """Return the remark for the ledger if messages for a destination leave by a direct link now; else an empty
+        text."""
 
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""
@@ -64,7 +65,7 @@ class LaneOwner(Protocol):
         """Plan an inquiry about a message that was sent or is stored at the hub, for the case that no answer
         arrives."""
 
-    def note_unkept(self, row: Outbound) -> None:
+    def note_row_deleted(self, row: Outbound) -> None:
         """Note a message whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy."""
 
 
@@ -105,7 +106,7 @@ class Pump:
         self.run(lane)
 
     def wake_all(self, dest: str) -> None:
-        """Note that rows for a destination may wait anywhere; its tracks are read from the first row on."""
+        """Note that rows may wait anywhere on the known tracks of a destination: read these from the first row on."""
         lane = self.lane(dest)
         lane.tracks.wake_all(0)
         self.run(lane)
@@ -160,7 +161,7 @@ class Pump:
             for object_id in claim.sent:
                 self.note_sent(lane, object_id)
             for row in claim.deleted:
-                self.owner.note_unkept(row)
+                self.owner.note_row_deleted(row)
         self.send(lane.dest, frames)
         events = [event for claim in claims for event in claim.events]
         if events:
@@ -173,8 +174,8 @@ def _query(lane: Lane, pick: Pick, bytes_max: int) -> Unsent:
 
 
 class _Claims:
-    """The rows of one source that one attempt at a unit claims, track by track, within the share of this source (rows
-    and bytes)."""
+    """The claim of rows of one source, track by track, in one attempt at a unit; it ends when the share of this
+    source (rows and bytes) is used up."""
 
     def __init__(
         self, core: Core, owner: LaneOwner, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], bytes_max: int
@@ -185,9 +186,9 @@ class _Claims:
         self._rows_left, self._bytes_left = reads[0][0].limit, bytes_max
         self.frames: list[Data] = []
         self.sent: list[int] = []
-        self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit that sends them
+        self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit that precedes their sending
         self.events: list[Any] = []
-        self._ends = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
+        self._track_results = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
 
     def _claim_track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
         """Claim rows of one track. Return its cursor, whether rows were found, and the row that blocks the track; None:
@@ -232,7 +233,7 @@ class _Claims:
 
     def apply(self, lane: Lane) -> None:
         """After the commit: move the cursors of the tracks behind the claimed rows."""
-        for pick, cursor, found, blocking in self._ends:
+        for pick, cursor, found, blocking in self._track_results:
             # Check again: the floor may have moved while the transaction was open.
             blocked = blocking is not None and not self._owner.may_claim(blocking)
             lane.tracks.note_read(pick, cursor, found=found, blocked=blocked)

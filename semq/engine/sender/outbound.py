@@ -230,7 +230,7 @@ class OutboundRows:
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]
 
-    def note_unkept(self, row: Outbound) -> None:
+    def note_row_deleted(self, row: Outbound) -> None:
         """Note a document whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy of the
         row."""
         self.uncount(row)

@@ -84,8 +84,8 @@ class Sender:
     def plan_inquiry(self, object_id: int) -> None:
         self.schedule.add(object_id, self.core.now())
 
-    def note_unkept(self, row: Outbound) -> None:
-        self.rows.note_unkept(row)
+    def note_row_deleted(self, row: Outbound) -> None:
+        self.rows.note_row_deleted(row)
 
     # --- inquiries
     def recover(self, recovered: Recovered) -> None:

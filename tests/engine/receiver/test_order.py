@@ -13,7 +13,7 @@ COUNT = 100_000
 
 
 class CountedSid(int):
-    """A position; the class counts the comparisons of positions."""
+    """A sid; the class counts the comparisons of sids (``<``, ``>=``)."""
 
     comparisons = 0
 
@@ -46,10 +46,10 @@ def test_a_floor_frees_the_orders_below_it_once() -> None:
     assert orders.freed(InStreamKey(SOURCE, 8), 10, 10) == []
 
 
-def test_the_end_of_an_incarnation_frees_orders_that_wait_for_unsent_positions() -> None:
+def test_the_end_of_an_incarnation_frees_orders_that_wait_for_positions_never_used() -> None:
     orders = blocked(5, 3, 9)
     assert freed_keys(orders, 0, 6) == ["k9"]
-    orders.add((SOURCE, "late"), Pos(7, 8))  # decided before the end was known
+    orders.add((SOURCE, "late"), Pos(7, 8))  # its work was decided before the incarnation was known to be closed
     assert freed_keys(orders, 0, 6) == ["late"]
     assert freed_keys(orders, 4, 6) == ["k3"]
     assert freed_keys(orders, 6, 6) == ["k5"]
