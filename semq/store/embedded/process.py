@@ -1,9 +1,9 @@
 """The processes that use a data directory: the postmaster, its file, its orphans. Also the choice of a free TCP port.
-Called by ``server`` only.
+Called by ``server``, and by benchmarks.
 
-A process counts as a server of a data directory if its program is ``postgres`` and it has that directory as an argument
-(the postmaster) or as its working directory (its children). So neither a reused process number nor a shell in that
-directory is taken for a server.
+A process belongs to a data directory if its program is ``postgres`` and it has that directory as an argument (the
+postmaster) or as its working directory (its children). So neither a reused process number nor a shell in that directory
+is taken for one.
 """
 
 import os
@@ -20,7 +20,7 @@ POLL_S = 0.02
 def postmaster_of(data: Path) -> int | None:
     """Return the process id of the server that runs on ``data``; None if none runs, even if postmaster.pid exists."""
     pid = _recorded_line(data, 1)
-    return int(pid) if pid.isdigit() and is_server_of(int(pid), data) else None
+    return int(pid) if pid.isdigit() and is_postgres_of(int(pid), data) else None
 
 
 def port_of(data: Path) -> int | None:
@@ -42,11 +42,11 @@ def _recorded_line(data: Path, line: int) -> str:
         return ""
 
 
-def is_server_of(pid: int, data: Path) -> bool:
+def is_postgres_of(pid: int, data: Path) -> bool:
     """Return whether a process is a running Postgres process of a data directory."""
     process = Path("/proc") / str(pid)
     with suppress(OSError):
-        # Readable for every user, even where a container restricts root; empty for a zombie.
+        # ``cmdline`` is readable for every user, even where a container restricts root; it is empty for a zombie.
         program, *arguments = (process / "cmdline").read_text(errors="replace").split("\0")
         if Path(program).name == "postgres" and str(data) in arguments:
             return True
@@ -57,41 +57,41 @@ def is_server_of(pid: int, data: Path) -> bool:
     return False
 
 
-def all_servers_of(data: Path) -> list[int]:
+def all_processes_of(data: Path) -> list[int]:
     """Return the running Postgres processes of a data directory that this user can see, including orphans."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [pid for pid in pids if is_server_of(pid, data)]
+    return [pid for pid in pids if is_postgres_of(pid, data)]
 
 
 def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
     """End the orphans of a killed postmaster, and remove its lock files in ``data`` and ``run``.
 
-    Only for a caller that holds the owner's lock and has checked that no server runs.
+    Only for a caller that holds the owner's lock and has checked that no postmaster runs (``postmaster_of``).
 
     Orphans end by themselves, but busy orphans only after some time, and a new server cannot start before that.
     postmaster.pid must be removed, because the process number in it may now belong to another process (in containers
     this is usual). Postgres would take that process for the earlier postmaster.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
-        orphans = all_servers_of(data)
+        orphans = all_processes_of(data)
         for pid in orphans:
-            send(pid, number)
+            send_signal(pid, number)
         if wait_gone(orphans, data, patience_s):
             break
     for file in (data / "postmaster.pid", *run.glob(".s.PGSQL.*")):
         file.unlink(missing_ok=True)
 
 
-def send(pid: int, number: signal.Signals) -> None:
+def send_signal(pid: int, number: signal.Signals) -> None:
     """Send a signal to a process that may have ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
 def wait_gone(pids: Iterable[int], data: Path, patience_s: float) -> bool:
-    """Wait until none of the processes is a server of a data directory; return False after ``patience_s``."""
+    """Wait until none of these processes belongs to a data directory; return False after ``patience_s``."""
     deadline = time.monotonic() + patience_s
-    while any(is_server_of(pid, data) for pid in pids):
+    while any(is_postgres_of(pid, data) for pid in pids):
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_S)
@@ -99,7 +99,7 @@ def wait_gone(pids: Iterable[int], data: Path, patience_s: float) -> bool:
 
 
 def free_port(wanted: int | None) -> int:
-    """Return ``wanted`` if it is free on the loopback address, otherwise a port chosen by the system."""
+    """Return ``wanted`` if it is free on the loopback address, else a port chosen by the system. Raises OSError."""
     for port in (wanted, 0) if wanted else (0,):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             # Postgres sets this option, too. With it, a port in TIME_WAIT counts as free.

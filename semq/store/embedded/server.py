@@ -40,7 +40,7 @@ from semq.store.embedded.process import (
     free_port,
     port_of,
     postmaster_of,
-    send,
+    send_signal,
     status_of,
     wait_gone,
 )
@@ -99,9 +99,9 @@ class EmbeddedPostgres:
         """
         pid = postmaster_of(self.data)
         if pid is not None:
-            send(pid, signal.SIGINT)
+            send_signal(pid, signal.SIGINT)
             if not self._wait_ended(pid, patience_s):
-                send(pid, signal.SIGQUIT)  # it recovers at the next start: nothing committed is lost
+                send_signal(pid, signal.SIGQUIT)  # it recovers at the next start: nothing committed is lost
                 self._wait_ended(pid, patience_s)
         self._release_lock()
 

@@ -19,7 +19,7 @@ from semq.store.embedded import cluster, programs
 from semq.store.embedded import identity as identities
 from semq.store.embedded.errors import DataDirBusy, DataVersionMismatch, NoPostgres, RootRefused, ServerFailed
 from semq.store.embedded.identity import AS_ROOT, NOBODY, SystemUser, find_identity
-from semq.store.embedded.process import free_port, is_server_of, postmaster_of, wait_gone
+from semq.store.embedded.process import free_port, is_postgres_of, postmaster_of, wait_gone
 from semq.store.embedded.programs import find_programs
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.durability import verify_settings
@@ -106,7 +106,7 @@ def test_a_busy_orphan_does_not_hinder_the_restart(server: EmbeddedPostgres) -> 
         os.kill(orphan, signal.SIGSTOP)  # so that it cannot notice the end of its parent
         os.kill(pid_of(server), signal.SIGKILL)
         write(server.start(), 1)
-        assert not is_server_of(orphan, server.data)
+        assert not is_postgres_of(orphan, server.data)
 
 
 NODE = """
@@ -136,7 +136,7 @@ def test_a_server_whose_node_was_killed_is_adopted(tmp_path: Path) -> None:
     with server:
         assert server.pid == orphan
         write(server.url, 1)
-    assert not is_server_of(orphan, server.data)
+    assert not is_postgres_of(orphan, server.data)
 
 
 def test_lock_files_of_a_killed_server_are_ignored_if_their_process_number_is_in_use(server: EmbeddedPostgres) -> None:
