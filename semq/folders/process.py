@@ -32,7 +32,7 @@ from semq.service.companion.sections import PATIENCE_S, CompanionSection
 log = structlog.get_logger("semq.folders")
 
 LOCK = ".semq.lock"
-FATAL = (LoginRefused,)  # ends the program: no root can be served
+FATAL = (LoginRefused,)  # errors that end the program, because they concern all roots
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,8 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     return companion_sections.main("semq.folders", "Serve the folders of a local node.", serve, argv)
 
 
-async def serve(settings: Settings, url: str, stopped: Job, states: SectionStates) -> None:
-    """Serve all roots until ``stopped`` returns. A root that cannot be served is tried again later.
+async def serve(settings: Settings, url: str, wait_for_stop: Job, states: SectionStates) -> None:
+    """Serve all roots until ``wait_for_stop`` returns. A root that cannot be served is tried again later.
 
     Raises LoginRefused; FolderInUse or FolderUnusable if no root can be served.
     """
@@ -55,7 +55,7 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
             sections = [CompanionSection("outcomes", outcomes.run)]
             sections += [CompanionSection(root.name, partial(root.run, client, locks)) for root in roots]
             log.info("folders_served", roots=[root.name for root in roots if root.is_locked])
-            await companion_sections.run_until_stop(stopped, sections, states, FATAL)
+            await companion_sections.run_until_stop(wait_for_stop, sections, states, FATAL)
 
 
 def _lock_or_error(root: "Root", locks: ExitStack) -> SemqError | None:

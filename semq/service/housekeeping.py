@@ -15,12 +15,12 @@ from semq.config.web import HttpSection
 from semq.service.clockwork import ScheduledJob
 from semq.store.postgres.housekeeping import Keep, tidy
 
-log = structlog.get_logger("semq.tidying")
+log = structlog.get_logger("semq.housekeeping")
 FIRST_S, EVERY_S, RETRY_S = 60.0, 6 * 3600.0, 300.0
 CHECK_S = 60.0  # between two checks whether housekeeping is due
 
 
-class Tidying:
+class Housekeeping:
     """The housekeeping of one node's store."""
 
     def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings) -> None:

@@ -35,7 +35,7 @@ from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
 from semq.service.companion.program import Companion, Program
 from semq.service.credentials.secrecy import vault_of
 from semq.service.errors import PortTaken
-from semq.service.housekeeping import Tidying
+from semq.service.housekeeping import Housekeeping
 from semq.service.monitoring.alerts import Alerts
 from semq.service.monitoring.health import FAILING, Check, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
@@ -168,7 +168,7 @@ class Node(Generic[E]):
     def reload_soon(self) -> None:
         """Reload the configuration, if the node serves; the result goes to the log."""
         if self._is_serving:
-            self.reloading.soon()
+            self.reloading.start()
         else:
             log.warning("not_reloaded", text="the node does not serve yet; it has the configuration of its start")
 
@@ -207,8 +207,8 @@ class Node(Generic[E]):
         self.recovered = await self._claim.open(self.store)
         if self._claim.has_waited:
             await self.prepare()  # values read while the other process owned the store may be outdated
-        tidying = Tidying(lambda: self.store.url, self.clock, self.settings)
-        jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
+        housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings)
+        jobs = [*self.jobs(), *self.nightly.jobs(), *housekeeping.jobs(), *self.alerts.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
         self._build()

@@ -37,8 +37,8 @@ def main(argv: list[str] | None = None) -> int:
     return companion_process.main("semq.web", "Serve console and HTTP API of a node.", serve, argv, uvloop.run)
 
 
-async def serve(settings: Settings, url: str, stopped: Job) -> None:
-    """Serve until ``stopped`` returns; ``url``: AMQP URL of the node.
+async def serve(settings: Settings, url: str, wait_for_stop: Job) -> None:
+    """Serve until ``wait_for_stop`` returns; ``url``: AMQP URL of the node.
 
     Raises NoHttpSection, OidcMissing, WebPortTaken, UnusablePath, BadUrl.
     """
@@ -54,7 +54,7 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
             print_line(await announcement(web, server.url))
             await asyncio.Event().wait()  # the process ends when a job returns
 
-        await companion_process.run_until_stop(stopped, [announce])
+        await companion_process.run_until_stop(wait_for_stop, [announce])
     finally:
         await server.stop()
         await web.close()

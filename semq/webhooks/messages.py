@@ -1,8 +1,9 @@
 """Documents and events as HTTP requests.
 
-A document keeps its body and content type. Its attributes are headers: ``ce-`` for the attributes of CloudEvents
-(binary mode), ``semq-`` for all others. An event is a CloudEvent in JSON. Values of headers are percent-encoded as
-CloudEvents 1.0 (HTTP binding, 3.1.3.2) demands.
+A document keeps its body and content type. Its attributes are headers, unless they are empty: ``ce-`` for the
+attributes of CloudEvents (binary mode), ``semq-`` for all others. Their values are percent-encoded as CloudEvents 1.0
+(HTTP binding, 3.1.3.2) demands. Of the sender's own headers, only the trace context is passed on (``traceparent``,
+``tracestate``). An event is a CloudEvent in JSON.
 """
 
 import json
@@ -19,8 +20,9 @@ from semq.transport.spool import SpooledBody
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay unencoded
 
-# Fields of a document that have headers of another name; of ``headers`` the trace context alone.
-OTHERWISE = ("lk0", "content_type", "submitted_at", "headers")
+# Fields of a document that get no header ``semq-…``: three have headers with other names; of ``headers``, only the
+# trace context is passed on.
+WITHOUT_OWN_HEADER = ("lk0", "content_type", "submitted_at", "headers")
 
 
 class WebhookRequest(NamedTuple):
@@ -42,7 +44,7 @@ def of_document(document: Document) -> WebhookRequest:
         "ce-time": utc_text(document.submitted_at),
     }
     for name, value in document.described().items():
-        if name not in OTHERWISE:
+        if name not in WITHOUT_OWN_HEADER:
             attributes[f"semq-{name.replace('_', '-')}"] = str(int(value) if isinstance(value, bool) else value)
     headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
     headers |= trace_context(document.headers)
@@ -53,11 +55,11 @@ def of_document(document: Document) -> WebhookRequest:
 
 def of_event(event: DocumentEvent) -> WebhookRequest:
     """Return the request for an event about a document that this node has sent."""
-    message_id = f"{event.lk0 or _id_of_refused(event)}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
+    event_id = f"{event.lk0 or _id_of_refused(event)}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
     subject = event.lk0 or str(event.app_key)
     facts = {
         "specversion": "1.0",
-        "id": message_id,
+        "id": event_id,
         "type": f"semq.document.{event.kind}",
         "source": "semq",
         **({"subject": subject} if subject else {}),
@@ -76,7 +78,7 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
         },
     }
     body = json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    return WebhookRequest(message_id, {"content-type": "application/cloudevents+json"}, body)
+    return WebhookRequest(event_id, {"content-type": "application/cloudevents+json"}, body)
 
 
 def _id_of_refused(event: DocumentEvent) -> str:

@@ -17,7 +17,7 @@ from semq.webhooks.errors import WebhookTrustUnreadable
 
 log = structlog.get_logger("semq.webhooks")
 
-FATAL = (LoginRefused,)  # ends the program: no webhook can be served
+FATAL = (LoginRefused,)  # errors that end the program, because they concern all webhooks
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,8 +25,8 @@ def main(argv: list[str] | None = None) -> int:
     return companion_sections.main("semq.webhooks", "Serve the webhooks of a local node.", serve, argv)
 
 
-async def serve(settings: Settings, url: str, stopped: Job, states: SectionStates) -> None:
-    """Serve all webhooks until ``stopped`` returns. A webhook that cannot be served is tried again later.
+async def serve(settings: Settings, url: str, wait_for_stop: Job, states: SectionStates) -> None:
+    """Serve all webhooks until ``wait_for_stop`` returns. A webhook that cannot be served is tried again later.
 
     Raises LoginRefused, and WebhookTrustUnreadable if no webhook can be served.
     """
@@ -43,14 +43,14 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
         log.info("webhooks_served", webhooks=[webhook.name for webhook in webhooks if webhook.deliveries is not None])
         try:
             sections = [section for webhook in webhooks for section in webhook.sections()]
-            await companion_sections.run_until_stop(stopped, sections, states, FATAL)
+            await companion_sections.run_until_stop(wait_for_stop, sections, states, FATAL)
         finally:
             for webhook in webhooks:
                 await webhook.close()
 
 
 class ServedWebhook:
-    """One webhook: its documents and its events are separate sections, which share its connections and its circuit."""
+    """One webhook: its documents and its events are separate sections with common connections and circuit breaker."""
 
     def __init__(self, settings: WebhookSection, client: Client, states: SectionStates) -> None:
         self.name = settings.name
@@ -60,7 +60,9 @@ class ServedWebhook:
         self._states = states
 
     def open(self) -> Deliveries:
-        """Return the deliveries; the first call reads the authorities of the address. Raises WebhookTrustUnreadable."""
+        """Return the deliveries; the first call reads the authorities that may have issued the certificate of the
+        address (``trust``). Raises WebhookTrustUnreadable.
+        """
         if self.deliveries is None:
             self.deliveries = Deliveries(self._settings, self._client, SystemClock(), self._states)
         return self.deliveries

@@ -77,6 +77,7 @@ class InProcess:
         return load(file, {})
 
     async def hub(self, text: str = HUB_CONFIG) -> HubNode:
+        """Start and return a hub."""
         node = HubNode(self.settings("hub", text), SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
@@ -88,6 +89,7 @@ class InProcess:
         return await self.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
 
     async def local(self, name: str, hub_port: int) -> LocalNode:
+        """Start and return the local node of an institution."""
         return await self.started(self.settings(name, LOCAL.format(name=name, hub=hub_port)))
 
     async def started(self, settings: Settings) -> LocalNode:

@@ -9,7 +9,7 @@ import pytest
 from local_node.node import LocalNode
 from semq.config import load
 from semq.config.settings import Settings
-from semq.service.housekeeping import EVERY_S, FIRST_S, RETRY_S, Tidying
+from semq.service.housekeeping import EVERY_S, FIRST_S, RETRY_S, Housekeeping
 from tests.clocks import ShiftedClock
 from tests.service.inprocess import LOCAL, InProcess
 
@@ -24,7 +24,7 @@ def settings_of(folder: Path, more: str = "") -> Settings:
     return load(file, {})
 
 
-def tokens(url: str, *statements: str) -> int:
+def count_tokens(url: str, *statements: str) -> int:
     """Execute statements, and return the number of tokens in the database."""
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in statements:
@@ -36,19 +36,19 @@ def tokens(url: str, *statements: str) -> int:
 
 async def test_the_housekeeping_runs_at_its_intervals(database: str, tmp_path: Path) -> None:
     clock = ShiftedClock()
-    tidying = Tidying(lambda: database, clock, settings_of(tmp_path))
-    assert tokens(database, INSERT_OLD_TOKENS) == 3
-    await tidying.run_if_due()
-    assert tokens(database) == 3  # not due yet
+    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path))
+    assert count_tokens(database, INSERT_OLD_TOKENS) == 3
+    await housekeeping.run_if_due()
+    assert count_tokens(database) == 3  # not due yet
     clock.ahead = timedelta(seconds=FIRST_S)
-    await tidying.run_if_due()
-    assert tokens(database) == 0
-    assert tokens(database, INSERT_OLD_TOKENS) == 3
-    await tidying.run_if_due()
-    assert tokens(database) == 3  # not due again yet
+    await housekeeping.run_if_due()
+    assert count_tokens(database) == 0
+    assert count_tokens(database, INSERT_OLD_TOKENS) == 3
+    await housekeeping.run_if_due()
+    assert count_tokens(database) == 3  # not due again yet
     clock.ahead += timedelta(seconds=EVERY_S)
-    await tidying.run_if_due()
-    assert tokens(database) == 0
+    await housekeeping.run_if_due()
+    assert count_tokens(database) == 0
 
 
 async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database: str, tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database
             " SELECT now() - n * interval '1 day', 'anna', 'amqp', 'msg.hold', 'done' FROM generate_series(1, 5) n"
         )
         clock = ShiftedClock()
-        tidying = Tidying(lambda: database, clock, settings_of(tmp_path, "[http]\naudit_days = 3"))
+        housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path, "[http]\naudit_days = 3"))
         clock.ahead = timedelta(seconds=FIRST_S)
-        await tidying.run_if_due()
+        await housekeeping.run_if_due()
         assert connection.execute("SELECT count(*) FROM web_audit").fetchone() == (2,)
         with pytest.raises(psycopg.errors.RaiseException, match="only added"):
             connection.execute("DELETE FROM web_audit")
@@ -68,14 +68,14 @@ async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database
 
 async def test_a_failed_run_is_repeated_soon(database: str, tmp_path: Path) -> None:
     clock, urls = ShiftedClock(), [f"{database}_that_is_not_there", database]
-    tidying = Tidying(lambda: urls.pop(0), clock, settings_of(tmp_path))
-    tokens(database, INSERT_OLD_TOKENS)
+    housekeeping = Housekeeping(lambda: urls.pop(0), clock, settings_of(tmp_path))
+    count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=FIRST_S)
-    await tidying.run_if_due()
-    assert tokens(database) == 3
+    await housekeeping.run_if_due()
+    assert count_tokens(database) == 3
     clock.ahead += timedelta(seconds=RETRY_S)
-    await tidying.run_if_due()
-    assert tokens(database) == 0
+    await housekeeping.run_if_due()
+    assert count_tokens(database) == 0
 
 
 async def test_a_node_runs_its_housekeeping_as_a_job(inprocess: InProcess) -> None:
@@ -86,7 +86,7 @@ async def test_a_node_runs_its_housekeeping_as_a_job(inprocess: InProcess) -> No
     await node.start()
     [job] = [job for job in node.clockwork.jobs if job.name == "housekeeping"]
     url = str(settings.database.dsn)
-    assert tokens(url, INSERT_OLD_TOKENS) == 3
+    assert count_tokens(url, INSERT_OLD_TOKENS) == 3
     clock.ahead = timedelta(seconds=FIRST_S)
     await job.run()  # type: ignore[misc]
-    assert tokens(url) == 0
+    assert count_tokens(url) == 0

@@ -16,7 +16,7 @@ AT = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 def document(**changes: object) -> Document:
     values: dict[str, object] = {
-        "lk0": "1.10008:1:1:7:1", "source": "1.10008", "target": "56001", "app_key": AppKey("trade", "order", "", "S1"),
+        "lk0": "1.10008.1.1.7.1", "source": "1.10008", "target": "56001", "app_key": AppKey("trade", "order", "", "S1"),
         "body": b"<order/>", "digest": "ab", "content_type": "application/xml", "submitted_at": AT,
     }  # fmt: skip
     return Document(**values | changes)  # type: ignore[arg-type]
@@ -24,7 +24,7 @@ def document(**changes: object) -> Document:
 
 def test_a_document_keeps_its_body_and_carries_its_attributes() -> None:
     request = of_document(document())
-    assert (request.id, request.body) == ("1.10008:1:1:7:1", b"<order/>")
+    assert (request.id, request.body) == ("1.10008.1.1.7.1", b"<order/>")
     assert request.headers["content-type"] == "application/xml"
     assert request.headers["ce-type"] == "semq.document"
     assert request.headers["semq-app-key"] == "trade/order//S1"

@@ -1,8 +1,10 @@
 """Operation ``node.reload`` and SIGHUP: read the configuration again without a restart.
 
 First the whole configuration is read and checked; then all reloadable keys change in one turn of the event loop.
-``RELOADED`` lists these keys; any other changed key is reported and keeps its value until the next start. Used by
-``semq.service.node``, which applies the changes in ``reconfigure``.
+``RELOADED`` lists these keys; any other changed key is reported and keeps its value until the next start. Two are
+reloaded in part: of ``amqp.virtual_hosts``, new ones without stored contents are added, and none is removed; ``direct``
+changes, unless the section is new or removed. Used by ``semq.service.node``, which applies the changes in
+``reconfigure``.
 """
 
 import asyncio
@@ -62,7 +64,7 @@ class Reloading:
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def soon(self) -> None:
+    def start(self) -> None:
         """Start a reload, whose result goes to the log."""
         task = asyncio.get_running_loop().create_task(self._reload_and_log())
         self._tasks.add(task)
