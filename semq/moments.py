@@ -7,7 +7,8 @@ terminal's user (``TZ=UTC semq …`` for UTC). Calculations use milliseconds sin
 import re
 from datetime import UTC, datetime, timedelta
 
-# The form of ``utc_text`` within other text, and the milliseconds that older nodes wrote in the lines of receipts.
+# Times within other text: the form of ``utc_text``, also with a space, a fraction or Z, as other programs write it; and
+# the milliseconds that older nodes wrote into the ledger lines about receipts ("stated at …").
 _WITHIN = re.compile(
     r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)(?![\d:])|(?<=\bstated at )\d{12,14}\b"
 )

@@ -157,7 +157,8 @@ def url_of(node: str | None, config: Path | None, institution: str | None = None
 
 def read_config(config: Path, institution: str | None = None) -> "Settings":
     """Read a node's settings from its file and the environment. Raises ConfigUnreadable, ConfigInvalid."""
-    from semq.config import load  # imported here, because it would double the start of other commands
+    # Imported here: at the top it would double the time that other commands take to start.
+    from semq.config import load
 
     return load(config, environment(), institution)
 

@@ -20,7 +20,7 @@ class Moment:
     """A row of the time line."""
 
     lane: str  #: one of LANES
-    at: int | None  #: milliseconds since 1970 UTC; None: unknown
+    at: int | None  #: milliseconds since 1970 UTC; None: a next event whose time is unknown
     words: str  #: the event, translated
     detail: str = ""
     node: str = ""

@@ -19,13 +19,13 @@ DEFAULT = """\
 # Mapping of an older SEMQ for `semq import --mapping FILE`. Meaning = "column of the older table".
 # A column that the table does not have leaves the meaning at its default; meanings marked * are required.
 
-encoding = "utf-8"           # payloads that are texts (all of CSV files): utf-8, base64 or hex
+encoding = "utf-8"           # encoding of payloads that are texts (in CSV files all): utf-8, base64 or hex
 
 [tb_0031]                    # outbound queue: what this institution sends
 table = "tb_0031"
 
 [tb_0031.columns]
-object_id = "object_id"      # * record number: with source and SEMQ numbers the identity of the message
+object_id = "object_id"      # * record number; with the source and the two SEMQ numbers it identifies the message
 status = "ss_status"         # * see [tb_0031.status]
 source = "source"            # institution that sends, by default the node's own; rows of others are not imported
 target = "target"            # * institution that receives, "56001" or "1.56001"
@@ -41,17 +41,18 @@ domain = "app_domain"        # @AppKey, four parts
 type = "app_type"
 subtype = "app_subtype"
 key = "app_key"
-lk0_node = "lk0_node_id"     # @LK0, where it differs from the row itself: rows of the hub
+lk0_node = "lk0_node_id"     # @LK0 of the message, if it is not the identity of the row itself (in rows of a hub)
 lk0_semq_id = "semq_id"      # by default 1
 lk0_semq_db_id = "semq_db_id"
 lk0_object_id = "lk0_object_id"
 
-[tb_0031.status]             # value of the column = status; the names themselves are always understood
-0 = "SS_INIT"                # sent
-1 = "SS_SENT"                # the receiver is asked; sent if the receiver does not have the message
-2 = "SS_ACK_FWD"             # the same
-3 = "SS_ACK"                 # the same; finished without @Ack2
-4 = "SS_ACK2"                # finished
+# Value of the column = status (the names themselves are understood, too)   # what the import does with the message
+[tb_0031.status]
+0 = "SS_INIT"                # sends it
+1 = "SS_SENT"                # asks the receiver, and sends it if the receiver does not have it
+2 = "SS_ACK_FWD"             # asks the receiver, and sends it if the receiver does not have it
+3 = "SS_ACK"                 # the same with @Ack2; without @Ack2 nothing, because the message is finished
+4 = "SS_ACK2"                # nothing, because the message is finished
 
 [tb_0030]                    # pending-ack queue: what this institution has received
 table = "tb_0030"
@@ -65,9 +66,9 @@ lk0_semq_id = "lk0_semq_id"
 lk0_semq_db_id = "lk0_semq_db_id"
 lk0_object_id = "lk0_object_id"  # *
 
-[tb_0030.status]
-0 = "AS_INIT"                # noted: the import at the sender asks whether the message has arrived
-1 = "AS_ACK"                 # finished if both statuses are AS_ACK
+[tb_0030.status]             # value of both statuses = status   # what the import does with the message
+0 = "AS_INIT"                # notes it: the import at the sender asks whether the message has arrived
+1 = "AS_ACK"                 # nothing if both statuses are AS_ACK: the message is finished
 
 [tb_0032]                    # to-do rows: those between users of the institution become documents
 table = "tb_0032"
@@ -83,9 +84,9 @@ type = "app_type"
 subtype = "app_subtype"
 key = "app_key"
 
-[tb_0032.status]
-0 = "OPEN"                   # sent
-1 = "DONE"                   # finished
+[tb_0032.status]             # value of the column = status   # what the import does with the row
+0 = "OPEN"                   # sends it
+1 = "DONE"                   # nothing, because the row is finished
 """
 REQUIRED = {
     OUTBOUND: ("object_id", "status", "target", "payload"),

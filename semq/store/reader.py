@@ -1,6 +1,8 @@
 """Queries and small changes beside the writer of a store, on connections of their own, in threads.
 
-Used by ``postgres.store`` and by the web process for a node's own database, and by the hub for its control database.
+Used by ``postgres.store``, and by the hub for its control database. The web process has pools of its own; it uses
+KEEPALIVE and UNAVAILABLE.
+
 Only ``postgres.writer`` changes rows on which messages depend.
 """
 
@@ -39,7 +41,9 @@ class Reader:
     """A small pool of connections to a database. ``url`` returns its address, and is called for each new connection."""
 
     def __init__(self, url: Callable[[], str], readers: Readers | None = None) -> None:
-        """``readers``: for a process with several stores, which share threads; None: connections that stay open."""
+        """``readers``: in a process with several stores, the connections of this store, which are opened for each
+        query, and the threads, which all stores share. None: up to four connections, of which two stay open.
+        """
         self._url = url
         self._readers: Readers = readers or OwnReaders()
         self._running: set[asyncio.Future[Any]] = set()

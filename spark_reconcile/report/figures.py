@@ -38,7 +38,7 @@ class VerdictFigures(NamedTuple):
         return tuple(zip((OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE), self, strict=True))
 
     def words(self) -> str:
-        """Return the numbers other than 0 with their names, as everywhere on the page."""
+        """Return the numbers other than 0, each with its name; "0 of this date" if all are 0."""
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":
@@ -47,7 +47,9 @@ class VerdictFigures(NamedTuple):
 
 
 def figures(rows: Iterable[dict[str, Any]]) -> VerdictFigures:
-    """Add up rows with the fields ``scope``, ``messages`` and ``turned``."""
+    """Add up rows with the fields ``scope``, ``messages`` and ``turned``: how many of the messages have become
+    exceptions.
+    """
     total = VerdictFigures()
     for row in rows:
         if row["scope"] == "date":

@@ -1,8 +1,8 @@
 """One channel of one client: its consumers, its unsettled deliveries, its confirms, its transaction.
 
-This module has the state of the channel and small steps on it. ``commands`` (definitions), ``consumption`` and
-``publication`` process the methods of clients and call this module. Output is passed to the connection's state machine
-immediately. Owned by ``session``.
+This module has the state of the channel and the elementary operations on it. ``commands`` (definitions),
+``consumption`` and ``publication`` process the methods of clients and call this module. Output is passed to the
+connection's state machine immediately. Owned by ``session``.
 """
 
 from collections import deque
@@ -180,8 +180,11 @@ class BrokerChannel:
     def reply_when_saved(
         self, method: Method, no_wait: bool, must_wait: bool, then: Callable[[], None] = lambda: None
     ) -> None:
-        """Reply to a request, then call ``then``: at once, or if ``must_wait`` when the store has saved the changes of
-        the request. The channel processes no other event while it waits. If the store fails, the channel is closed.
+        """Reply to a request, then call ``then``: at once, or, if ``must_wait``, when the store has saved the changes
+        of the request.
+
+        The channel processes no other event while it waits. If the store fails, the channel is closed instead of the
+        reply. ``then`` is called in any case, also if the channel was closed meanwhile.
         """
         if not must_wait:
             self.reply(method, no_wait)
@@ -276,9 +279,9 @@ class BrokerChannel:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
         last_tag = tag or self.next_tag - 1
-        # Tags are consecutive numbers. A scan that starts after the last settlement with ``multiple`` visits each tag
-        # once in the life of the channel. After millions of single settlements the outstanding tags are sorted instead,
-        # so that one scan does not visit all the settled numbers.
+        # Tags are consecutive numbers. A scan of all numbers starts after the last settlement with ``multiple``, so
+        # that it visits each number once. If most of these numbers are already settled, by single settlements, the
+        # scan would visit them in vain; the outstanding tags are sorted instead.
         tags: Iterable[int] = range(self.lowest_tag, last_tag + 1)
         if last_tag - self.lowest_tag > 2 * len(self.unacked):
             tags = sorted(number for number in self.unacked if number <= last_tag)
@@ -360,7 +363,10 @@ class BrokerChannel:
 
     def recover(self, requeue: bool) -> None:
         """Process basic.recover: requeue all unacknowledged messages, or without ``requeue`` deliver them again to the
-        same consumers under new tags. Messages of basic.get and of ended consumers are requeued in any case.
+        same consumers under new tags.
+
+        Without ``requeue``, these are requeued, too: messages of basic.get, of ended consumers and of services, and
+        large bodies while the channel sends one.
         """
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
