@@ -1,6 +1,7 @@
-"""Pages and forms without a browser: roles, tokens, reasons, hostile texts, pages that change nothing.
+"""Pages and forms without a browser: roles, tokens against forged forms, reasons of acts, hostile texts.
 
-Also acts on many messages, files of the reconciliation, definitions, jobs, and the stream of live pages.
+Reading pages changes nothing. Also acts on many messages, files of the reconciliation, definitions, jobs, and the
+stream of live pages.
 """
 
 import re
@@ -104,7 +105,7 @@ async def test_hostile_texts_are_text_on_every_page_that_shows_them(scene: Scene
     assert "&lt;script&gt;" in (await browser.get("/messages")).text
 
 
-async def test_an_act_needs_a_reason_and_a_known_name_and_its_result_is_shown(scene: Scene) -> None:
+async def test_acts_that_are_unknown_or_lack_a_reason_are_refused_and_results_are_shown(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in("operator")
     lk0 = scene.lk0s["waiting"]
     for fields, result in (
@@ -151,7 +152,7 @@ async def test_reading_pages_changes_no_rows(scene: Scene) -> None:
     assert await scene.sites["node"].audit() == acts
 
 
-async def test_files_of_a_run_have_no_rights_of_this_site_and_other_files_are_refused(scene: Scene) -> None:
+async def test_reports_of_the_reconciliation_run_in_a_sandbox_and_other_files_are_not_found(scene: Scene) -> None:
     browser = await scene.sites["hub"].signed_in("viewer")
     path_of_run = f"/reconciliation/{DAY}/{RUN}"
     report = await browser.get(f"{path_of_run}/report.html")
@@ -220,8 +221,8 @@ async def test_an_act_that_the_end_of_the_web_process_interrupted_is_shown_by_th
     page = (await browser.get("/held")).text
     assert "the end of the web process interrupted" in page
     assert "refuse: 7 messages" in page
-    forgotten = await browser.get("/acts/0123456789abcdef")
-    assert (forgotten.status_code, forgotten.headers["location"]) == (303, "/held")
+    unknown_act = await browser.get("/acts/0123456789abcdef")
+    assert (unknown_act.status_code, unknown_act.headers["location"]) == (303, "/held")
     await site.web.audit.note("maria", "session", "127.0.0.1", "bulk.refuse", {}, asked=asked)
     assert "web process interrupted" not in (await browser.get("/held")).text
 

@@ -148,7 +148,7 @@ class Campaign:
                     if await self._is_settled(unclean):
                         break
                     if unclean and turn % POLLS_OF_SWEEP == 0:
-                        await self._world.sweep()
+                        await self._world.remove_interrupted_pieces()
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             self._world.complaints.append(f"not settled {SETTLE_S:g} s after the last fault, cycle {number}")

@@ -84,7 +84,7 @@ def judge(world: CrashWorld) -> OracleFindings:
         ]
         findings.violations += [f"{token} was received by {member}, and is no document for it" for token in foreign]
     given_up = {lk0 for side in SIDES if world.changes.revoked[side] for lk0 in _given_up(_url(world, side))}
-    for node in world.ledgers:
+    for node in world.store_names:
         lines = _judge_any_ledger(node, _url(world, node), findings)
         findings.violations += map(str, world.changes.unexplained(lines, given_up))
     for process in world.nodes.values():
@@ -96,7 +96,7 @@ def judge(world: CrashWorld) -> OracleFindings:
 
 def leftovers(world: CrashWorld) -> dict[str, int]:
     """Return the numbers of rows in tables that should be empty, by ``node.table``. Raises psycopg.OperationalError."""
-    return {name: rows for node in world.ledgers for name, rows in leftovers_of(world, node).items()}
+    return {name: rows for node in world.store_names for name, rows in leftovers_of(world, node).items()}
 
 
 def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
@@ -114,7 +114,7 @@ def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
 def steps(world: CrashWorld) -> int:
     """Return the number of durable steps: the ledger lines of all nodes."""
     total = 0
-    for node in world.ledgers:
+    for node in world.store_names:
         with psycopg.connect(_url(world, node)) as connection:
             total += _count(connection, "SELECT count(*) FROM semq_ledger")
     return total
@@ -153,7 +153,7 @@ def unused_ways(counts: dict[str, int]) -> list[str]:
 def dump(world: CrashWorld) -> str:
     """Return the remaining rows as text, to find the cause."""
     text = []
-    for node in world.ledgers:
+    for node in world.store_names:
         with psycopg.connect(_url(world, node)) as connection:
             for table in (
                 "tb_0031",

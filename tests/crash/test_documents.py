@@ -64,7 +64,8 @@ async def until_settled(world: CrashWorld) -> None:
     async def is_clean() -> bool:
         if not _leftovers(world):
             return True
-        await world.sweep()  # repeated, because the receiver deletes pieces after a notice of the sender
+        # Repeated, because the receiver deletes pieces after a notice of the sender.
+        await world.remove_interrupted_pieces()
         return False
 
     await until(is_clean)

@@ -20,7 +20,8 @@ With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` l
 each instance also has the addresses of the other nodes.
 
 Started and ended by ``campaign`` and by tests of single kills (``test_refusing``, ``test_documents``,
-``tests/flows/real_nodes/test_groups_killed``); ``faults`` damages it, ``oracle`` reads its databases.
+``test_rabbitmq``, ``tests/flows/real_nodes/test_groups_killed``). ``faults`` damages it, ``oracle`` reads its
+databases.
 """
 
 import asyncio
@@ -70,7 +71,8 @@ BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # nodes of Rabbi
 RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
 # Process of the hub | proxy between it and the carrier.
 WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
-PAUSE_S = {A: 0.4, B: 1.2}  # average pause between two documents of a lane: most go from A to B
+# Average pause between two documents of a lane of ``Submitter``; so most documents go from A to B.
+PAUSE_S = {A: 0.4, B: 1.2}
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
     {A: "10008", B: "56001", C: "88001"},
@@ -116,7 +118,7 @@ class CrashWorld:
         self.rabbitmq = rabbitmq
         #: URLs of the databases of the second instance, by name of the store, also of retired stores.
         self.second_urls: dict[str, str] = {}
-        self.store_number = 2  #: semq_id and semq_db_id of the second instance
+        self.store_number = 2  #: semq_id and semq_db_id of the present store of the second instance
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
         #: Name of the process to which each proxy leads.
@@ -143,15 +145,15 @@ class CrashWorld:
         return {**self.nodes, **self.brokers}
 
     @property
-    def ledgers(self) -> tuple[str, ...]:
+    def store_names(self) -> tuple[str, ...]:
         """The names of all stores that hold ledger lines, retired ones included."""
         return HUB, *self.second_urls, *MEMBERS
 
-    def database(self, ledger: str) -> str | None:
+    def database(self, store: str) -> str | None:
         """Return the URL of a store, or None while its server does not run."""
-        if self.server is None or ledger not in self.second_urls:
-            return self.nodes[ledger].postgres.running_url()
-        return self.second_urls[ledger] if self.server.postgres.pid is not None else None
+        if self.server is None or store not in self.second_urls:
+            return self.nodes[store].postgres.running_url()
+        return self.second_urls[store] if self.server.postgres.pid is not None else None
 
     def store(self, hub: str) -> str:
         """Return the present store of an instance of the hub."""
@@ -230,11 +232,11 @@ class CrashWorld:
         """Wait until all nodes serve. Raises TimeoutError."""
         await asyncio.gather(*(process.wait_until_serving() for process in self.processes.values()))
 
-    async def enrol(self, side: str) -> None:
+    async def enrol(self, member: str) -> None:
         """Get a certificate for an institution's node, which uses it from its next start."""
-        await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[side], again=True))
+        await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[member], again=True))
 
-    async def sweep(self) -> None:
+    async def remove_interrupted_pieces(self) -> None:
         """Let the institutions' nodes remove the pieces of interrupted uploads now, not at the next minute."""
         for side in SIDES:  # c receives no documents in pieces
             await node_requests.ask(self.nodes[side], "job.run", name="remains")
@@ -258,13 +260,13 @@ class CrashWorld:
         await self._end_applications()
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
         await asyncio.gather(*(broker.stop() for broker in self.brokers.values()))
-        await self._end_proxies_and_records()
+        await self._end_proxies_and_books()
 
     async def remove(self) -> None:
         """End everything immediately; no process is left."""
         await self._end_applications()
         await asyncio.gather(*(process.remove() for process in self.processes.values()))
-        await self._end_proxies_and_records()
+        await self._end_proxies_and_books()
 
     async def _end_applications(self) -> None:
         for submitter in self.submitters.values():
@@ -272,7 +274,7 @@ class CrashWorld:
         for consumer in self.consumers.values():
             await consumer.stop()
 
-    async def _end_proxies_and_records(self) -> None:
+    async def _end_proxies_and_books(self) -> None:
         for proxy in self.proxies.values():
             await proxy.stop()
         for book in self.books.values():

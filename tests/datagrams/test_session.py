@@ -1,4 +1,7 @@
-"""Two ends of a link in memory: a simulated network carries datagrams and records; hypothesis draws some faults."""
+"""Two ends of a link in memory: a simulated network carries their datagrams, and hypothesis draws some faults.
+
+Records arrive at once.
+"""
 
 from functools import partial
 from typing import Any
@@ -153,7 +156,7 @@ def test_an_address_that_answers_no_probe_gets_no_datagrams() -> None:
     assert ends.hub.open_channel.address == NODE
 
 
-def test_the_address_of_the_highest_number_counts() -> None:
+def test_datagrams_go_to_the_address_from_which_the_highest_number_came() -> None:
     ends = TwoEnds().settle()
     ends.node.send(document(b"early"))
     ends.node.send(document(b"later"))
@@ -241,7 +244,7 @@ def test_documents_that_the_connection_must_carry_are_counted_by_reason() -> Non
     assert (ends.node.counts.too_large, ends.node.counts.too_fast, ends.node.counts.sent) == (2, 2, 2)
 
 
-def test_a_document_without_room_is_dropped_and_not_counted_as_lost() -> None:
+def test_a_document_for_which_the_receiver_has_no_room_is_dropped_and_not_counted_as_lost() -> None:
     ends = TwoEnds().settle()
     ends.has_room = False
     ends.node.send(document())
@@ -261,8 +264,9 @@ def test_the_rate_follows_the_loss_that_the_other_end_reports() -> None:
     assert rate_before > START_BYTES_PER_S
     ends.send_for(2, 100, lost_of_10=2)
     after_loss = ends.node.status()
-    assert (after_loss["bytes_per_s"], after_loss["slowed"]) == (rate_before, 1)  # the rate had doubled before
-    assert ends.hub.status()["bytes_per_s"] == START_BYTES_PER_S  # the other direction
+    # In these two seconds the rate was first doubled, then halved.
+    assert (after_loss["bytes_per_s"], after_loss["slowed"]) == (rate_before, 1)
+    assert ends.hub.status()["bytes_per_s"] == START_BYTES_PER_S  # the other direction keeps its rate
     ends.send_for(30, 100, lost_of_10=2)
     assert ends.node.rate.bytes_per_s == FLOOR_BYTES_PER_S
     sent = ends.node.counts.sent

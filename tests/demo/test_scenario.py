@@ -21,7 +21,7 @@ DOCUMENTS = 2 * deeper(8, 40)  # of both institutions
 KILLS = [(f"  {DOCUMENTS * part // 4:2} ", node) for part, node in ((1, "hub"), (2, "56001"), (3, "10008"))]
 
 
-def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp_path: Path) -> None:
+def test_the_demo_with_certificates_succeeds_although_each_node_is_killed(tmp_path: Path) -> None:
     orders, temporary = tmp_path / "orders", tmp_path / "t"
     orders.mkdir()
     temporary.mkdir()
@@ -29,23 +29,23 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
         (orders / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
     command = [*DEMO, "--json", "--secure", "--documents", str(orders), "--count", str(DOCUMENTS // 2), "--inject"]
     environment = {**os.environ, "TMPDIR": str(temporary)}  # parent of the demo's folder, which keeps the report
-    pids, messages = {}, ""
+    pids, printed = {}, ""
     with subprocess.Popen(
         command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as demo:
         assert demo.stdout is not None
         assert demo.stderr is not None
         for line in demo.stderr:
-            messages += line
+            printed += line
             if found := re.search(r"(\w+) +is process (\d+), port", line):
                 pids[found[1]] = int(found[2])
             for mark, victim in KILLS:
                 if mark in line and victim in pids:
                     os.kill(pids.pop(victim), signal.SIGKILL)
         output = demo.stdout.read()
-    assert demo.returncode == 0, messages
-    assert "10008 has a certificate" in messages
-    assert "56001 has a certificate" in messages
+    assert demo.returncode == 0, printed
+    assert "10008 has a certificate" in printed
+    assert "56001 has a certificate" in printed
     result = json.loads(output.splitlines()[-1])
     expected = {
         "accepted": DOCUMENTS,
@@ -65,7 +65,8 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
     sources = json.loads((report.parent / "summary.json").read_text())["sources"]
     assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
     assert json.loads((report.parent / "repair" / "index.json").read_text())["signature"]
-    # The nodes have the true state, not the defects planted into their extracts.
+    # The defects were planted into the extracts only, so nothing is left to repair at the nodes: each repair is
+    # ``resolved``.
     assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {"resolved": 1}}
     (folder,) = temporary.glob("semq-demo-*")
     assert report.is_relative_to(folder)
@@ -125,15 +126,15 @@ def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> Non
     ]
     demo = subprocess.Popen([*DEMO, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert demo.stdout is not None
-    links, result = {}, ""
+    links, printed = {}, ""
     try:
         for line in demo.stdout:
-            result += line
+            printed += line
             if found := re.search(r"console of (\w+): (http://127\.0\.0\.1:\d+)(/first/\S+)", line):
                 links[found[1]] = found[2], found[3]
             if "Ctrl-C stops them" in line:
                 break
-        assert set(links) == {"hub", "10008", "56001"}, result
+        assert set(links) == {"hub", "10008", "56001"}, printed
         for site, path in links.values():
             with httpx.Client(base_url=site, follow_redirects=True, timeout=60, verify=False) as browser:
                 page = browser.get(path)
@@ -144,4 +145,4 @@ def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> Non
         demo.send_signal(signal.SIGINT)
         rest = demo.stdout.read()
         demo.stdout.close()
-        assert demo.wait() == 0, result + rest
+        assert demo.wait() == 0, printed + rest

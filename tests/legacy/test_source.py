@@ -78,7 +78,7 @@ def test_the_error_of_an_unreadable_source_does_not_contain_the_password(
     assert "secret" not in str(caught.value)
 
 
-def test_a_table_without_a_required_column_is_an_error_with_its_name(tmp_path: Path, mapping: OldTables) -> None:
+def test_an_error_names_the_required_column_that_a_table_does_not_have(tmp_path: Path, mapping: OldTables) -> None:
     (tmp_path / "tb_0031.csv").write_text("object_id,ss_status,app_data\n")
     with pytest.raises(BadMapping, match="target"):
         open_source(str(tmp_path), mapping)

@@ -1,4 +1,7 @@
-"""Logins: each row of the table in ``platform_node.logins``, and a node that logs in too often."""
+"""Logins by certificate, by password and with a refused token, as in the table in ``platform_node.logins``.
+
+Also a node that logs in too often.
+"""
 
 from pathlib import Path
 

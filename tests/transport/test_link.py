@@ -77,7 +77,7 @@ async def test_a_frame_that_claims_too_many_bytes_ends_the_connection_at_its_hea
 
 async def test_each_close_of_a_client_is_answered_until_the_client_ends_the_socket() -> None:
     close, answer = (
-        frame(FRAME_METHOD, 0, encode_method(result)) for result in (m.ConnectionClose(200), m.ConnectionCloseOk())
+        frame(FRAME_METHOD, 0, encode_method(method)) for method in (m.ConnectionClose(200), m.ConnectionCloseOk())
     )
     async with pair() as endpoints:
         client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).log_in())
@@ -165,8 +165,8 @@ async def test_a_slow_reader_costs_little_and_disturbs_no_other() -> None:
 
 
 async def test_a_flooding_connection_is_read_in_turns_with_other_connections() -> None:
-    """The event loop of nodes would read 32 times in a row from a socket with more input, and one read may contain many
-    small requests.
+    """Without turns, the event loop of nodes would read up to 32 times in a row from a socket that has more input, and
+    one read may contain many small requests.
     """
     async with pair() as endpoints:
         flooding, modest = [

@@ -92,7 +92,7 @@ def test_violations_are_counted_by_speaker_and_code_in_bounded_memory(world: Sea
     assert sum(int(entry["count"]) for entry in result) == 600
 
 
-def test_violations_at_the_hub_are_counted_by_code(world: SealedWorld) -> None:
+def test_violations_at_the_hub_are_counted_by_speaker_and_code(world: SealedWorld) -> None:
     world.cut(world.b)
     world.a.send(b"in clear")
     world.settle()

@@ -51,7 +51,7 @@ async def test_documents_arrive_in_every_direction_over_one_database_connection(
 REFUSED = (
     # virtual host, user, password
     ("{0}", "erp", "wrong"),
-    ("{0}", "guest", "guest"),  # users are configured there
+    ("{0}", "guest", "guest"),  # the institution has configured users, so there is no default user
     ("{1}", "erp", "secret"),  # a user of another institution
     ("{1}/other", "guest", "guest"),
     ("nobody", "guest", "guest"),
@@ -92,7 +92,7 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
         assert "SEMQ-2011" in rows[bad]["error"]
         assert "protocol.windows" in rows[bad]["error"]
         assert "SEMQ-3001" in rows[away]["error"]
-        # The error in the file is corrected.
+        # Both faults are corrected in the file.
         hosted.write({a: "", bad: "", away: "", b: ""})
         result = await hosted.ask("/", "server.reload")
         assert (result["added"], result["removed"]) == ([], [])
@@ -214,7 +214,7 @@ async def test_an_institution_without_work_has_no_connection_and_notices_a_new_o
         assert (await hosted.listed())[b]["state"] == "serving"
 
 
-async def test_the_login_of_a_partner_opens_no_resting_store_and_a_poll_only_for_a_moment(
+async def test_the_login_of_a_partner_does_not_open_a_resting_store_and_a_poll_opens_it_only_briefly(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosting(inprocess, ("", ""), options="rest_s = 3600") as hosted:
@@ -236,7 +236,7 @@ async def test_the_login_of_a_partner_opens_no_resting_store_and_a_poll_only_for
         assert store.state == "open"
 
 
-async def test_a_scheduled_document_is_released_at_its_time_although_regular_reads_are_rare(
+async def test_the_next_release_is_planned_for_a_scheduled_document_although_regular_reads_are_rare(
     inprocess: InProcess,
 ) -> None:
     async with hosting(inprocess, ("",), options="rest_poll_s = 3600") as hosted:
@@ -255,7 +255,9 @@ async def test_a_scheduled_document_is_released_at_its_time_although_regular_rea
         assert planned - now < timedelta(seconds=70)
 
 
-async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None:
+async def test_a_revoked_certificate_ends_one_link_until_its_node_has_enrolled_again(
+    inprocess: InProcess,
+) -> None:
     async with hosting(inprocess, secure=True) as hosted:
         a, revoked, b, *_ = hosted.names
         await until_linked(hosted, a, revoked, b)
@@ -323,7 +325,7 @@ hub.password = "a"
 MORE = '[institutions.b]\nhub.password = "b"\n'
 
 
-async def started(file: Path) -> tuple[PreparedProcess, str]:
+async def start_server(file: Path) -> tuple[PreparedProcess, str]:
     """Return the process of a started server, and the address of its port."""
     program = start_prepared("semq.cli", "server", "run", "--config", str(file))
     line = (await asyncio.to_thread(program.stdout.readline)).decode()
@@ -331,7 +333,7 @@ async def started(file: Path) -> tuple[PreparedProcess, str]:
     return program, line.split()[1]
 
 
-async def ended(program: PreparedProcess) -> int:
+async def wait_for_end(program: PreparedProcess) -> int:
     """Wait for the end of a process, and return its status."""
     status = await asyncio.to_thread(program.wait)
     program.stdout.close()
@@ -343,7 +345,7 @@ async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> No
     file = inprocess.folder / "server.toml"
     file.write_text(FILE.format(hub=hub.port))
     copy_empty_database(inprocess.folder / "east")
-    program, address = await started(file)
+    program, address = await start_server(file)
     try:
         async with Client(f"amqp://guest:guest@{address}", patience_s=30) as server:
             file.write_text(FILE.format(hub=hub.port) + MORE)
@@ -360,8 +362,8 @@ async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> No
                 document = {"target": "b", "body_base64": "eA=="}
                 sent.append((await client.request("msg.submit", document, timeout_s=30))["lk0"])
         program.kill()
-        await ended(program)
-        program, address = await started(file)
+        await wait_for_end(program)
+        program, address = await start_server(file)
         async with Client(f"amqp://guest:guest@{address}/b", patience_s=30) as client:
 
             async def all_there() -> bool:
@@ -370,9 +372,9 @@ async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> No
 
             await until(all_there)
         program.send_signal(signal.SIGTERM)
-        assert await ended(program) == 0
+        assert await wait_for_end(program) == 0
         assert EmbeddedPostgres(inprocess.folder / "east").pid is None
     finally:
         program.kill()
-        await ended(program)
+        await wait_for_end(program)
         await asyncio.to_thread(EmbeddedPostgres(inprocess.folder / "east").stop)

@@ -19,7 +19,7 @@ def layouts(report: PublishedReports, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_pages_fit_the_width_of_a_screen(layouts: dict[int, dict[str, Any]], width: int) -> None:
+def test_the_page_fits_each_width(layouts: dict[int, dict[str, Any]], width: int) -> None:
     found = layouts[width]
     assert found["width"] <= width
     assert found["beyond"] == []

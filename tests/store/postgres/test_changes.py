@@ -12,7 +12,7 @@ def unit_with(name: str) -> Unit:
     return unit
 
 
-def test_an_empty_unit_is_only_read() -> None:
+def test_an_empty_unit_is_read_only() -> None:
     assert is_read_only(Unit())
 
 
@@ -21,7 +21,7 @@ def test_a_unit_is_written_if_any_field_but_the_loaded_rows_has_content(name: st
     assert is_read_only(unit_with(name)) == (name in LOADED)
 
 
-def test_a_unit_that_empties_the_table_of_waits_is_written() -> None:
+def test_a_unit_that_empties_tb_0031_wait_is_written() -> None:
     unit = Unit()
     unit.submissions_wait = {}
     assert not is_read_only(unit)

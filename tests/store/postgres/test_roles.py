@@ -70,14 +70,16 @@ def test_each_right_allows_its_own_statements_only(
         "COPY (SELECT 1) TO PROGRAM 'true'",
     ],
 )
-def test_statements_that_an_application_with_all_rights_may_not_run(database: str, role: str, statement: str) -> None:
+def test_an_application_with_all_rights_is_refused_other_statements(database: str, role: str, statement: str) -> None:
     roles.grant(database, role, list(roles.RIGHTS), "secret")
     with as_role(database) as connection, pytest.raises(errors.InsufficientPrivilege):
         connection.execute(statement.encode())
 
 
 def test_tables_of_an_application_never_replace_those_of_the_node(database: str, role: str) -> None:
-    """Functions run with the owner's rights, so a trigger on a table of the caller must not run with these rights."""
+    """Functions run with the owner's rights, so they must never use tables or functions of the caller with the names of
+    those of the node: code of the caller would run with these rights.
+    """
     roles.grant(database, role, ["send", "receive"], "secret")
     with as_role(database) as connection:
         connection.execute("CREATE TABLE orders (number text)")
@@ -98,7 +100,8 @@ def test_rights_are_granted_and_revoked_one_by_one(database: str, role: str) -> 
     assert roles.rights_of(database, role) == ["send", "receive", "read"]
     roles.revoke(database, role, ["read"])
     with as_role(database) as connection:
-        connection.execute("SELECT * FROM semq_status(1)")  # sending still needs this function
+        # The right ``send``, which the role still has, includes this function, too.
+        connection.execute("SELECT * FROM semq_status(1)")
     roles.revoke(database, role, list(roles.RIGHTS))
     assert roles.rights_of(database, role) == []
     with as_role(database) as connection:
@@ -168,7 +171,7 @@ def test_the_url_of_a_role_has_its_password_if_known_and_the_address_of_the_data
 
 
 @pytest.mark.parametrize("creator", ["PUBLIC", ROLE], ids=["public", "role"])
-def test_nothing_is_granted_while_applications_may_create_objects_beside_the_tables(
+def test_nothing_is_granted_while_applications_may_create_objects_in_the_schema_of_the_tables(
     database: str, role: str, creator: str
 ) -> None:
     roles.grant(database, role, ["send"], "secret")

@@ -54,7 +54,9 @@ def test_a_range_without_a_byte_of_the_body_is_refused(text: str, size: int) -> 
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 40))
-def test_the_expected_bytes_include_those_that_the_body_has(first: int, length: int, size: int) -> None:
+def test_the_bytes_to_read_before_the_size_is_known_include_those_of_the_range(
+    first: int, length: int, size: int
+) -> None:
     wanted = ByteRange.read(f"bytes={first}-{first + length}")
     assert wanted is not None
     if first < size:
