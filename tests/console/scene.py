@@ -16,7 +16,7 @@ from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.console.runs import OUTCOME_OF_EXIT_STATUS
 from tests.console import browsers
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
 
@@ -86,7 +86,9 @@ async def running_scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
     write_runs(folder / "reports")
     text = HUB_CONFIG + '[reconcile]\nreports = "reports"\n'
     hub = await nodes.hub(text)
-    node = await nodes.started(nodes.settings("10008", LOCAL.format(name="10008", hub=hub.port) + "overdue_s = 0.5\n"))
+    node = await nodes.start_node(
+        nodes.settings("10008", LOCAL_CONFIG.format(name="10008", hub=hub.port) + "overdue_s = 0.5\n")
+    )
     await linked(node)
     clients = {"hub": await nodes.client(hub), "node": await nodes.client(node)}
     async with AsyncExitStack() as stack:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.console.scene import Scene
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
 from tests.web.running import serving
 
@@ -25,8 +25,8 @@ async def test_pictures_are_made_of_running_nodes(scene: Scene, nodes: InProcess
     folder = ROOT / os.environ["SEMQ_PICTURES"] if "SEMQ_PICTURES" in os.environ else tmp_path
     nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # their files are separate from those of the scene
     hub = await nodes.hub(HUB_CONFIG.replace('["56001", "10008"]', '["56001", "88001", "10008"]'))
-    text = LOCAL.replace("inquiry_s = 0.5", "inquiry_s = 15") + "overdue_s = 0.5\n"
-    a = await nodes.started(nodes.settings("10008", text.format(name="10008", hub=hub.port)))
+    text = LOCAL_CONFIG.replace("inquiry_s = 0.5", "inquiry_s = 15") + "overdue_s = 0.5\n"
+    a = await nodes.start_node(nodes.settings("10008", text.format(name="10008", hub=hub.port)))
     b = await nodes.local("56001", hub.port)
     await linked(a, b)
     async with serving(a) as site:

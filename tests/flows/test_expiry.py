@@ -14,7 +14,7 @@ from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome, SendStatus
 from tests.clocks import ManualClock
 from tests.flows.trio import Trio, is_message
-from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 
@@ -210,8 +210,8 @@ class LaggingClock(ManualClock):
 async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inprocess: InProcess) -> None:
     """The document waits at the hub, its sender stops, the expiry passes, its receiver logs in."""
     hub = await inprocess.hub()
-    settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port))
-    a = await inprocess.started(settings)
+    settings = inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=hub.port))
+    a = await inprocess.start_node(settings)
     await linked(a)
     expires_at = a.engine.core.now_ms() + 6000
     document = {"target": "56001", "body_base64": "eA==", "expires_at": expires_at}
@@ -224,7 +224,7 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
     await until(lambda: not hub.engine.custody.rows_by_target)
     events = (await ask(await inprocess.client(b), "msg.trace", {"id": lk0}))["result"]["events"]
     assert [line["event"] for line in events][:1] == ["REJECTED"]
-    client = await inprocess.client(await inprocess.started(settings))
+    client = await inprocess.client(await inprocess.start_node(settings))
 
     async def has_failed() -> list[dict[str, object]]:
         return list((await ask(client, "failed.list"))["result"])

@@ -20,17 +20,17 @@ from semq.umx_t.status import AppStatus, Arrival, Outcome
 from tests.flows.by_hand import log_in_by_hand, message
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import SETTINGS, Trio, TrioWire
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 # Size of a document in bytes. A link drops the body of such a document, unless the size limit for documents is higher.
 DRAINED = PACKET_BYTES_MAX + 1_000_000
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
-TAKES_LARGE = LOCAL.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
+TAKES_LARGE = LOCAL_CONFIG.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
 SMALL_HUB = HUB_CONFIG + "max_document_bytes = 1000\n"
 LARGE_HUB = HUB_CONFIG.replace(ANY_PORT, LARGE) + "max_document_bytes = 20_000_000\n"
-SMALL = LOCAL.replace("bytes = 100000", "bytes = 1000")
+SMALL = LOCAL_CONFIG.replace("bytes = 100000", "bytes = 1000")
 
 
 class LimitsScene:
@@ -75,7 +75,7 @@ class LimitsScene:
 async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
     """Start a hub with this configuration, and 10008, which accepts large documents."""
     hub = await inprocess.hub(hub_text)
-    a = await inprocess.started(inprocess.settings("10008", TAKES_LARGE.format(name="10008", hub=hub.port)))
+    a = await inprocess.start_node(inprocess.settings("10008", TAKES_LARGE.format(name="10008", hub=hub.port)))
     await linked(a)
     return LimitsScene(inprocess, hub, a, await inprocess.client(a))
 
@@ -83,7 +83,7 @@ async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
 async def receiver(scene: LimitsScene, text: str) -> LocalNode:
     """Start 56001 with this configuration; return when 10008 knows that it is online."""
     settings = scene.inprocess.settings("56001", text.format(name="56001", hub=scene.hub.port))
-    node = await scene.inprocess.started(settings)
+    node = await scene.inprocess.start_node(settings)
     await linked(node)
     await until(lambda: scene.a.engine.partners.online.get("1.56001"))
     return node

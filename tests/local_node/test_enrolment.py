@@ -163,7 +163,7 @@ async def test_applications_connect_by_tls_and_check_the_node(inprocess: InProce
     settings = inprocess.secure_settings("10008", hub)
     settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"tls": True})})
     await inprocess.enrol(settings, hub)
-    node = await inprocess.started(settings)
+    node = await inprocess.start_node(settings)
     await linked(node)
     async with Client(url_of(settings, node.port), patience_s=60) as client:
         sent = await client.send("10008", b"to myself")
@@ -181,7 +181,7 @@ async def test_a_hub_whose_login_properties_contradict_its_certificate_is_refuse
     properties = hub.server.config.properties
     assert isinstance(properties, dict)
     properties["node_id"] = "other"
-    node = await inprocess.started(settings)
+    node = await inprocess.start_node(settings)
     await until(lambda: "SEMQ-5104" in node.uplink.last_error)
     properties["node_id"] = "hub"
     await linked(node)

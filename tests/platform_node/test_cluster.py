@@ -25,7 +25,7 @@ from semq.pki.tls import server_context
 from semq.umx_t.address import Address, NodeType
 from tests.local_node.test_node import confirming, publish
 from tests.pki.people import authority, ring, trust
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.transport.pair import pair
 from tests.waiting import until
 
@@ -70,10 +70,10 @@ class Hubs:
     async def local(self, name: str, *hubs: HubNode) -> LocalNode:
         """Start a node that knows these instances, in this order."""
         more = [f"amqp://127.0.0.1:{hub.port}" for hub in hubs[1:]]
-        text = LOCAL.format(name=name, hub=hubs[0].port).replace(
+        text = LOCAL_CONFIG.format(name=name, hub=hubs[0].port).replace(
             "reconnect_s_min", f"more_urls = {more}\nreconnect_s_min".replace("'", '"')
         )
-        return await self.inprocess.started(self.inprocess.settings(name, text))
+        return await self.inprocess.start_node(self.inprocess.settings(name, text))
 
 
 @asynccontextmanager
@@ -174,7 +174,7 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         a = await hubs.local("10008", first)
         await linked(a)
         await until(lambda: "1.10008" in second.engine.sessions)
-        copy = LocalNode(inprocess.settings("copy", LOCAL.format(name="10008", hub=second.port)), SystemClock())
+        copy = LocalNode(inprocess.settings("copy", LOCAL_CONFIG.format(name="10008", hub=second.port)), SystemClock())
         inprocess.stack.push_async_callback(copy.stop)
         second.registry.stores.clear()  # as if the copy had the same store: otherwise it would be refused earlier
         logins: list[Address] = []

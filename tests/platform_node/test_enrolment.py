@@ -219,7 +219,7 @@ async def test_host_names_come_from_the_token_and_are_kept_at_renewal(inprocess:
     ticket = await token_for(inprocess, hub, "10008", names=["node.example.org"])
     settings = inprocess.secure_settings("10008", hub)
     await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), ticket["fingerprint"], ticket["token"], CLOCK)
-    node = await inprocess.started(settings)
+    node = await inprocess.start_node(settings)
     await linked(node)
     assert node.node_identity is not None
     before = node.node_identity.certificate

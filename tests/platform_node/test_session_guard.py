@@ -44,7 +44,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     await until(lambda: hub.engine.custody.rows_by_target.get("1.56001", 0) >= 2)
     await b.stop()
     await inprocess.enrol(b.settings, hub)
-    await linked(await inprocess.started(b.settings))
+    await linked(await inprocess.start_node(b.settings))
 
     async def all_delivered() -> bool:
         rows = (await ask(app, "msg.list"))["result"]

@@ -43,7 +43,7 @@ password = "pass-88001"
 inquiry_s = 0.5
 cleanup_s = 0.1
 """
-LOCAL = """
+LOCAL_CONFIG = """
 [node]
 kind = "local"
 id = "{name}"
@@ -90,9 +90,9 @@ class InProcess:
 
     async def local(self, name: str, hub_port: int) -> LocalNode:
         """Start and return the local node of an institution."""
-        return await self.started(self.settings(name, LOCAL.format(name=name, hub=hub_port)))
+        return await self.start_node(self.settings(name, LOCAL_CONFIG.format(name=name, hub=hub_port)))
 
-    async def started(self, settings: Settings) -> LocalNode:
+    async def start_node(self, settings: Settings) -> LocalNode:
         """Start and return a local node with these settings."""
         node = LocalNode(settings, SystemClock())
         self.stack.push_async_callback(node.stop)
@@ -101,7 +101,7 @@ class InProcess:
 
     def secure_settings(self, name: str, hub: HubNode, more: str = "", port: int = 0) -> Settings:
         """Return the settings of a node that logs in by its certificate, at ``port`` (0: the port of the hub)."""
-        text = LOCAL.format(name=name, hub=port or hub.port).replace("amqp://", "amqps://")
+        text = LOCAL_CONFIG.format(name=name, hub=port or hub.port).replace("amqp://", "amqps://")
         return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
 
     async def enrol(self, settings: Settings, hub: HubNode) -> None:
@@ -114,7 +114,7 @@ class InProcess:
         """Enrol, start and return a node that logs in by its certificate."""
         settings = self.secure_settings(name, hub, more)
         await self.enrol(settings, hub)
-        return await self.started(settings)
+        return await self.start_node(settings)
 
     async def client(self, node: LocalNode | HubNode, **settings: Any) -> ClientLink:
         """Return a connection of an application to a node."""

@@ -15,7 +15,7 @@ from semq.config import load
 from semq.service.access import ApplicationPermissions
 from semq.transport.client import ClientLink
 from tests.local_node.test_node import confirming, publish, put
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 
 USERS = """
@@ -59,8 +59,8 @@ def test_permissions_allow_the_names_of_their_patterns(
 
 
 async def local(inprocess: InProcess, hub_port: int) -> LocalNode:
-    text = LOCAL.format(name="56001", hub=hub_port).replace("port = 0\n", f"port = 0\n{USERS}", 1)
-    return await inprocess.started(inprocess.settings("56001", text))
+    text = LOCAL_CONFIG.format(name="56001", hub=hub_port).replace("port = 0\n", f"port = 0\n{USERS}", 1)
+    return await inprocess.start_node(inprocess.settings("56001", text))
 
 
 async def client(inprocess: InProcess, node: LocalNode, user: str, host: str = "/") -> ClientLink:
@@ -132,7 +132,7 @@ async def test_virtual_hosts_are_kept_apart_and_survive_a_restart(inprocess: InP
     await without_host.stop()
 
     file.write_text(text)
-    restarted = await inprocess.started(load(file, {}))
+    restarted = await inprocess.start_node(load(file, {}))
     for user, host, body in (("all", "/", b"root"), ("web", "shop", b"shop")):
         assert bytes((await consumed(await client(inprocess, restarted, user, host), "kept")).body) == body
 

@@ -11,7 +11,7 @@ from semq.config import load
 from semq.config.settings import Settings
 from semq.service.housekeeping import EVERY_S, FIRST_S, RETRY_S, Housekeeping
 from tests.clocks import ShiftedClock
-from tests.service.inprocess import LOCAL, InProcess
+from tests.service.inprocess import LOCAL_CONFIG, InProcess
 
 INSERT_OLD_TOKENS = """
     INSERT INTO tb_0031_token (token, lk0, digest, at)
@@ -20,7 +20,7 @@ INSERT_OLD_TOKENS = """
 
 def settings_of(folder: Path, more: str = "") -> Settings:
     file = folder / "node.toml"
-    file.write_text(f"{LOCAL.format(name='10008', hub=1)}[database]\nledger_days = 0\n{more}")
+    file.write_text(f"{LOCAL_CONFIG.format(name='10008', hub=1)}[database]\nledger_days = 0\n{more}")
     return load(file, {})
 
 
@@ -80,7 +80,7 @@ async def test_a_failed_run_is_repeated_soon(database: str, tmp_path: Path) -> N
 
 async def test_a_node_runs_its_housekeeping_as_a_job(inprocess: InProcess) -> None:
     clock = ShiftedClock()
-    settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=1))
+    settings = inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1))
     node = LocalNode(settings, clock)
     inprocess.stack.push_async_callback(node.stop)
     await node.start()

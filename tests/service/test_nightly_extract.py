@@ -8,7 +8,7 @@ import pytest
 from local_node.node import LocalNode
 from semq.clock import SystemClock
 from semq.service.nightly_extract import RETRY_S, next_after
-from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
 
@@ -27,7 +27,7 @@ def test_the_next_extract_is_at_the_time_of_day_in_the_zone(now: str, zone: str,
 
 
 def node_with(inprocess: InProcess, more: str) -> LocalNode:
-    node = LocalNode(inprocess.settings("10008", LOCAL.format(name="10008", hub=1) + more), SystemClock())
+    node = LocalNode(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1) + more), SystemClock())
     inprocess.stack.push_async_callback(node.stop)
     return node
 

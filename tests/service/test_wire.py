@@ -12,7 +12,7 @@ from local_node.node import LocalNode
 from tests.pki.people import authority
 from tests.pki.people import ring as ring_with
 from tests.service.credentials.test_secrecy import SECRET
-from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 OURS = authority()
@@ -84,9 +84,9 @@ async def test_links_in_clear_hide_sealed_documents_only(inprocess: InProcess, e
     async with tapped(hub.port) as (tap, port):
         nodes = []
         for name in ("10008", "56001"):
-            settings = inprocess.settings(name, LOCAL.format(name=name, hub=port))
+            settings = inprocess.settings(name, LOCAL_CONFIG.format(name=name, hub=port))
             ring_with(settings.pki_dir, OURS, f"1.{name}")
-            nodes.append(await inprocess.started(settings))
+            nodes.append(await inprocess.start_node(settings))
         await linked(*nodes)
         a = nodes[0]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
@@ -103,7 +103,7 @@ async def test_tls_hides_documents_in_clear_too(inprocess: InProcess) -> None:
         for name in ("10008", "56001"):
             settings = inprocess.secure_settings(name, hub, port=port)
             await inprocess.enrol(settings, hub)
-            nodes.append(await inprocess.started(settings))
+            nodes.append(await inprocess.start_node(settings))
         await linked(*nodes)
         await send_and_wait(inprocess, nodes[0], encrypt=False)
         assert len(tap.recorded) > 5000

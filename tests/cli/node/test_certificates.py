@@ -37,7 +37,7 @@ async def test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked(inproc
     again = await run("node", "enroll", "--config", own, "--fingerprint", pinned, "--token", token["token"])
     again.fails(1, "SEMQ-2402")
 
-    node = await inprocess.started(settings)
+    node = await inprocess.start_node(settings)
     await linked(node)
     here = ("--node", url_of(settings, node.port))
     shown = (await run("cert", "show", *here, "--json")).data

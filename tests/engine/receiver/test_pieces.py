@@ -21,7 +21,7 @@ from tests.local_node.pieces.test_transfer import (
     local,
     published,
 )
-from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 STORED = "SELECT coalesce(sum(size), 0) FROM tb_0030 WHERE target_user = '_pieces'"
@@ -69,16 +69,16 @@ async def test_only_the_document_whose_pieces_exceed_the_quota_is_refused(inproc
 async def test_the_quota_counts_pieces_stored_before_a_start(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     settings = inprocess.settings(
-        "56001", LOCAL.format(name="56001", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
+        "56001", LOCAL_CONFIG.format(name="56001", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
     )
-    a, b = await local(inprocess, "10008", hub.port), await inprocess.started(settings)
+    a, b = await local(inprocess, "10008", hub.port), await inprocess.start_node(settings)
     await linked(a, b)
     await send_document(await confirming(inprocess, a), "K1")
     await until(lambda: counted(b, MANIFESTS))
     held = b.engine.core.pieces.of("1.10008")
     assert held >= MEDIUM
     await b.stop()
-    assert (await inprocess.started(settings)).engine.core.pieces.of("1.10008") == held
+    assert (await inprocess.start_node(settings)).engine.core.pieces.of("1.10008") == held
 
 
 async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_limit_is_raised(
@@ -96,7 +96,7 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
     await b.stop()
     file = inprocess.folder / "56001.toml"
     file.write_text(file.read_text("utf-8").replace(limit, ""), "utf-8")
-    b = await inprocess.started(load(file, {}))
+    b = await inprocess.start_node(load(file, {}))
     admin = await inprocess.client(a)
     (row,) = (await ask(admin, "failed.list", {}))["result"]
     assert (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["ok"]
@@ -140,6 +140,6 @@ async def test_the_pieces_of_a_document_are_deleted_in_portions_also_after_a_res
     assert not b.engine.core.pieces.of("1.10008")  # pieces that have ended do not count
     await b.stop()
     assert counted_at(b.store.url, kept) in (3, 6, 9, 12, 15, 18)
-    b = await inprocess.started(load(inprocess.folder / "56001.toml", {}))
+    b = await inprocess.start_node(load(inprocess.folder / "56001.toml", {}))
     await until(lambda: is_clean(a) and is_clean(b))
     assert not b.engine.core.pieces.of("1.10008")

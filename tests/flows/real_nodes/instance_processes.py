@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.ports import free_port
 from local_node.node import LocalNode
 from semq.installation.process import NodeProcess
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess
 from tests.transport.pair import pair
 
 
@@ -95,9 +95,9 @@ class InstanceProcesses:
     async def local(self, name: str, *hubs: InstanceProcess) -> LocalNode:
         """Start a local node that knows the addresses of these processes of the hub, in this order."""
         more = ", ".join(f'"amqp://127.0.0.1:{hub.port}"' for hub in hubs[1:])
-        text = LOCAL.format(name=name, hub=hubs[0].port)
+        text = LOCAL_CONFIG.format(name=name, hub=hubs[0].port)
         text = text.replace("reconnect_s_min", f"more_urls = [{more}]\nreconnect_s_min")
-        return await self.inprocess.started(self.inprocess.settings(name, text))
+        return await self.inprocess.start_node(self.inprocess.settings(name, text))
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from tests.waiting import until
 DOCUMENTS = deeper(90, 300)
 
 
-async def started(inprocess: InProcess, pair: ReplicatedServers) -> tuple[LocalNode, LocalNode]:
+async def start_pair(inprocess: InProcess, pair: ReplicatedServers) -> tuple[LocalNode, LocalNode]:
     """Start a hub, institution 10008 on the pair of servers, and institution 56001 on another database."""
     hub = await inprocess.hub()
     single = inprocess.new_database
@@ -40,7 +40,7 @@ async def fail_over(pair: ReplicatedServers, node: LocalNode) -> None:
 
 async def test_nothing_is_lost_or_doubled_if_the_standby_is_synchronous(inprocess: InProcess, tmp_path: Path) -> None:
     with replicated(tmp_path, synchronous=True) as pair:
-        a, b = await started(inprocess, pair)
+        a, b = await start_pair(inprocess, pair)
         sent: set[bytes] = set()
 
         async def send(client: Client) -> None:
@@ -71,7 +71,7 @@ async def test_nothing_is_lost_or_doubled_if_the_standby_is_synchronous(inproces
 
 async def test_a_standby_without_the_last_commits_is_recognised(inprocess: InProcess, tmp_path: Path) -> None:
     with replicated(tmp_path, synchronous=False) as pair:
-        a, b = await started(inprocess, pair)
+        a, b = await start_pair(inprocess, pair)
         async with client_of(a) as sender, client_of(b) as receiver:
             first = await sender.send("56001", b"replicated")
             await sender.wait_for_delivery(first.lk0)

@@ -25,7 +25,7 @@ from semq.folders.outcomes import Outcomes
 from semq.folders.outgoing import Outgoing
 from semq.store.rows import Event
 from tests.service.companion.reported import ConnectedStates
-from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.api.test_events import following
 from tests.web.running import serving
@@ -61,8 +61,8 @@ class GroupNodes(NamedTuple):
             a, b, c = [await inprocess.secure_local(name, hub) for name in names]
         else:
             a, b = [await inprocess.local(name, hub.port) for name in names[:2]]
-            small = LOCAL.format(name=names[2], hub=hub.port).replace("100000", str(SMALL_MAX))
-            c = await inprocess.started(inprocess.settings(names[2], small))
+            small = LOCAL_CONFIG.format(name=names[2], hub=hub.port).replace("100000", str(SMALL_MAX))
+            c = await inprocess.start_node(inprocess.settings(names[2], small))
         nodes = cls(hub, a, b, c)
         await linked(nodes.a, nodes.b, nodes.c)
         answer = await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
@@ -132,7 +132,7 @@ async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_doc
         row = connection.execute("SELECT semq_send('3.partners', %s, token => 'T1')", (body,)).fetchone()
         assert row is not None
         await until(lambda: status(connection, row[0]) == [("SS_ACK", None)])
-        await inprocess.started(nodes.c.settings)
+        await inprocess.start_node(nodes.c.settings)
 
         async def is_refused() -> bool:
             outcomes = [member["outcome"] for member in await members_of(inprocess, nodes.a, f"sql-{row[0]}")]
@@ -140,7 +140,7 @@ async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_doc
 
         await until(is_refused)
         assert status(connection, "T1") == [("SS_ACK", None)]
-        await inprocess.started(nodes.b.settings)
+        await inprocess.start_node(nodes.b.settings)
         await until(lambda: status(connection, "T1") == [("REJECTED", "SEMQ-1203")])
         assert status(connection, row[0]) == [("REJECTED", "SEMQ-1203")]
 
@@ -243,7 +243,7 @@ async def test_a_waiting_sender_learns_of_the_last_member_by_its_event(
         sent = await client.send("3.partners", b"x")
         waiting = asyncio.create_task(client.wait_for_delivery(sent.lk0, timeout_s=600))
         await until(lambda: client._watch._waiting)
-        await inprocess.started(nodes.c.settings)
+        await inprocess.start_node(nodes.c.settings)
         assert (await waiting).is_delivered
 
 
@@ -297,7 +297,7 @@ async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
     port = nodes.hub.port
     await nodes.a.stop()
     await nodes.hub.stop()
-    a = await inprocess.started(nodes.a.settings)
+    a = await inprocess.start_node(nodes.a.settings)
     with psycopg.connect(a.store.url) as connection:
         connection.execute("SELECT semq_send('3.partners', 'by SQL'::bytea)")
     async with folders(a, tmp_path / "door") as layout:

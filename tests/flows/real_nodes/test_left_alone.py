@@ -18,7 +18,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.store.rows import Event, Side
 from semq.transport.client_channel import ClientChannel
 from tests.flows.losing import ACKNOWLEDGEMENTS, LosingProxy, losing
-from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -73,8 +73,8 @@ class RealInstitution:
 
 async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> RealInstitution:
     """Start a node whose link to the hub leads through the proxy."""
-    settings = inprocess.settings(name, LOCAL.format(name=name, hub=proxy.port) + QUICK)
-    node = await inprocess.started(settings)
+    settings = inprocess.settings(name, LOCAL_CONFIG.format(name=name, hub=proxy.port) + QUICK)
+    node = await inprocess.start_node(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
     return RealInstitution(node, channel)

@@ -14,7 +14,7 @@ from semq.umx_t.pieces import PIECE_BYTES
 from tests.cli.command import semq_aside
 from tests.local_node.pieces.test_transfer import PIECES
 from tests.local_node.pieces.test_transfer import local as local_with_pieces
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.test_trace_context import PARENT, SPAN, TRACE
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -51,11 +51,11 @@ def spans(hook: Hook) -> dict[str, dict[str, Any]]:
     return by_stage
 
 
-async def started(inprocess: InProcess, section: str) -> tuple[HubNode, LocalNode, LocalNode]:
+async def start_pair(inprocess: InProcess, section: str) -> tuple[HubNode, LocalNode, LocalNode]:
     """Start the hub, 10008 and 56001 with this section ``[telemetry]``."""
     hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [
-        await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + section))
+        await inprocess.start_node(inprocess.settings(name, LOCAL_CONFIG.format(name=name, hub=hub.port) + section))
         for name in ("10008", "56001")
     ]
     await linked(a, b)
@@ -81,7 +81,7 @@ async def consume(inprocess: InProcess, node: LocalNode) -> None:
 
 
 async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await started(inprocess, telemetry(hook))
+    _, a, b = await start_pair(inprocess, telemetry(hook))
     await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT, "tracestate": "erp=7", "private": "payload"})
     await until(lambda: spans(hook).keys() >= STAGES)
@@ -131,7 +131,7 @@ async def test_sealed_documents_have_the_same_tree(inprocess: InProcess, hook: H
 
 
 async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await started(inprocess, telemetry(hook, "sample_ratio = 1.0"))
+    _, a, b = await start_pair(inprocess, telemetry(hook, "sample_ratio = 1.0"))
     await consume(inprocess, b)
     await submit(inprocess, a, {})
     await until(lambda: spans(hook).keys() >= STAGES)
@@ -153,11 +153,11 @@ async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InP
 
 
 async def test_a_restarted_receiver_reports_spans_of_earlier_records(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await started(inprocess, telemetry(hook))
+    _, a, b = await start_pair(inprocess, telemetry(hook))
     await submit(inprocess, a, {"traceparent": PARENT})
     await until(lambda: "record" in spans(hook))
     await b.stop()
-    b = await inprocess.started(b.settings)
+    b = await inprocess.start_node(b.settings)
     await consume(inprocess, b)
     await until(lambda: spans(hook).keys() >= STAGES)
     exported = spans(hook)
@@ -166,7 +166,7 @@ async def test_a_restarted_receiver_reports_spans_of_earlier_records(inprocess: 
 
 async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess, hook: Hook) -> None:
     hook.answer = lambda taken: (503, {})
-    _, a, b = await started(inprocess, telemetry(hook, "queue_spans = 3"))
+    _, a, b = await start_pair(inprocess, telemetry(hook, "queue_spans = 3"))
     await consume(inprocess, b)
     for _ in range(5):
         await submit(inprocess, a, {"traceparent": PARENT})

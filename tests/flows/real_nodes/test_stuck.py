@@ -26,7 +26,7 @@ from semq.umx_t.records import AckFlag, Answer, InquiryRole, Receipt
 from tests.cli.command import semq_aside
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, log_in_by_hand, message
 from tests.flows.losing import LosingProxy
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 SENDER = Address(1, "88001")
@@ -114,8 +114,8 @@ async def hub(inprocess: InProcess) -> HubNode:
 
 async def scene_with(inprocess: InProcess, hub: HubNode, name: str, more: str = "") -> StuckScene:
     """Start an institution. ``more``: further settings of the protocol."""
-    text = LOCAL.format(name=name, hub=hub.port) + more
-    node = await inprocess.started(inprocess.settings(name, text + OVERDUE))
+    text = LOCAL_CONFIG.format(name=name, hub=hub.port) + more
+    node = await inprocess.start_node(inprocess.settings(name, text + OVERDUE))
     await linked(node)
     return StuckScene(hub, node, await inprocess.client(node))
 
@@ -165,10 +165,10 @@ async def test_a_missing_answer_of_the_hub_is_shown_as_the_cause(inprocess: InPr
     await proxy.start()
     inprocess.stack.push_async_callback(proxy.stop)
     proxy.loses = lambda primitive, record: getattr(record, "flag", None) is not None
-    text = LOCAL.format(name="88001", hub=proxy.port).replace(
+    text = LOCAL_CONFIG.format(name="88001", hub=proxy.port).replace(
         "inquiry_s = 0.5", "inquiry_s = 600.0\ninquiry_s_max = 600.0"
     )
-    node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
+    node = await inprocess.start_node(inprocess.settings("88001", text + OVERDUE))
     scene = StuckScene(hub, node, await inprocess.client(node))
     await linked(node)
     lk0 = await scene.submit("10008")

@@ -12,7 +12,7 @@ from semq.config.settings import Settings
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
 from tests.flows.real_nodes.test_left_alone import RealInstitution, count, remaining_rows
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
 
 COUNT = 400
@@ -21,7 +21,7 @@ QUOTA = 3
 
 async def begin(inprocess: InProcess, settings: Settings) -> RealInstitution:
     """Start a node and its application."""
-    node = await inprocess.started(settings)
+    node = await inprocess.start_node(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
     return RealInstitution(node, channel)
@@ -35,7 +35,7 @@ async def test_finished_rows_are_deleted_under_full_traffic_without_the_cleanup(
     monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(original(node), clean_rows=0))
     hub = await inprocess.hub()
     sender, receiver = [
-        await begin(inprocess, inprocess.settings(name, LOCAL.format(name=name, hub=hub.port)))
+        await begin(inprocess, inprocess.settings(name, LOCAL_CONFIG.format(name=name, hub=hub.port)))
         for name in ("10008", "56001")
     ]
     await linked(sender.node, receiver.node)
@@ -51,8 +51,8 @@ async def test_documents_for_an_offline_partner_use_up_its_quota(inprocess: InPr
     the partner has received the waiting ones.
     """
     hub = await inprocess.hub()
-    text = LOCAL.format(name="10008", hub=hub.port) + f"quota_rows_per_partner = {QUOTA}\noverdue_s = 0.001\n"
-    node = await inprocess.started(inprocess.settings("10008", text))
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port) + f"quota_rows_per_partner = {QUOTA}\noverdue_s = 0.001\n"
+    node = await inprocess.start_node(inprocess.settings("10008", text))
     await linked(node)
     at = f"amqp://guest:guest@127.0.0.1:{node.port}"
     async with Client(at) as client:
@@ -69,7 +69,7 @@ async def test_documents_for_an_offline_partner_use_up_its_quota(inprocess: InPr
         assert status["partners"]["1.56001"]["quota_reached"] is True
         stuck = await client.request("stuck.list")
         assert [row["stuck"]["cause"] for row in stuck] == ["TARGET_OFFLINE"] * QUOTA
-        receiver = await begin(inprocess, inprocess.settings("56001", LOCAL.format(name="56001", hub=hub.port)))
+        receiver = await begin(inprocess, inprocess.settings("56001", LOCAL_CONFIG.format(name="56001", hub=hub.port)))
         await receiver.consume()
         await until(lambda: len(receiver.received) == QUOTA)
         await until(lambda: not node.engine.rows.unsettled.get("1.56001"))

@@ -140,7 +140,7 @@ async def start(nodes: InProcess, inquiry_s: float = 0.5) -> tuple[HubNode, Loca
     settings = nodes.secure_settings("10008", hub)
     protocol = settings.protocol.model_copy(update={"inquiry_s": inquiry_s})
     await nodes.enrol(settings, hub)
-    a = await at("A", nodes.started(settings.model_copy(update={"protocol": protocol})))
+    a = await at("A", nodes.start_node(settings.model_copy(update={"protocol": protocol})))
     b = await at("B", nodes.secure_local("56001", hub))
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
@@ -198,7 +198,7 @@ async def test_a_document_to_a_partner_that_is_offline_passes_the_modules_of_the
         with traced() as calls:
             sent = await sender.send("56001", b"<order/>")
             await until(lambda: is_stored(sender, sent.lk0))
-            b = await at("B", inprocess.started(settings))
+            b = await at("B", inprocess.start_node(settings))
             await sender.wait_for_delivery(sent.lk0)
     check(pictures()[OFFLINE], calls)
 

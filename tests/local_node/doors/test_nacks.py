@@ -12,7 +12,7 @@ import structlog
 from local_node.doors import nacks
 from semq.amqp.content import ContentHeader, Properties
 from tests.local_node.test_node import confirming, publish, put
-from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 
 
 async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ QUOTA = "quota_rows_per_partner = 1\n"
 
 async def test_a_reached_quota_is_a_nack_and_the_channel_stays_open(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    a = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + QUOTA))
+    a = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=hub.port) + QUOTA))
     await linked(a)
     listener = await (await inprocess.client(a)).open_channel()
     events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -77,7 +77,7 @@ async def test_a_channel_without_confirms_is_closed_when_a_document_is_refused(
     inprocess: InProcess, headers: dict[str, int], code: str
 ) -> None:
     hub = await inprocess.hub()
-    a = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + QUOTA))
+    a = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=hub.port) + QUOTA))
     await linked(a)
     if not headers:
         assert await publish(await confirming(await inprocess.client(a)), "56001", b"first")

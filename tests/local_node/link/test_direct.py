@@ -35,7 +35,7 @@ from semq.umx_t.address import Address
 from tests.depth import deeper
 from tests.flows.real_nodes.test_left_alone import QUEUES, count
 from tests.pki.people import add, authority, issued, trust
-from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -117,8 +117,8 @@ async def scene(shared_inprocess: InProcess) -> DirectScene:
 async def direct_scene(inprocess: InProcess, settings_text: str = "") -> DirectScene:
     """Return two institutions with a direct link; ``settings_text`` is added to both configurations."""
     hub = await inprocess.secure_hub()
-    b = await started(inprocess, hub, "56001", f'[direct."10008"]\n{settings_text}')
-    a = await started(
+    b = await start_node(inprocess, hub, "56001", f'[direct."10008"]\n{settings_text}')
+    a = await start_node(
         inprocess, hub, "10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n{settings_text}'
     )
     await linked(a, b)
@@ -127,14 +127,16 @@ async def direct_scene(inprocess: InProcess, settings_text: str = "") -> DirectS
     return scene
 
 
-async def started(inprocess: InProcess, hub: HubNode, name: str, settings_text: str) -> LocalNode:
+async def start_node(inprocess: InProcess, hub: HubNode, name: str, settings_text: str) -> LocalNode:
     """Return an enrolled node whose port has TLS."""
     text = (
-        LOCAL.format(name=name, hub=hub.port).replace("amqp://", "amqps://").replace(f'password = "pass-{name}"\n', "")
+        LOCAL_CONFIG.format(name=name, hub=hub.port)
+        .replace("amqp://", "amqps://")
+        .replace(f'password = "pass-{name}"\n', "")
     )
     settings = inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + settings_text)
     await inprocess.enrol(settings, hub)
-    return await inprocess.started(settings)
+    return await inprocess.start_node(settings)
 
 
 DATAGRAMS = '[datagrams]\nhost = "127.0.0.1"\nport = 0\nanswer_s = 0.1\nkeep_s = 0.2\nreport_s = 0.1\n'
@@ -275,7 +277,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     # It enrols again: its new certificate is admitted, the old one is not.
     await scene.a.stop()
     await inprocess.enrol(scene.a.settings, scene.hub)
-    scene.a = await inprocess.started(scene.a.settings)
+    scene.a = await inprocess.start_node(scene.a.settings)
     await until(lambda: scene.b.sealing is not None and scene.b.sealing.known(A) not in (before, ()))
     await until(lambda: scene.is_direct)
     with pytest.raises((AmqpError, LinkLost)):
@@ -310,12 +312,12 @@ class Hubless:
         self._inprocess = inprocess
         self._authority = authority("institutions")
 
-    async def started(self, name: str, direct: str) -> LocalNode:
+    async def start_node(self, name: str, direct: str) -> LocalNode:
         """Return a running node whose port has TLS; ``direct`` is the end of its configuration file."""
-        text = re.sub(r"\[hub\].*(?=\[protocol\])", "", LOCAL.format(name=name, hub=1), flags=re.DOTALL)
+        text = re.sub(r"\[hub\].*(?=\[protocol\])", "", LOCAL_CONFIG.format(name=name, hub=1), flags=re.DOTALL)
         settings = self._inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + direct)
         self.certify(settings)
-        return await self._inprocess.started(settings)
+        return await self._inprocess.start_node(settings)
 
     def certify(self, settings: Settings) -> None:
         """Give a node a certificate, and the authority to trust."""
@@ -339,7 +341,7 @@ def is_refused(node: LocalNode, target: str) -> bool:
 
 async def test_a_direct_link_is_dialled_with_its_own_pauses(inprocess: InProcess) -> None:
     pauses = "reconnect_s_min = 0.03\nreconnect_s_max = 0.04\n"
-    a = await Hubless(inprocess).started("10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:1"]\n{pauses}')
+    a = await Hubless(inprocess).start_node("10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:1"]\n{pauses}')
     assert a.direct is not None
     [uplink] = a.direct.uplinks.values()
     assert (uplink._settings.reconnect_s_min, uplink._settings.reconnect_s_max) == (0.03, 0.04)
@@ -347,11 +349,11 @@ async def test_a_direct_link_is_dialled_with_its_own_pauses(inprocess: InProcess
 
 async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inprocess: InProcess) -> None:
     hubless = Hubless(inprocess)
-    b = await hubless.started("56001", '[direct."10008"]\n')
-    c = await hubless.started("88001", '[direct."10008"]\n')
+    b = await hubless.start_node("56001", '[direct."10008"]\n')
+    c = await hubless.start_node("88001", '[direct."10008"]\n')
     to_b = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n'
     to_c = f'[direct."88001"]\nurls = ["amqps://127.0.0.1:{c.port}"]\n'
-    a = await hubless.started("10008", to_b)
+    a = await hubless.start_node("10008", to_b)
     await until(lambda: bool(a.engine.uplink.partners))
     assert is_refused(a, "1.88001")
     file = a.settings.file

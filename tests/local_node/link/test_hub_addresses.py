@@ -11,7 +11,7 @@ from semq.config.sections import HubSection
 from semq.transport.dialer import DialConfig
 from semq.umx_t.address import Address
 from tests.crash.proxy import Proxy
-from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
 
 
@@ -31,24 +31,24 @@ async def proxies(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
 def configuration(first: int, *further: int) -> str:
     """Return the configuration of a node; the arguments are the ports of the hub's addresses."""
     urls = ", ".join(f'"amqp://127.0.0.1:{port}"' for port in further)
-    text = LOCAL.format(name="10008", hub=first)
+    text = LOCAL_CONFIG.format(name="10008", hub=first)
     return text.replace("reconnect_s_min = 0.1", f"more_urls = [{urls}]\nreconnect_s_min = 0.1")
 
 
-async def started(inprocess: InProcess, first: int, *further: int) -> LocalNode:
-    return await inprocess.started(inprocess.settings("10008", configuration(first, *further)))
+async def start_node(inprocess: InProcess, first: int, *further: int) -> LocalNode:
+    return await inprocess.start_node(inprocess.settings("10008", configuration(first, *further)))
 
 
 async def test_an_address_that_does_not_answer_is_skipped(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    node = await started(inprocess, port, proxies[0].port)
+    node = await start_node(inprocess, port, proxies[0].port)
     await linked(node)
     assert proxies[0].connections == 1
 
 
 async def test_after_a_loss_the_other_address_is_dialled(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
-    node = await started(inprocess, proxies[0].port, proxies[1].port)
+    node = await start_node(inprocess, proxies[0].port, proxies[1].port)
     await linked(node)
     assert (proxies[0].connections, proxies[1].connections) == (1, 0)
     proxies[0].change(refuses=True)
@@ -62,7 +62,7 @@ async def test_after_a_loss_the_other_address_is_dialled(inprocess: InProcess, p
 
 
 async def test_a_hub_with_one_address_is_dialled_again(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
-    node = await started(inprocess, proxies[0].port)
+    node = await start_node(inprocess, proxies[0].port)
     await linked(node)
     proxies[0].cut()
     await until(lambda: proxies[0].connections == 2 and node.uplink.link is not None)

@@ -52,10 +52,10 @@ async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(
 
 async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InProcess) -> None:
     hubless = Hubless(inprocess)
-    b = await hubless.started("56001", '[direct."10008"]\n[direct."88001"]\n')
+    b = await hubless.start_node("56001", '[direct."10008"]\n[direct."88001"]\n')
     dials = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n'
-    a = await hubless.started("10008", dials)
-    c = await hubless.started("88001", dials)
+    a = await hubless.start_node("10008", dials)
+    c = await hubless.start_node("88001", dials)
     await until(lambda: bool(a.engine.uplink.partners and c.engine.uplink.partners))
     lk0 = await submit(inprocess, a, "S1")
     await until(lambda: bool(ledger_details(a, Event.DELIVERED)))

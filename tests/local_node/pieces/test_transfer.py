@@ -23,7 +23,7 @@ from semq.umx_t.headers import read_envelope
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.depth import deeper
 from tests.local_node.test_node import lose_store
-from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.umx_t.samples.altered import CARRIED, altered
 from tests.umx_t.test_headers import PEER
@@ -53,8 +53,8 @@ MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = ''"
 
 
 async def local(inprocess: InProcess, name: str, hub_port: int, settings: str = PIECES) -> LocalNode:
-    text = LOCAL.format(name=name, hub=hub_port).replace("max_document_bytes = 100000\n", settings)
-    return await inprocess.started(inprocess.settings(name, text))
+    text = LOCAL_CONFIG.format(name=name, hub=hub_port).replace("max_document_bytes = 100000\n", settings)
+    return await inprocess.start_node(inprocess.settings(name, text))
 
 
 async def sealing_nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
@@ -167,14 +167,14 @@ async def test_the_pieces_of_a_sealed_document_are_sealed(inprocess: InProcess) 
 
 async def test_a_restarted_node_sends_the_remaining_pieces(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    text = LOCAL.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
     settings = inprocess.settings("10008", text)
-    a = await inprocess.started(settings)
+    a = await inprocess.start_node(settings)
     assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     await a.stop()
     assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == COUNT
-    restarted = await inprocess.started(settings)
+    restarted = await inprocess.start_node(settings)
     b = await local(inprocess, "56001", hub.port)
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()

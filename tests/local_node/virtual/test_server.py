@@ -23,7 +23,7 @@ from tests.depth import deeper
 from tests.local_node.link.test_direct import Hubless
 from tests.local_node.virtual.hosting import HUB, RunningInstallation, RunningServer, databases, hosting
 from tests.prepared.client import PreparedProcess, start_prepared
-from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 
@@ -35,8 +35,8 @@ async def until_linked(hosted: RunningInstallation, *names: str) -> None:
 async def test_documents_arrive_in_every_direction_over_one_database_connection(inprocess: InProcess) -> None:
     async with hosting(inprocess, options="connections = 1") as hosted:
         a, b, c, alone, _ = hosted.names
-        text = LOCAL.format(name=alone, hub=hosted.hub.port).replace(f"pass-{alone}", alone)
-        single = await inprocess.started(inprocess.settings(alone, text))
+        text = LOCAL_CONFIG.format(name=alone, hub=hosted.hub.port).replace(f"pass-{alone}", alone)
+        single = await inprocess.start_node(inprocess.settings(alone, text))
         await until_linked(hosted, a, b, c)
         await linked(single)
         for source, target in ((a, b), (b, c), (c, a), (a, alone)):
@@ -289,7 +289,7 @@ urls = ["amqps://127.0.0.1:{port}"]
 
 async def test_an_institution_without_a_hub_dials_its_partner_and_reports_no_missing_link(inprocess: InProcess) -> None:
     hubless, name = Hubless(inprocess), uuid4().hex[:8]
-    partner = await hubless.started("56001", f'[direct."{name}"]\n')
+    partner = await hubless.start_node("56001", f'[direct."{name}"]\n')
     file = inprocess.folder / "server.toml"
     with databases(inprocess, [name]) as database:
         file.write_text(WITHOUT_HUB.format(database=database, name=name, port=partner.port))

@@ -16,7 +16,7 @@ from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
 from tests.cli.command import CommandResult, semq_aside
 from tests.flows.by_hand import PROPERTIES
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 TEXT = HUB_CONFIG.replace('may_send_to = ["56001", "10008"]\n', "")
@@ -210,7 +210,9 @@ async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
 
 
 async def test_a_document_that_no_application_consumes_can_be_parked(inprocess: InProcess, scene: HeldScene) -> None:
-    node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
+    node = await inprocess.start_node(
+        inprocess.settings("56001", LOCAL_CONFIG.format(name="56001", hub=scene.hub.port))
+    )
     answer = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = answer["result"]["lk0"]
     app = await inprocess.client(node)
@@ -262,7 +264,9 @@ async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: In
         "sent again by guest: asked by telephone",
         "sent again by guest: once more",
     ]
-    node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
+    node = await inprocess.start_node(
+        inprocess.settings("56001", LOCAL_CONFIG.format(name="56001", hub=scene.hub.port))
+    )
     await until(lambda: not scene.hub.engine.custody.rows_by_target)
     received = await until(partial(_received_count, await inprocess.client(node)))
     assert received == 2

@@ -10,7 +10,7 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.transport.client import ClientLink
 from tests.cli.command import CommandResult, semq_aside
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 
@@ -44,8 +44,8 @@ async def was_asked_for_lost_store(hub: HubNode) -> bool:
 async def test_a_lost_store_is_retired_by_an_operator(inprocess: InProcess) -> None:
     first = await inprocess.hub(HUB_CONFIG)
     port = first.port
-    settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=port) + "overdue_s = 1\n")
-    node = await inprocess.started(settings)
+    settings = inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=port) + "overdue_s = 1\n")
+    node = await inprocess.start_node(settings)
     await linked(node)
     app = await inprocess.client(node)
     arguments = {"target": "56001", "body_base64": "eA==", "ack2": 0}

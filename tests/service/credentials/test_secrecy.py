@@ -17,7 +17,7 @@ import pytest
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.cli.main import run
-from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
 SECRET = "PLANTED 4711 crates of quince brandy"
@@ -35,7 +35,7 @@ async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
     return hub, a, b
 
 
-async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
+async def send_document(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
     """Send a document, wait until it is delivered, and return the result of its submission."""
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()} | more
@@ -76,7 +76,7 @@ async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_
 ) -> None:
     caplog.set_level(logging.DEBUG)
     hub, a, b = await pair(inprocess)
-    result = await sent(inprocess, a)
+    result = await send_document(inprocess, a)
 
     for node in (hub, a):
         rows = await asyncio.to_thread(everything_in, node.store.url)
@@ -148,7 +148,7 @@ async def test_stored_certificates_are_used_when_the_hub_is_unavailable(inproces
     await until(is_kept)
     await a.stop()
     await hub.stop()
-    restarted = await inprocess.started(a.settings)
+    restarted = await inprocess.start_node(a.settings)
     admin = await inprocess.client(restarted)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()}
     assert (await ask(admin, "msg.submit", document))["ok"]
@@ -169,7 +169,7 @@ async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_no
         return now is not None and now != before
 
     await until(is_reported)
-    await sent(inprocess, a)
+    await send_document(inprocess, a)
     await hub.registry.revoke("56001", "test")
     hub.apply_revocations()
 
@@ -186,8 +186,8 @@ async def test_bodies_are_stored_encrypted_if_a_master_key_is_configured(inproce
     key = tmp_path / "bodies.key"
     key.write_text("a master key of some length\n")
     key.chmod(0o600)
-    text = LOCAL.format(name="10008", hub=hub.port) + f'[secrecy]\nbodies_key_file = "{key}"\n'
-    a = await inprocess.started(inprocess.settings("10008", text))
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port) + f'[secrecy]\nbodies_key_file = "{key}"\n'
+    a = await inprocess.start_node(inprocess.settings("10008", text))
     admin = await inprocess.client(a)
     document = {"target": "10008", "body_base64": b64encode(SECRET.encode()).decode()}
     answer = await ask(admin, "msg.submit", document)

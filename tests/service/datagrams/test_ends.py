@@ -25,7 +25,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import ChannelRecord
 from tests.platform_node.test_cluster import CLUSTER, hubs_of, settle_homes
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import PATIENCE_S, until
 
@@ -135,7 +135,9 @@ async def running(
     assert hub.datagrams is not None
     relay.aim(hub.datagrams.port.number)
     a, b = [
-        await nodes.started(nodes.settings(name, LOCAL.format(name=name, hub=hub.port) + f"[datagrams]\n{TIMES}{more}"))
+        await nodes.start_node(
+            nodes.settings(name, LOCAL_CONFIG.format(name=name, hub=hub.port) + f"[datagrams]\n{TIMES}{more}")
+        )
         for name in (A, B)
     ]
     await linked(a, b)
@@ -403,7 +405,7 @@ async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)
         a, b = [
-            await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + section))
+            await inprocess.start_node(inprocess.settings(name, LOCAL_CONFIG.format(name=name, hub=hub.port) + section))
             for name, hub in ((A, one), (B, two))
         ]
         await linked(a, b)
@@ -452,7 +454,9 @@ async def test_a_node_without_the_section_has_no_datagrams(start: Start, inproce
 
 async def test_a_hub_without_datagrams_is_named_as_the_reason(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    node = await inprocess.started(inprocess.settings(A, LOCAL.format(name=A, hub=hub.port) + "[datagrams]\n"))
+    node = await inprocess.start_node(
+        inprocess.settings(A, LOCAL_CONFIG.format(name=A, hub=hub.port) + "[datagrams]\n")
+    )
     await linked(node)
     assert facts(node)["why"] == "the other end has offered no channel"
     assert hub.engine.core.counters.counts.get("violation", 0) == 0

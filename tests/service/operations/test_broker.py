@@ -5,7 +5,7 @@ from typing import Any
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.transport.client import ClientLink
-from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
 
@@ -16,13 +16,13 @@ async def rows(client: ClientLink, operation: str, **arguments: Any) -> list[dic
     return result
 
 
-async def started(inprocess: InProcess) -> tuple[LocalNode, ClientLink]:
-    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+async def start_node(inprocess: InProcess) -> tuple[LocalNode, ClientLink]:
+    node = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1)))
     return node, await inprocess.client(node)
 
 
 async def test_queues_consumers_connections_and_bindings_are_listed(inprocess: InProcess) -> None:
-    _, client = await started(inprocess)
+    _, client = await start_node(inprocess)
     channel = await client.open_channel()
     await channel.declare_queue("orders", durable=True)
     await channel.declare_exchange("sorted", "topic", durable=True)
@@ -60,7 +60,7 @@ async def test_queues_consumers_connections_and_bindings_are_listed(inprocess: I
 
 
 async def test_pages_are_bounded_and_have_every_row_once(inprocess: InProcess) -> None:
-    _, client = await started(inprocess)
+    _, client = await start_node(inprocess)
     channel = await client.open_channel()
     names = [f"page-{number:02}" for number in range(7)]
     for name in names:

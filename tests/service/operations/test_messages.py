@@ -3,7 +3,7 @@
 import pytest
 
 from semq.service.operations import messages
-from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
 
@@ -11,8 +11,8 @@ async def test_a_rare_cause_is_found_after_pages_of_other_rows(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "ROWS_MAX", 2)  # rows of a page
-    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"  # the hub is never reached, so documents wait
-    node = await inprocess.started(inprocess.settings("10008", text))
+    text = LOCAL_CONFIG.format(name="10008", hub=1) + "overdue_s = 0.2\n"  # the hub is never reached, so documents wait
+    node = await inprocess.start_node(inprocess.settings("10008", text))
     client = await inprocess.client(node)
     sent = [
         (await ask(client, "msg.submit", {"target": "56001", "app_key": f"trade/order//{number}"}))["result"]["lk0"]
@@ -30,8 +30,8 @@ async def test_a_rare_cause_is_found_after_pages_of_other_rows(
 
 async def test_overdue_messages_are_marked_and_have_not_failed(inprocess: InProcess) -> None:
     """Lists and single messages use the same limit as the search for stuck messages."""
-    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"
-    node = await inprocess.started(inprocess.settings("10008", text))
+    text = LOCAL_CONFIG.format(name="10008", hub=1) + "overdue_s = 0.2\n"
+    node = await inprocess.start_node(inprocess.settings("10008", text))
     client = await inprocess.client(node)
     lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
 

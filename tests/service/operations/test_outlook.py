@@ -7,7 +7,7 @@ import pytest
 
 from semq.engine.people.stuck import Surroundings
 from semq.service.operations.outlook import WAITS, waits_for
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 
@@ -22,7 +22,7 @@ async def test_a_message_waits_for_the_link_then_for_its_target_and_the_next_inq
     inprocess: InProcess,
 ) -> None:
     hub = await inprocess.hub(HUB_CONFIG)
-    alone = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+    alone = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1)))
     client = await inprocess.client(alone)
     lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
     assert (await side(client, lk0))["waits_for"] == "link"

@@ -8,7 +8,7 @@ import pytest
 
 from semq.service.operations import census
 from semq.store.views.census import groups
-from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
 
@@ -19,8 +19,8 @@ async def answer(client: Any, operation: str, **arguments: Any) -> Any:
 
 
 async def test_figures_causes_and_pages_agree_and_wrong_filters_are_refused(inprocess: InProcess) -> None:
-    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.1\n"  # the hub is never reached, so documents wait
-    node = await inprocess.started(inprocess.settings("10008", text))
+    text = LOCAL_CONFIG.format(name="10008", hub=1) + "overdue_s = 0.1\n"  # the hub is never reached, so documents wait
+    node = await inprocess.start_node(inprocess.settings("10008", text))
     client = await inprocess.client(node)
     for number in range(7):
         await answer(client, "msg.submit", target=f"5600{number % 2}", app_key=f"trade/order//S{number}")
@@ -59,7 +59,7 @@ async def test_figures_causes_and_pages_agree_and_wrong_filters_are_refused(inpr
 
 
 async def test_failed_documents_are_paged_and_requeued_ones_are_not_shown(inprocess: InProcess) -> None:
-    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+    node = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1)))
     client = await inprocess.client(node)
     for number in range(5):
         await answer(client, "msg.submit", target="10008", app_key=f"trade/order//S{number}")
@@ -88,7 +88,7 @@ async def test_failed_documents_are_paged_and_requeued_ones_are_not_shown(inproc
 async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+    node = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1)))
     shared, go, counts = census.SharedCensus(node), asyncio.Event(), 0
     execute = node.store.execute
 

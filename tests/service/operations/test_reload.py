@@ -17,7 +17,7 @@ from semq.errors import SemqError
 from semq.service.operations.reload import RELOADED
 from semq.transport.client import ClientLink
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 USERS = """virtual_hosts = ["shop"]
@@ -35,8 +35,8 @@ shop = { configure = ".*", write = ".*", read = ".*" }
 
 
 async def local(inprocess: InProcess, hub: int = 1) -> LocalNode:
-    text = LOCAL.format(name="10008", hub=hub).replace("port = 0\n", f"port = 0\n{USERS}", 1)
-    return await inprocess.started(inprocess.settings("10008", text))
+    text = LOCAL_CONFIG.format(name="10008", hub=hub).replace("port = 0\n", f"port = 0\n{USERS}", 1)
+    return await inprocess.start_node(inprocess.settings("10008", text))
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ async def test_a_virtual_host_is_added_at_once_unless_it_has_stored_contents(inp
     fresh = await client(inprocess, node, "web", "fresh")
     await (await fresh.open_channel()).declare_queue("kept", durable=True)
     await node.stop()
-    restarted = await inprocess.started(load(node.settings.file, {}))
+    restarted = await inprocess.start_node(load(node.settings.file, {}))
     rewrite(restarted, ('virtual_hosts = ["fresh"]', 'virtual_hosts = ["fresh", "shop", "third"]'))
     result = await reload(await client(inprocess, restarted, "ops"))
     assert (result["changed"], result["restart"]) == (["amqp.virtual_hosts"], ["amqp.virtual_hosts"])

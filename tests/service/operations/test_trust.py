@@ -14,7 +14,7 @@ from semq.service.credentials.identity import ring_of
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
-from tests.pki.people import LOCAL, NOW, authority, trust
+from tests.pki.people import LOCAL_CONFIG, NOW, authority, trust
 from tests.pki.people import ring as ring_with
 from tests.service.credentials.test_secrecy import pair, sent
 from tests.service.inprocess import InProcess, ask, linked
@@ -27,7 +27,7 @@ CLOCK = SystemClock()
 async def change_authority(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
     """Install a certificate of another authority at a node, and make the node use it."""
     ring = ring_of(node.settings)
-    certificate = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL)
+    certificate = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL_CONFIG)
     ring.store_certificate(certificate.pem, trust(to), CLOCK.wall())
     answer = await ask(await inprocess.client(node), "cert.rotate")
     assert answer["ok"], answer
@@ -64,7 +64,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
     with pytest.raises(DialFailed):
         await dial(link, CLOCK, Turn())
     await a.stop()
-    restarted = await inprocess.started(a.settings)
+    restarted = await inprocess.start_node(a.settings)
     assert restarted.node_identity is not None
     assert restarted.node_identity.trust.fingerprints == [NEW.fingerprint]
 

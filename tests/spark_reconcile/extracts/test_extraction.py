@@ -34,7 +34,7 @@ from tests.local_node.pieces.test_transfer import (
     local,
     published,
 )
-from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
 
 SECRET_KEY, SECRET_BODY = "S0001-secret", b"the price is 4711"
@@ -51,7 +51,7 @@ async def sender(inprocess: InProcess) -> LocalNode:
     """Return 10008, which is configured to send its extracts to 56001 in small pieces."""
     hub = await inprocess.hub()
     (inprocess.folder / "salt").write_text("a long enough secret\n")
-    text = LOCAL.format(name="10008", hub=hub.port)
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port)
     extract_table = '[extract]\ndeliver_to = "56001/reports"\npiece_bytes = 4096\nsalt_file = "salt"\nfolder = "out"\n'
     node = LocalNode(inprocess.settings("10008", text + extract_table), CLOCK)
     inprocess.stack.push_async_callback(node.stop)
@@ -130,7 +130,7 @@ async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: 
 
 def test_without_a_node_or_its_database_nothing_is_extracted(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
-    file.write_text(LOCAL.format(name="10008", hub=1))
+    file.write_text(LOCAL_CONFIG.format(name="10008", hub=1))
     assert commands.main(["extract"]) == 2
     assert commands.main(["extract", "--config", str(file)]) == 69  # the embedded database does not run
     (tmp_path / "salt").write_text("abc")

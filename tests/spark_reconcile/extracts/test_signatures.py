@@ -24,7 +24,7 @@ from spark_reconcile.repair.repair_list import HUB, RepairIndex, write_index
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
 from tests.pki.people import NOW, add, authority, ring
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 from tests.spark_reconcile.office import StandingClock
 
 CONTENT = b"what a node says"
@@ -39,7 +39,7 @@ def trust(tmp_path: Path) -> Path:
     return file
 
 
-def config(folder: Path, text: str = LOCAL.format(name="10008", hub=1)) -> Path:
+def config(folder: Path, text: str = LOCAL_CONFIG.format(name="10008", hub=1)) -> Path:
     folder.mkdir(exist_ok=True)
     file = folder / "node.toml"
     file.write_text(text)
@@ -50,7 +50,7 @@ def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float 
     """Enrol a node in ``folder`` and return its signing function. The authority ``by`` issued its certificate ``age``
     days ago, for ``days`` days.
     """
-    text = HUB_CONFIG if node.startswith("2.") else LOCAL.format(name=node[2:], hub=1)
+    text = HUB_CONFIG if node.startswith("2.") else LOCAL_CONFIG.format(name=node[2:], hub=1)
     settings = load(config(folder, text), {})
     ring(settings.pki_dir, by, node, at=NOW - timedelta(days=age), days=days)  # type: ignore[arg-type]
     sign = signer_of_node(settings)

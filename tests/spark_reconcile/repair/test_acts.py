@@ -57,7 +57,7 @@ async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str,
     return code, result, printed
 
 
-async def sent(node: LocalNode, target: str) -> str:
+async def send_document(node: LocalNode, target: str) -> str:
     async with Client(url(node)) as application:
         return (await application.send(target, b"order")).lk0
 
@@ -77,11 +77,11 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_messages(
     hub = await inprocess.hub()
     sender, receiver = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(sender, receiver)
-    delivered = await sent(sender, "56001")
+    delivered = await send_document(sender, "56001")
     async with Client(url(sender)) as application:
         await application.wait_for_delivery(delivered, timeout_s=60)
     await receiver.stop()
-    waiting = await sent(sender, "56001")
+    waiting = await send_document(sender, "56001")
 
     async def is_stored() -> bool:
         return "STORED" in await events(sender, waiting)
@@ -108,7 +108,7 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_messages(
     _, result, _ = await applied(hub, folder, yes=True)
     assert result["counts"] == {"done": 1}
 
-    await inprocess.started(receiver.settings)
+    await inprocess.start_node(receiver.settings)
     async with Client(url(sender)) as application:
         await application.wait_for_delivery(waiting, timeout_s=60)
     before = inquiries(sender)
@@ -120,7 +120,7 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_messages(
 async def test_a_deed_that_the_node_cannot_do_is_left_and_a_possible_one_is_done(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     sender = await inprocess.local("10008", hub.port)
-    lk0 = await sent(sender, "56001")
+    lk0 = await send_document(sender, "56001")
     async with Client(url(hub)) as application:
         impossible = repair_line(lk0, "resend", "hub")
         assert (await apply_deed(application, impossible, is_real=True)).result == "left"

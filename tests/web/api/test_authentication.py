@@ -12,7 +12,7 @@ from platform_node.node import HubNode
 from semq.access_rights import AccessRole
 from semq.service.operations.operation import Kind
 from tests.clocks import ShiftedClock
-from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
 from tests.web.running import serving
 
@@ -113,8 +113,8 @@ async def test_no_operation_is_reached_beyond_its_role(hub: HubNode, node: Local
 
 async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    text = LOCAL.format(name="10008", hub=hub.port)
-    node = await inprocess.started(inprocess.settings("10008", text + USERS))
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port)
+    node = await inprocess.start_node(inprocess.settings("10008", text + USERS))
     await linked(node)
     async with serving(node) as site:
         admin, erp = [

@@ -14,7 +14,7 @@ from semq.app.values import DocumentEvent
 from semq.umx_t.app_key import AppKey
 from semq.web.api.events import event_text
 from semq.web.api.sent_events import SentEvents
-from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
 
@@ -80,7 +80,9 @@ async def test_the_connection_of_an_open_stream_is_not_closed_as_idle(
 ) -> None:
     hub = await inprocess.hub()
     users = '\n[amqp.users]\nops = "swordfish swordfish"\nother = "swordfish swordfish"\n'
-    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + users))
+    node = await inprocess.start_node(
+        inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=hub.port) + users)
+    )
     await linked(node)
     monkeypatch.setattr("semq.web.api.logins.IDLE_S", -1.0)
     async with serving(node) as site:
