@@ -14,9 +14,9 @@ from semq.service.credentials.identity import ring_of
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
-from tests.pki.people import LOCAL_CONFIG, NOW, authority, trust
+from tests.pki.people import LOCAL, NOW, authority, trust
 from tests.pki.people import ring as ring_with
-from tests.service.credentials.test_secrecy import pair, sent
+from tests.service.credentials.test_secrecy import pair, send_document
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -27,7 +27,7 @@ CLOCK = SystemClock()
 async def change_authority(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
     """Install a certificate of another authority at a node, and make the node use it."""
     ring = ring_of(node.settings)
-    certificate = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL_CONFIG)
+    certificate = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL)
     ring.store_certificate(certificate.pem, trust(to), CLOCK.wall())
     answer = await ask(await inprocess.client(node), "cert.rotate")
     assert answer["ok"], answer
@@ -42,12 +42,12 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         answer = await ask(await inprocess.client(node), "trust.add", {"pem": NEW.pem.decode()})
         assert answer["result"]["fingerprints"] == [old, NEW.fingerprint]
         await linked(a, b)
-        await sent(inprocess, a)
+        await send_document(inprocess, a)
     for node in (b, hub, a):
         await change_authority(inprocess, node, NEW)
         await linked(a, b)
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
-        await sent(inprocess, a)
+        await send_document(inprocess, a)
         refused = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": NEW.fingerprint})
         assert refused["error"]["code"] == "SEMQ-5113"
     for node in nodes:
@@ -55,7 +55,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         assert answer["result"]["fingerprints"] == [NEW.fingerprint]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await linked(a, b)
-        await sent(inprocess, a)
+        await send_document(inprocess, a)
     assert hub.registry.authority is not None
     # The authority of the hub may be younger than NOW, the time of the import of the module with the test certificates.
     now = datetime.now(UTC).replace(microsecond=0)
