@@ -2,7 +2,8 @@
 
 The document gets its LK0 before the first byte, because the pieces are stored under it. The manifest is posted to the
 store after all pieces, so that it is committed after them; the application's confirm follows that commit. The pieces
-of an incomplete body are removed. Used by ``doors.submission``.
+of an incomplete body are removed. Used by ``doors.submission``, and by ``remains``, which removes the pieces of ended
+documents.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Bodies of documents that are read block by block while they are sent. Used by ``Client.send``."""
+"""Bodies of documents that are read block by block while they are sent: ``Client.send`` takes them."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

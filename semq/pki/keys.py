@@ -2,8 +2,8 @@
 
 On disk a key is PKCS#8 in PEM, mode 0600, encrypted if the node has a passphrase (``Passphrase``: from a file, a
 systemd credential, or the environment). A key file to which others have rights is refused instead of repaired: its
-content may already be known. Used by ``slots`` and ``authority``; the same key is used for TLS, for signatures and for
-unwrapping session keys.
+content may already be known. Used by ``slots``, ``authority`` and ``certificate``; the same key is used for TLS, for
+signatures and for unwrapping session keys.
 """
 
 import hashlib

@@ -1,6 +1,8 @@
 """A node as an operating-system process: start, the line ``ready`` or the reason of a failure, the end on a signal.
 
-Called by the programs ``local_node`` and ``platform_node``. ``semq.service.node`` has the life of the node itself.
+Called by the programs ``local_node`` and ``platform_node``, and by ``semq local run`` and ``semq platform run``. A
+server of many institutions, a plain broker and companions use parts of it. ``semq.service.node`` has the life of the
+node itself.
 """
 
 import argparse

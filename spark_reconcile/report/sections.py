@@ -1,5 +1,5 @@
 """The parts of the page about the whole date: verdicts, sources, trend, ages and latency. Each chart has a table beside
-it, made from the same rows. Called by ``page``.
+it, made from the same rows. Called by ``page``, and by ``drill`` for the parts about one pair.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """The check of extracts: every delivered folder gets a state, so that a bad extract never looks like loss.
 
 The driver reads manifests, Parquet footers, hashes and the columns of node and store. Called by ``evidence`` before
-Spark starts. Of several extracts of the same ledger and date, at most one is used. The choice does not depend on their
-order in the folder.
+Spark starts, and by ``samples.defects``. Of several extracts of the same ledger and date, at most one is used. The
+choice does not depend on their order in the folder.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,7 +3,8 @@
 Strategy: ``publish`` checks the message and passes it to the transaction, to a service (``_offer``), to the channel
 that waits for a direct reply, or to the queues. The confirm of a message for queues is sent immediately, or after the
 commit if the message must be stored. The confirm of a message for a service is sent when the service calls ``settle``.
-Called by ``session`` for each ``Published`` event, and by ``arrival`` for each large message.
+Called by ``session`` for each ``Published`` event, by ``arrival`` for each large message, and by ``consumption`` for
+tx.commit.
 """
 
 from semq.amqp.errors import AmqpError

@@ -1,9 +1,10 @@
 """Refusals of copies by an operator of the hub, at the sender (PROTOCOL.md S15).
 
-Called by ``receipts``, which answers each refusal with a ReAck. A void marker then lets the receiver's ledger decide,
-because a store of the hub that is restored from a backup may deliver a refused copy afterwards. If no receiver is left
-that could answer, the operator refuses the marker, too. The message then ends UNKNOWN, which no record can contradict.
-Messages of classes 1 and 2 have no markers and end UNKNOWN at once.
+Called by ``receipts``, which answers each refusal with a ReAck; ``outbound``, ``time.cleanup`` and ``hub.deeds``
+recognize refused messages by its functions. A void marker then lets the receiver's ledger decide, because a store of
+the hub that is restored from a backup may deliver a refused copy afterwards. If no receiver is left that could answer,
+the operator refuses the marker, too. The message then ends UNKNOWN, which no record can contradict. Messages of classes
+1 and 2 have no markers and end UNKNOWN at once.
 """
 
 from semq.engine.errors import RefusedByOperator

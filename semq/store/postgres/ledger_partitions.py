@@ -1,9 +1,9 @@
 """The partitions of semq_ledger, one per day (UTC): created ahead, dropped when their retention period has ended.
 
-Called by ``store`` at each opening, by ``housekeeping`` every few hours, and by the operation ``ledger.verify``, which
-begins at the oldest day. Lines are written by ``changes`` and read by ``views`` and ``chain``. A line for a day without
-a partition is stored in ``semq_ledger_other``, so that an insert never fails; when the day's partition is created, its
-lines are moved there.
+Called by ``store`` at each opening, by ``housekeeping`` every few hours, by ``semq.installation.empty_database``, and
+by the operation ``ledger.verify``, which begins at the oldest day. Lines are written by ``changes`` and read by
+``views`` and ``chain``. A line for a day without a partition is stored in ``semq_ledger_other``, so that an insert
+never fails; when the day's partition is created, its lines are moved there.
 """
 
 import re
