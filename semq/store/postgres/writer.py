@@ -255,9 +255,7 @@ class Writer:
             self.lose(error)
 
     async def _load_and_decide(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Return the decided unit and its works. Failed works are left out; works for which the unit has no room return
-        to the queue.
-        """
+        """Return the decided unit and its works. Failed works are left out; those that exceed the unit are requeued."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
@@ -444,9 +442,7 @@ class _Size:
         self._bodies = self._pending = self._bytes = self._broker = 0
 
     def add_new(self, unit: Unit) -> bool:
-        """Count what the last piece has staged. Return whether the unit is full: it is then written before other pieces
-        decide.
-        """
+        """Count what the last piece has staged. Return whether the unit is full: it is then written at once."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),
