@@ -232,7 +232,8 @@ class Client:
     # Requests.
 
     async def look(self, name: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Return the node's record of a message, named by short name, locator, ``sql-NUMBER``, number or key.
+        """Return the node's record of a message, named by short name, locator, ``sql-NUMBER``, row number, AppKey
+        or its key.
 
         For a finished message whose row was deleted, the record comes from the ledger (``cleaned``).
 

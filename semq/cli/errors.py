@@ -109,6 +109,13 @@ class NoApplication(Misconfigured):
     )
 
 
+class TokenForSeveralFiles(BadInput):
+    """A token names one document, but several files were given; nothing was sent."""
+
+    code = "SEMQ-2219"
+    remedy = "Send each file with a token of its own, or leave out --token."
+
+
 class BadArgument(BadInput):
     """An argument of the operation does not have the form NAME=VALUE."""
 

@@ -1,7 +1,7 @@
 """``semq msg send|wait|list|show|trace|body|prove``: send documents, and show messages without changing them.
 
 A message is named by the short name that lists show, its locator (LK0), the number of its row, the number of its
-submission by SQL (sql-NUMBER), or the key of its AppKey.
+submission by SQL (sql-NUMBER), its AppKey, or the key of its AppKey.
 """
 
 from base64 import b64decode
@@ -14,7 +14,7 @@ import typer
 from semq.app import AppKey, Sent
 from semq.app.content_type import content_type_of
 from semq.app.errors import NoReceiptRequested
-from semq.cli.errors import UnusableFile
+from semq.cli.errors import TokenForSeveralFiles, UnusableFile
 from semq.cli.messages.files import STDIN, first_block, read_bodies
 from semq.cli.messages.presentation import (
     LIST_COLUMNS,
@@ -34,7 +34,13 @@ from semq.umx_t.short_name import short_name
 
 group = typer.Typer()
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0), sql-NUMBER, or key.")]
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="Short name, locator (LK0), row number, sql-NUMBER, key, or AppKey (domain/type/subtype/key).",
+    ),
+]
 
 
 class QueueSide(StrEnum):
@@ -56,7 +62,14 @@ class WaitFor(StrEnum):
 @on_node
 async def send(
     session: Session,
-    to: Annotated[str, typer.Option(metavar="ADDRESS", help="Institution, or one of its users: 56001, 56001/buyer.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Institution, one of its users, a group, or all users of an institution: 56001, 56001/buyer, "
+            "3.retailers, 4.56001.",
+        ),
+    ],
     file: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="File to send; - is standard input. May be repeated.")
     ] = None,
@@ -108,7 +121,8 @@ async def send(
         str, typer.Option("--not-before", metavar="TIME", help="Earliest time of sending: 30m, 2h, 7d, or a date.")
     ] = "",
     token: Annotated[
-        str | None, typer.Option(help="Name of this submission: a repetition with this token sends nothing.")
+        str | None,
+        typer.Option(help="Name of this submission, for one --file only: a repetition with this token sends nothing."),
     ] = None,
     wait: Annotated[
         WaitFor,
@@ -124,6 +138,8 @@ async def send(
         raise NoReceiptRequested(
             "Nothing was sent: without a receipt this node never learns about the delivery.", save_fwd=save_fwd
         )
+    if token is not None and len(file or []) > 1:
+        raise TokenForSeveralFiles(token=token, files=len(file or []))
     for name, body in read_bodies(file, allow_empty=allow_empty):
         default_key = "" if name == STDIN else Path(name).name
         sent = await session.client.send(

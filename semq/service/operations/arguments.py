@@ -38,7 +38,7 @@ Name: TypeAlias = Annotated[
     Meta(
         min_length=1,
         max_length=NAME_MAX,
-        description="Message: short name, locator (LK0), row number, sql-NUMBER, or key of its AppKey.",
+        description="Message: short name, locator (LK0), row number, sql-NUMBER, its AppKey, or the key of its AppKey.",
     ),
 ]
 Why: TypeAlias = Annotated[str, Meta(max_length=WHY_MAX, description="Reason, for the ledger.")]

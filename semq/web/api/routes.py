@@ -19,7 +19,11 @@ PATH = "/api/v1"
 VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)
 # The parameter of a path that names a document
 NAME = Parameter(
-    "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
+    "name",
+    "path",
+    {"type": "string"},
+    "Short name, locator (LK0), row number, sql-NUMBER, AppKey, or key of the AppKey.",
+    is_required=True,
 )
 BYTES = {"type": "string", "format": "binary"}
 

@@ -85,6 +85,15 @@ def test_a_repeat_of_a_token_says_that_nothing_was_sent(network: Network) -> Non
     assert semq(*send, stdin=b"x").out.endswith("  was accepted before, with this token; nothing was sent\n")
 
 
+def test_a_token_with_several_files_is_refused_and_nothing_is_sent(network: Network, tmp_path: Path) -> None:
+    for name in ("1.xml", "2.xml"):
+        (tmp_path / name).write_text(name)
+    files = [word for name in ("1.xml", "2.xml") for word in ("--file", str(tmp_path / name))]
+    send = ("msg", "send", "--to", "56001/several", "--token", "two", "--node", network.sender.url)
+    semq(*send, *files).fails(1, "SEMQ-2219")
+    assert semq(*send, stdin=b"x").out.endswith("  accepted\n")  # the token was not used: it names a new document
+
+
 def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path: Path) -> None:
     at = {"SEMQ_NODE": network.sender.url}
     lk0 = semq("msg", "send", "--to", "56001/files", "--json", stdin=b"\0piped\xff", **at).data["lk0"]
