@@ -88,7 +88,6 @@ semq.console.display                   console/test_pages_in_browser.py
 semq.console.live                      console/test_pages_in_browser.py
 semq.console.pages.audit               console/test_roles_and_forms.py
 semq.console.pages.broker              console/test_pages_in_browser.py
-semq.console.pages.certificates        console/test_pages_in_browser.py
 semq.console.pages.failed              console/test_roles_and_forms.py
 semq.console.pages.health              console/test_pages_in_browser.py
 semq.console.pages.held                console/test_roles_and_forms.py
@@ -179,7 +178,6 @@ semq.web.api.routes                    web/api/test_description.py
 semq.web.access.node_login             web/access/test_sign_in.py
 semq.web.application                   web/access/test_sign_in.py
 semq.web.transport.failures            web/access/test_csrf.py
-semq.web.pages.languages               web/test_process.py
 semq.web.mounts                        web/access/test_sign_in.py
 semq.web.node.operations               web/test_process.py
 semq.web.own_routes                    web/test_process.py

@@ -3,6 +3,7 @@
 The names follow from the arguments of ``msg.submit``: ``save_fwd`` is the header ``SEMQ-Save-Fwd``. Headers are UTF-8.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,16 +21,18 @@ from semq.web.errors import BadRequest
 
 PREFIX = b"semq-"  # prefix of the headers of attributes
 OWN_PREFIX = b"semq-header-"  # prefix of the application's own headers
-KEY_HEADER = b"idempotency-key"  # the same as SEMQ-Token
+TOKEN_HEADER = b"idempotency-key"  # the same as SEMQ-Token
 # Arguments of msg.submit without a header SEMQ-…
 NOT_PREFIXED = ("body_base64", "headers", "sender", "content_type", "content_encoding")
 NAMES = tuple(
     field.encode_name for field in msgspec.structs.fields(SubmitDocument) if field.encode_name not in NOT_PREFIXED
 )
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # token of RFC 9110, section 5.6.2
+HEADER_MAX = 2000  # characters of the value of a header; a longer value is cut
 # Header | argument of msg.submit
 STANDARD_HEADERS = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
 BY_HEADER = (
-    {PREFIX + name.replace("_", "-").encode(): name for name in NAMES} | {KEY_HEADER: "token"} | STANDARD_HEADERS
+    {PREFIX + name.replace("_", "-").encode(): name for name in NAMES} | {TOKEN_HEADER: "token"} | STANDARD_HEADERS
 )
 
 
@@ -85,19 +88,23 @@ def described(document: Document) -> dict[str, Any]:
 
 
 def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
-    """Add the attributes of a document to an answer, as headers."""
+    """Add the attributes of a document to an answer, as headers ``SEMQ-…`` of at most HEADER_MAX characters each, and
+    its trace context under HTTP's own names.
+    """
     response.headers.update(trace_context(attributes.get("headers", {})))
     for name, value in _as_headers(attributes):
-        text = shown(str(int(value) if isinstance(value, bool) else value), 2000)
+        text = shown(str(int(value) if isinstance(value, bool) else value), HEADER_MAX)
         if text:
             response.raw_headers.append((name.encode("utf-8", "replace"), text.encode("utf-8", "replace")))
 
 
 def _as_headers(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each header, without headers of the application whose names HTTP does not permit."""
+    """Yield name and value of each header, without headers of the application whose names HTTP does not permit
+    (letters that are not ASCII, spaces, separators).
+    """
     for name, value in attributes.items():
         if name != "headers":
             yield header_of(name).lower(), value
     for name, value in attributes.get("headers", {}).items():
-        if str(name).isascii() and str(name).replace("-", "").replace("_", "").isalnum():
+        if HEADER_NAME.fullmatch(str(name)):
             yield f"{OWN_PREFIX.decode()}{str(name).lower()}", value

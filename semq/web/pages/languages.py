@@ -61,23 +61,26 @@ def use(language: str) -> None:
 
 
 def language_of(request: Request) -> str:
-    """Return the language that the cookie or the browser prefers; English if there is no translation."""
+    """Return the language of the cookie, or the first of those that the browser prefers; English if there is no
+    translation.
+    """
     chosen = request.cookies.get(COOKIE, "")
     if chosen in CHOICES:
         return chosen
     accepted = request.headers.get("accept-language", "")[:200].lower()
-    ordered = sorted((_weighed(part) for part in accepted.split(",")), reverse=True)
-    return next((name for _, name in ordered if name in CHOICES), ENGLISH)
+    acceptable = [choice for choice in map(_weighed, accepted.split(",")) if choice[0] > 0 and choice[1] in CHOICES]
+    return max(acceptable, key=lambda choice: choice[0], default=(0.0, ENGLISH))[1]  # of equal weights the first
 
 
 def _weighed(part: str) -> tuple[float, str]:
-    """Return weight and language of a part of Accept-Language, for instance zh-CN;q=0.8."""
-    name, _, weight_text = part.strip().partition(";q=")
+    """Return weight and language of a part of Accept-Language, for instance zh-CN;q=0.8. Weight 0: not acceptable."""
+    name, _, parameter = part.partition(";")
+    key, _, weight_text = parameter.partition("=")
     try:
-        weight = float(weight_text) if weight_text else 1.0
+        weight = float(weight_text) if key.strip() == "q" else 1.0
     except ValueError:
         weight = 0.0
-    return weight, name.strip()[:2]
+    return weight, name.strip().partition("-")[0]
 
 
 def _compiled(file: Path) -> bytes:

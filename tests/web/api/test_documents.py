@@ -44,7 +44,7 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
         key = "erp/order//Aufträge/S 1"
         headers = {
             "SEMQ-App-Key": key.encode(),
-            "SEMQ-Header-Lot": "7",
+            "SEMQ-Header-Lot.No": "7",
             "Content-Type": "application/xml",
             "Traceparent": PARENT,
         }
@@ -60,7 +60,7 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
         assert (document["lk0"], document["source"], document["app_key"]) == (lk0, "1.10008", key)
         assert (document["content_type"], document["headers"]) == (
             "application/xml",
-            {"lot": "7", "traceparent": PARENT},
+            {"lot.no": "7", "traceparent": PARENT},
         )
         assert (await receiving_program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
         assert (await delivered(program, lk0))["lk0"] == lk0
