@@ -1,7 +1,7 @@
 """Errors of certificates, keys and certificate requests. Codes 5100–5199.
 
 Untrusted            a peer's certificate does not prove its identity
-├── WrongAuthority   no trusted authority signed it, or it is self-signed
+├── WrongAuthority   no chain of valid certificates leads to a trusted authority
 ├── OutOfDate        it has expired, or is not yet valid
 ├── WrongName        it names no node, or another node than expected
 └── Revoked          its authority has revoked it
@@ -26,11 +26,12 @@ class Untrusted(SemqError):
 
 
 class WrongAuthority(Untrusted):
-    """No authority that this node trusts has signed the certificate."""
+    """No chain of valid certificates leads to an authority that this node trusts."""
 
     code = "SEMQ-5102"
     remedy = (
         "Enrol the node at its hub (`semq node enroll`), or add the authority to tls.trust at the end that refuses."
+        " If an intermediate certificate has expired, install the certificate with a new chain (`semq cert install`)."
     )
 
 

@@ -10,7 +10,8 @@ One folder::
 A slot changes by one rename of ``slots.json``, so a crash leaves either the old or the new slots. ``next`` holds a key
 whose certificate has been requested, or has arrived and is not used yet. The certificate of ``active`` is presented on
 links. ``previous`` was active before; it is kept, because the two ends of a link change keys at different times.
-Older keys are ``retired``, and deleted when no document sealed for them can still be in transit.
+Older keys are ``retired``, and are deleted after ``tls.keep_keys_days``, which has to be longer than a document sealed
+for them can be in transit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -89,13 +90,13 @@ class KeyRing:
         except (OSError, msgspec.DecodeError) as error:
             raise KeyRefused("The slots cannot be read.", file=str(path), fault=shortened(str(error), 200)) from error
 
-    def key_path(self, name: str) -> Path:
+    def key_path(self, key_id: str) -> Path:
         """Return the path of the key with this id."""
-        return self.folder / "keys" / f"{name}.key"
+        return self.folder / "keys" / f"{key_id}.key"
 
-    def certificate_path(self, name: str) -> Path:
+    def certificate_path(self, key_id: str) -> Path:
         """Return the path of the certificate of the key with this id."""
-        return self.folder / "keys" / f"{name}.crt"
+        return self.folder / "keys" / f"{key_id}.crt"
 
     @property
     def trust_path(self) -> Path:
@@ -106,24 +107,24 @@ class KeyRing:
         """Return the passphrase of the key files. Raises KeyRefused."""
         return self._passphrase.read()
 
-    def key(self, name: str) -> PrivateKey:
+    def key(self, key_id: str) -> PrivateKey:
         """Return a key by its id. Raises KeyRefused."""
-        return read_key(self.key_path(name), self.passphrase())
+        return read_key(self.key_path(key_id), self.passphrase())
 
-    def certificate(self, name: str) -> NodeCertificate | None:
+    def certificate(self, key_id: str) -> NodeCertificate | None:
         """Return the certificate of the key with this id, or None if no certificate has been stored yet.
 
         Raises Untrusted if the file has no certificate of a node.
         """
-        path = self.certificate_path(name)
+        path = self.certificate_path(key_id)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 
-    def chain(self, name: str) -> list[x509.Certificate]:
+    def chain(self, key_id: str) -> list[x509.Certificate]:
         """Return the intermediate certificates between the certificate of a key and the authority; usually none.
 
         Raises Untrusted.
         """
-        path = self.certificate_path(name)
+        path = self.certificate_path(key_id)
         return _chain(path.read_bytes()) if path.exists() else []
 
     def identity(self) -> Identity:
@@ -139,7 +140,7 @@ class KeyRing:
             raise WrongName(
                 "The active certificate belongs to another node.", expected=str(self.node), found=str(certificate.node)
             )
-        keys = {name: self.key(name) for _, name in slots.all()}
+        keys = {one: self.key(one) for _, one in slots.all()}
         if key_id(keys[slots.active]) != certificate.key_id:
             raise KeyRefused("The active key does not match its certificate.", file=str(self.key_path(slots.active)))
         return Identity(certificate, keys[slots.active], keys)
@@ -156,9 +157,9 @@ class KeyRing:
         if slots.next is not None:
             return self.key(slots.next)
         key = new_key(kind)
-        name = key_id(key)
-        write_key(self.key_path(name), key, self.passphrase())
-        self._save(replace(slots, next=name))
+        new_id = key_id(key)
+        write_key(self.key_path(new_id), key, self.passphrase())
+        self._save(replace(slots, next=new_id))
         return key
 
     def retire_next(self, now: datetime) -> None:
@@ -208,9 +209,9 @@ class KeyRing:
         passphrase = self.passphrase()
         if not passphrase:
             return 0
-        clear = [name for _, name in self.slots().all() if not is_encrypted(self.key_path(name))]
-        for name in clear:
-            write_key(self.key_path(name), self.key(name), passphrase)
+        clear = [one for _, one in self.slots().all() if not is_encrypted(self.key_path(one))]
+        for one in clear:
+            write_key(self.key_path(one), self.key(one), passphrase)
         return len(clear)
 
     def _save(self, slots: Slots) -> None:

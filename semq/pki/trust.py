@@ -90,19 +90,19 @@ class TrustStore:
         node: Address | None = None,
         chain: Sequence[x509.Certificate] = (),
     ) -> NodeCertificate:
-        """Return the certificate if a trusted authority signed it, it is valid at ``now``, and it names ``node`` (if
-        given). ``chain``: intermediate certificates.
+        """Return the certificate if it is valid at ``now``, a chain of valid certificates leads from it to a trusted
+        authority, and it names ``node`` (if given). ``chain``: intermediate certificates.
 
         Raises OutOfDate, WrongName, WrongAuthority, Untrusted. Revocation is not checked here.
         """
         candidate = certificate if isinstance(certificate, NodeCertificate) else read_certificate(certificate)
         if now < candidate.not_before:
             raise OutOfDate(
-                "The certificate is not yet valid.", node=str(candidate.node), from_=utc_text(candidate.not_before)
+                "The certificate is not yet valid.", node=str(candidate.node), valid_from=utc_text(candidate.not_before)
             )
         if now > candidate.not_after:
             raise OutOfDate(
-                "The certificate has expired.", node=str(candidate.node), until=utc_text(candidate.not_after)
+                "The certificate has expired.", node=str(candidate.node), valid_until=utc_text(candidate.not_after)
             )
         if node is not None and candidate.node != node.node:
             raise WrongName(expected=str(node.node), found=str(candidate.node))

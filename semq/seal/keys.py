@@ -49,7 +49,7 @@ ALGORITHMS = frozenset({RSA_ALG, *(curve.alg for curve in CURVES.values())})
 
 
 def key_id(key: PublicKey) -> str:
-    """Return the name of a key: the first half of the SHA-256 of its public part, hexadecimal."""
+    """Return the id of a key: the first half of the SHA-256 of its public part, hexadecimal."""
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()[:KEY_ID_LENGTH]
 
 

@@ -39,8 +39,8 @@ def unwrap_session_key(
     key = find_own_key(key_id)
     if key is None:
         raise KeyUnknown(f"The session key was wrapped for key {key_id[:64]}, which this node does not have.")
-    context = wrap_context(SealScope(alg, key_id, token.signer, source, target, resent), token.session_id)
-    verify(find_signer_key(source, token.signer), token.signature, signature_message(context, token.wrapped))
+    context = wrap_context(SealScope(alg, key_id, token.signer_key_id, source, target, resent), token.session_id)
+    verify(find_signer_key(source, token.signer_key_id), token.signature, signature_message(context, token.wrapped))
     secret = unwrap(key, alg, token.wrapped, context)
     if len(secret) != SECRET_LENGTH or session_id_of(secret) != token.session_id:
         raise SealBroken("The session key does not match its session id.")

@@ -50,10 +50,10 @@ def write_origins(key: PrivateKey, source: str, target: str, documents: Sequence
 
 def _sign_group(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
     leaves = [_leaf(facts, size) for facts, size in documents]
-    count, name = len(leaves), key_id(key.public_key())
-    signature = text_of(sign(key, _message(source, target, count, root(leaves))))
+    count = len(leaves)
+    beginning = VERSION, key_id(key.public_key()), text_of(sign(key, _message(source, target, count, root(leaves))))
     return [
-        ".".join((VERSION, name, signature, str(size), str(place), str(count), *map(text_of, path(leaves, place))))
+        ".".join((*beginning, str(size), str(place), str(count), *map(text_of, path(leaves, place))))
         for place, (_, size) in enumerate(documents)
     ]
 
@@ -62,9 +62,9 @@ def read_origin(text: str) -> Origin:
     """Read the parts of @Signature. Raises ReceiptForged."""
     version, *parts = text.split(".")
     try:
-        name, signature, size, place, count, *neighbours = parts
+        signer_key_id, signature, size, place, count, *neighbours = parts
         hashes = tuple(map(bytes_of, neighbours))
-        origin = Origin(name, bytes_of(signature), int(size), int(place), int(count), hashes)
+        origin = Origin(signer_key_id, bytes_of(signature), int(size), int(place), int(count), hashes)
     except ValueError as error:
         raise ReceiptForged("The signature of the document cannot be read.") from error
     are_hashes = all(len(hash_) in (0, HASH_LENGTH) for hash_ in hashes)

@@ -94,10 +94,10 @@ def write_signature(key: PrivateKey, message: bytes) -> str:
 
 def read_signature(text: str) -> tuple[str, bytes]:
     """Read key id and bytes of a signature. Raises ReceiptForged."""
-    name, dot, signature = text.partition(".")
+    signer_key_id, dot, signature = text.partition(".")
     try:
         if not dot:
             raise ValueError(text[:40])
-        return name, bytes_of(signature)
+        return signer_key_id, bytes_of(signature)
     except ValueError as error:
         raise ReceiptForged("The signature cannot be read.") from error

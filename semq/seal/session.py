@@ -151,4 +151,4 @@ def wrapped_for(secret: bytes, own: PrivateKey, source: str, receiver: PublicKey
     context = wrap_context(scope, session_id)
     wrapped = wrap(receiver, secret, context)
     signature = sign(own, signature_message(context, wrapped))
-    return write_token(SessionToken(session_id, wrapped, scope.signer, signature))
+    return write_token(SessionToken(session_id, wrapped, scope.signer_key_id, signature))

@@ -22,7 +22,7 @@ class SealScope(NamedTuple):
 
     alg: str
     key_id: str  #: id of the receiver's key
-    signer: str  #: id of the sender's key
+    signer_key_id: str  #: id of the sender's key
     source: str  #: address of the sender's node
     target: str  #: address of the receiver's node
     resent: str = ""  #: of a resent document: the places of this message and of the replaced one; otherwise empty
@@ -33,7 +33,7 @@ class SessionToken(NamedTuple):
 
     session_id: bytes
     wrapped: bytes
-    signer: str
+    signer_key_id: str
     signature: bytes
 
 
@@ -49,7 +49,7 @@ def signature_message(context: bytes, wrapped: bytes) -> bytes:
 
 def write_token(token: SessionToken) -> str:
     """Return the text of @SessionKey."""
-    parts = (text_of(token.session_id), text_of(token.wrapped), token.signer, text_of(token.signature))
+    parts = (text_of(token.session_id), text_of(token.wrapped), token.signer_key_id, text_of(token.signature))
     return ".".join((VERSION, *parts))
 
 

@@ -29,7 +29,7 @@ def with_vouchers(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateK
 def is_vouched(pem: str, node: str, fingerprint: str, keys: Mapping[str, PublicKey]) -> bool:
     """Return whether one of the keys vouches for a certificate of ``node``. ``keys``: by key id."""
     message = _message(node, fingerprint)
-    return any(_is_valid(keys[name], signature, message) for name, signature in _vouchers(pem) if name in keys)
+    return any(_is_valid(keys[signer], signature, message) for signer, signature in _vouchers(pem) if signer in keys)
 
 
 def without_vouchers(pem: str) -> str:
@@ -38,12 +38,13 @@ def without_vouchers(pem: str) -> str:
 
 
 def _vouchers(pem: str) -> Iterator[tuple[str, bytes]]:
+    """Yield key id of the signer and signature of each readable voucher."""
     for block in list(BLOCK.finditer(pem))[:VOUCHERS_MAX]:
         try:
-            name, _, signature = b64decode(block[1]).partition(b" ")
+            signer, _, signature = b64decode(block[1]).partition(b" ")
         except ValueError:
             continue
-        yield name.decode("ascii", "replace"), signature
+        yield signer.decode("ascii", "replace"), signature
 
 
 def _is_valid(key: PublicKey, signature: bytes, message: bytes) -> bool:

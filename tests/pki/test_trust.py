@@ -4,6 +4,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from semq.pki.authority import Authority
 from semq.pki.errors import OutOfDate, TrustUnreadable, Untrusted, WrongAuthority, WrongName
@@ -55,6 +57,42 @@ def test_a_node_is_no_authority() -> None:
     forged = issued(Authority(node.x509, key), "1.56001")
     with pytest.raises(WrongAuthority):
         TRUSTED.verify(forged, NOW, chain=[node.x509])
+
+
+def chained_authority(by: Authority | None, days: float) -> Authority:
+    """Return an authority that may have authorities below it, valid from a month before NOW for ``days``, and signed by
+    another authority (None: by itself).
+    """
+    key, name = new_key(), "upper" if by is None else "lower"
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    signer = key if by is None else by.key
+    usage = OURS.certificate.extensions.get_extension_for_class(x509.KeyUsage)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if by is None else by.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - 30 * DAY)
+        .not_valid_after(NOW + (days - 30) * DAY)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage.value, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    return Authority(certificate, key)
+
+
+def test_an_intermediate_certificate_must_be_valid_too() -> None:
+    upper = chained_authority(None, 90)
+    lower = chained_authority(upper, 35)
+    # With another certificate of the same name, the authority issues beyond the end of its own.
+    certificate = issued(Authority(chained_authority(upper, 90).certificate, lower.key), days=9)
+    assert trust(upper).verify(certificate, NOW, chain=[lower.certificate]) is certificate
+    with pytest.raises(WrongAuthority, match="No chain of valid certificates") as caught:
+        trust(upper).verify(certificate, NOW + 6 * DAY, chain=[lower.certificate])
+    assert "cert install" in caught.value.remedy
 
 
 def test_an_altered_certificate_is_refused() -> None:

@@ -16,7 +16,7 @@ SECRET = bytes(range(32))
 
 @cache
 def key_of(kind: str, owner: str) -> PrivateKey:
-    """Return a key, always the same one for an owner."""
+    """Return a key, always the same one for a kind and an owner."""
     if kind == "RSA":
         return rsa.generate_private_key(65537, 2048)
     return ec.generate_private_key({"P256": ec.SECP256R1(), "P384": ec.SECP384R1(), "P521": ec.SECP521R1()}[kind])
@@ -36,15 +36,15 @@ class SealingPair:
     def b(self) -> PrivateKey:
         return key_of(self.kind, B)
 
-    def session(self, secret: bytes = SECRET, now: float = 0.0, limits: KeyLimits = KeyLimits()) -> SessionKey:  # noqa: B008
+    def session_key(self, secret: bytes = SECRET, now: float = 0.0, limits: KeyLimits = KeyLimits()) -> SessionKey:  # noqa: B008
         return SessionKey(secret, self.a, A, self.b.public_key(), B, now, limits)
 
-    def opened(self, opened_max: int = 8) -> OpenedKeys:
+    def opened_keys(self, opened_max: int = 8) -> OpenedKeys:
         keys = {key_id(self.b.public_key()): self.b}
         self.signers_asked: list[str] = []
 
-        def find_signer_key(node: str, name: str) -> PublicKey:
-            self.signers_asked.append(name)
+        def find_signer_key(node: str, signer_key_id: str) -> PublicKey:
+            self.signers_asked.append(signer_key_id)
             return self.a.public_key()
 
         return OpenedKeys(keys.get, find_signer_key, opened_max)

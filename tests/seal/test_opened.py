@@ -13,7 +13,7 @@ from tests.seal.parties import KINDS, SECRET, A, B, SealingPair
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_session_key_is_unwrapped_once_and_then_found_in_the_cache(kind: str) -> None:
     pair = SealingPair(kind)
-    session, opened = pair.session(), pair.opened()
+    session, opened = pair.session_key(), pair.opened_keys()
     assert session.alg == alg_of(pair.b)
     for _ in range(3):
         opening = opened.get(session.text, session.alg, session.key_id, A, B)
@@ -23,8 +23,8 @@ def test_a_session_key_is_unwrapped_once_and_then_found_in_the_cache(kind: str) 
 
 def test_the_cache_is_bounded_and_can_be_emptied() -> None:
     pair = SealingPair()
-    opened = pair.opened(opened_max=2)
-    sessions = [pair.session(bytes([n] * 32)) for n in range(3)]
+    opened = pair.opened_keys(opened_max=2)
+    sessions = [pair.session_key(bytes([n] * 32)) for n in range(3)]
     for session in (*sessions[:2], sessions[0], sessions[2], sessions[0], sessions[1]):
         opened.get(session.text, session.alg, session.key_id, A, B)
     assert len(opened) == 2
@@ -35,7 +35,7 @@ def test_the_cache_is_bounded_and_can_be_emptied() -> None:
 
 def test_the_error_names_a_key_that_the_node_does_not_have() -> None:
     pair = SealingPair()
-    session = pair.session()
+    session = pair.session_key()
     with pytest.raises(KeyUnknown, match=session.key_id):
         OpenedKeys(lambda name: None, lambda node, name: pair.a.public_key()).get(
             session.text, session.alg, session.key_id, A, B
@@ -47,9 +47,9 @@ def test_the_error_names_a_key_that_the_node_does_not_have() -> None:
 )
 def test_a_wrap_is_valid_for_no_other_pair_and_no_other_message(source: str, target: str, resent: str) -> None:
     pair = SealingPair()
-    session = pair.session()
+    session = pair.session_key()
     with pytest.raises(SignatureWrong):
-        pair.opened().get(session.text, session.alg, session.key_id, source, target, resent)
+        pair.opened_keys().get(session.text, session.alg, session.key_id, source, target, resent)
 
 
 def test_a_session_key_of_another_node_is_refused() -> None:
@@ -57,7 +57,7 @@ def test_a_session_key_of_another_node_is_refused() -> None:
     pair = SealingPair()
     forged = wrapped_for(SECRET, pair.b, A, pair.b.public_key(), B)
     with pytest.raises(SignatureWrong):
-        pair.opened().get(forged, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
+        pair.opened_keys().get(forged, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
 
 
 def test_a_wrap_for_a_resent_message_is_valid_for_that_message_only() -> None:
@@ -65,18 +65,18 @@ def test_a_wrap_for_a_resent_message_is_valid_for_that_message_only() -> None:
     resent = "1.10008.1.1.a.8 for 1.10008.1.1.a.7"  # as ``binding.sealed_as`` writes it, without sid and prev
     text = wrapped_for(SECRET, pair.a, A, pair.b.public_key(), B, resent)
     arguments = (text, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
-    assert pair.opened().get(*arguments, resent).id == session_id_of(SECRET)
+    assert pair.opened_keys().get(*arguments, resent).id == session_id_of(SECRET)
     with pytest.raises(SignatureWrong):
-        pair.opened().get(*arguments)
+        pair.opened_keys().get(*arguments)
 
 
 def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
     pair = SealingPair()
-    session = pair.session()
+    session = pair.session_key()
     with pytest.raises(SealMalformed):
-        pair.opened().get("", session.alg, session.key_id, A, B)
+        pair.opened_keys().get("", session.alg, session.key_id, A, B)
     with pytest.raises(SealMalformed):
-        pair.opened().get(session.text, "none", session.key_id, A, B)
+        pair.opened_keys().get(session.text, "none", session.key_id, A, B)
 
 
 @pytest.mark.parametrize("secret", [SECRET, bytes(31)])
@@ -86,7 +86,8 @@ def test_a_session_key_must_have_the_id_in_its_token(secret: bytes) -> None:
     scope = SealScope(alg_of(pair.b), key_id(pair.b.public_key()), key_id(pair.a.public_key()), A, B)
     context = wrap_context(scope, b"another name 123")
     wrapped = wrap(pair.b.public_key(), secret, context)
-    token = SessionToken(b"another name 123", wrapped, scope.signer, sign(pair.a, signature_message(context, wrapped)))
+    signature = sign(pair.a, signature_message(context, wrapped))
+    token = SessionToken(b"another name 123", wrapped, scope.signer_key_id, signature)
     with pytest.raises(SealBroken):
         unwrap_session_key(
             write_token(token), scope.alg, scope.key_id, A, B, "", lambda name: pair.b,

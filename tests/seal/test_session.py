@@ -19,14 +19,14 @@ RANDOM = bytes(8)
 
 @given(st.binary(max_size=200), st.binary(max_size=40))
 def test_a_sealed_payload_opens_with_the_same_bound_data(payload: bytes, bound: bytes) -> None:
-    sealed = SealingPair().session().seal(payload, bound, RANDOM)
+    sealed = SealingPair().session_key().seal(payload, bound, RANDOM)
     assert len(sealed) == len(payload) + OVERHEAD
     assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
 
 
 @given(st.binary(min_size=1, max_size=60), st.data())
 def test_any_altered_byte_breaks_the_seal(payload: bytes, data: st.DataObject) -> None:
-    sealed = bytearray(SealingPair().session().seal(payload, b"bound", RANDOM))
+    sealed = bytearray(SealingPair().session_key().seal(payload, b"bound", RANDOM))
     at = data.draw(st.integers(0, len(sealed) - 1))
     sealed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(SealBroken):
@@ -34,7 +34,7 @@ def test_any_altered_byte_breaks_the_seal(payload: bytes, data: st.DataObject) -
 
 
 def test_truncated_mixed_and_foreign_ciphertexts_break_the_seal() -> None:
-    session, opening = SealingPair().session(), Opening(SECRET)
+    session, opening = SealingPair().session_key(), Opening(SECRET)
     first = session.seal(b"first document", b"1", RANDOM)
     second = session.seal(b"other document", b"2", RANDOM)
     broken = [(first[:n], b"1") for n in (0, 5, NONCE_LENGTH, OVERHEAD - 1, len(first) - 1)]
@@ -48,7 +48,7 @@ def test_truncated_mixed_and_foreign_ciphertexts_break_the_seal() -> None:
 
 
 def test_nonces_never_repeat_under_a_key_and_sessions_have_different_keys() -> None:
-    first, second = SealingPair().session(), SealingPair().session(bytes(32))
+    first, second = SealingPair().session_key(), SealingPair().session_key(bytes(32))
     nonces = [first.seal(b"", b"", RANDOM)[:NONCE_LENGTH] for _ in range(500)]
     assert len(set(nonces)) == 500
     assert first.id != second.id
@@ -57,7 +57,7 @@ def test_nonces_never_repeat_under_a_key_and_sessions_have_different_keys() -> N
 
 @pytest.mark.parametrize("limits", [KeyLimits(messages=2), KeyLimits(payload_bytes=2000), KeyLimits(seconds=5.0)])
 def test_a_session_key_ends_at_its_limit_of_documents_bytes_or_seconds(limits: KeyLimits) -> None:
-    session = SealingPair().session(limits=limits, now=100.0)
+    session = SealingPair().session_key(limits=limits, now=100.0)
     session.seal(bytes(1000), b"", RANDOM)
     assert not session.is_over(101.0)
     session.seal(bytes(1000), b"", RANDOM)
@@ -67,7 +67,7 @@ def test_a_session_key_ends_at_its_limit_of_documents_bytes_or_seconds(limits: K
 
 def test_two_runs_from_one_memory_snapshot_repeat_no_nonce() -> None:
     """Key and counter repeat, but not the random part of the nonce."""
-    first, second = SealingPair().session(), SealingPair().session()
+    first, second = SealingPair().session_key(), SealingPair().session_key()
     assert first.id == second.id
     assert first.seal(b"", b"", bytes([1] * 8))[:NONCE_LENGTH] != second.seal(b"", b"", bytes([2] * 8))[:NONCE_LENGTH]
 
@@ -91,7 +91,7 @@ def test_a_salted_digest_depends_on_payload_lk0_and_key() -> None:
 
 def test_a_stored_session_key_opens_for_its_own_institution_only() -> None:
     pair = SealingPair()
-    session = pair.session()
+    session = pair.session_key()
     stored = session.wrapped_for_storage(pair.a, A)
     arguments = (stored, alg_of(pair.a), key_id(pair.a.public_key()), A, A)
 

@@ -197,7 +197,7 @@ class Sealing:
         if receiver is None or own is None:
             return None
         refused, now = (
-            (read_token(envelope.session_key).signer, key_id(own.public_key()))
+            (read_token(envelope.session_key).signer_key_id, key_id(own.public_key()))
             if code == SignerGone.code
             else (envelope.key_id, key_id(receiver))
         )
@@ -318,8 +318,8 @@ class Sealing:
         """Whether the sender of a void marker is proved. Raises ReceiptForged, SignatureWrong, SignerUnknown."""
         source = envelope.lk0.node
         if envelope.signature:
-            name, signature = read_signature(envelope.signature)
-            verify(self.keys.signer(str(source), name), signature, marker_content(envelope))
+            signer_key_id, signature = read_signature(envelope.signature)
+            verify(self.keys.signer(str(source), signer_key_id), signature, marker_content(envelope))
             return True
         if not self.takes_floor(source):
             raise ReceiptForged("The void marker is not signed.", lk0=envelope.ident)
@@ -358,7 +358,7 @@ class Sealing:
     def is_outdated(self, envelope: Envelope) -> bool:
         """Whether this node has sealed a document under a key other than its present one."""
         own = self.signing_key()
-        return bool(own and envelope.session_key) and read_token(envelope.session_key).signer != own
+        return bool(own and envelope.session_key) and read_token(envelope.session_key).signer_key_id != own
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
         """Sign a void marker, if this node has a key."""
@@ -390,9 +390,9 @@ class Sealing:
             if self._must_sign(source) and not (is_older and _is_reack2(packet)):
                 raise ReceiptForged("It is not signed.", source=str(source))
             return None
-        name, signature = read_signature(packet.signature)
+        signer_key_id, signature = read_signature(packet.signature)
         try:
-            key = self.keys.signer(str(source), name)
+            key = self.keys.signer(str(source), signer_key_id)
         except SignerUnknown as error:
             self._raise_awaited(str(source), error)
             raise
@@ -451,7 +451,7 @@ class Sealing:
         return self.keys.successors(node, certificates)
 
     def session_of(self, envelope: Envelope) -> bytes:
-        """Return the name of the session key of a sealed message. Raises SealMalformed."""
+        """Return the id of the session key of a sealed message. Raises SealMalformed."""
         return read_token(envelope.session_key).session_id
 
 

@@ -42,12 +42,12 @@ class OwnKeys:
     introduced: tuple[str, ...] = ()  #: the certificates as PEM, each signed with the other keys of this node
 
     def __post_init__(self) -> None:
-        self.public = {name: key.public_key() for name, key in self.identity.keys.items()}
+        self.public = {key_id: key.public_key() for key_id, key in self.identity.keys.items()}
         self.introduced = tuple(map(self._vouched, self.certificates))
 
     def _vouched(self, pem: str) -> str:
         certificate = read_certificate(split(pem)[0].encode())
-        others = [key for name, key in self.identity.keys.items() if name != certificate.key_id]
+        others = [key for key_id, key in self.identity.keys.items() if key_id != certificate.key_id]
         return with_vouchers(pem, str(certificate.node), certificate.fingerprint, others)
 
 

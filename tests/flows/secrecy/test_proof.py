@@ -363,5 +363,5 @@ def test_after_a_roll_over_of_the_sender_nothing_more_is_sealed_in_the_name_of_i
     revoke(world)
     send(world, b"after")
     world.settle()
-    assert {read_token(frame.envelope.session_key).signer for frame in seen} == {key_id(key_named("X"))}
+    assert {read_token(frame.envelope.session_key).signer_key_id for frame in seen} == {key_id(key_named("X"))}
     assert world.b.app.payloads == [b"before", b"after"]
