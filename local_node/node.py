@@ -135,7 +135,7 @@ class LocalNode(Node[LocalEngine]):
                 lambda: self.engine, self._release_again, self.submissions.poll, schedule_poll_s
             )
         engine = LocalEngine(
-            self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
+            self.own_store, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail, self.spans, self._configured_partners(),
         )  # fmt: skip
         engine.acceptance.report_scheduled(self.schedule.note_scheduled)

@@ -166,7 +166,7 @@ class Membership:
         self.homes.retired = set(retired)
         await self._retire(retired)
         await self._read_changed()
-        missing = self.homes.assign_missing(self._directory.nodes())
+        missing = self.homes.missing_homes(self._directory.nodes())
         if missing:
             await self.execute(rows.add_homes, missing, self.homes.retired)
             await self._read_changed()  # another instance may have assigned some of them before

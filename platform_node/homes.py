@@ -15,6 +15,7 @@ from semq.store.control.cluster import KnownStore
 from semq.umx_t.address import Address
 
 NOWHERE: StoreName = (0, 0)
+CHANCE_MAX = math.nextafter(1.0, 0.0)  # largest chance of ``_score``
 
 
 class HubHomes:
@@ -31,15 +32,15 @@ class HubHomes:
     def is_in_use(self, store: StoreName) -> bool:
         return store in self.stores and self.stores[store].is_open and store not in self.retired
 
-    def assign_missing(self, nodes: Iterable[Address]) -> dict[str, StoreName]:
+    def missing_homes(self, nodes: Iterable[Address]) -> dict[str, StoreName]:
         """Return a home for each node that has none, or whose home is a retired store."""
         homeless = [str(node) for node in nodes if self.homes.get(str(node), NOWHERE) in self._unusable()]
-        return self.assign(homeless) if homeless else {}
+        return self.homes_by_weight(homeless) if homeless else {}
 
     def _unusable(self) -> set[StoreName]:
         return self.retired | {NOWHERE}
 
-    def assign(self, nodes: Iterable[str]) -> dict[str, StoreName]:
+    def homes_by_weight(self, nodes: Iterable[str]) -> dict[str, StoreName]:
         """Return the home that each node would get now; nothing if all stores in use have weight 0."""
         weights = {
             name: store.weight for name, store in self.stores.items() if self.is_in_use(name) and store.weight > 0
@@ -57,5 +58,5 @@ def _score(node: str, store: StoreName, weight: float) -> float:
     share of the weights.
     """
     digest = blake2b(f"{node} {store[0]}.{store[1]}".encode(), digest_size=8).digest()
-    chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)  # in (0, 1)
-    return -weight / math.log(chance)
+    chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)
+    return -weight / math.log(min(chance, CHANCE_MAX))  # the highest digests are rounded to 1.0, whose logarithm is 0

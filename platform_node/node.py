@@ -124,7 +124,7 @@ class HubNode(Node[HubEngine]):
         if self.membership is not None:
             cluster = self.membership.build(self.directory, self.turn, self._post, self._end_older_session)
         engine = HubEngine(
-            self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory,
+            self.own_store, recovered, self.store, self.clock, self.engine_settings(), self.directory,
             self.clockwork.on_mail, cluster, self.spans,
         )  # fmt: skip
         if self.membership is not None:

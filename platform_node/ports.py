@@ -23,7 +23,7 @@ class OperatedHub(ReadableNode, Protocol):
     settings: Settings
     clock: Clock
     address: Address
-    home: Store
+    own_store: Store
     store: PostgresStore
     engine: HubEngine
     registry: Registry

@@ -22,6 +22,7 @@ from local_node.doors.events import EventExchange
 from local_node.doors.refused_submissions import refuse_open
 from local_node.pieces.window import PieceWindow
 from semq.broker.vhost import PreparedPublish
+from semq.engine.core import apply_rare_changes
 from semq.engine.errors import BodyUnreadable, NotThere, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
@@ -33,7 +34,7 @@ from semq.service.admin import committed
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import PieceGone, Stored
 from semq.store.views import pieces as views
-from semq.store.work import NO_NEEDS, Failed, Steps, work
+from semq.store.work import Failed
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.pieces import PIECES_USER, PieceName
@@ -41,8 +42,9 @@ from semq.umx_t.pieces import PIECES_USER, PieceName
 DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; others wait
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
-QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
-# How often a piece that was refused because of an old key is sent again; meanwhile the directory gets the new key.
+QUIET_S = 1.0  # time without other messages after which more pieces may be in transit
+# Largest number of times that a piece refused for an old key is sent again, RETRY_S apart; in this time the directory
+# gets the new key.
 OLD_KEY_RETRIES_MAX = 60
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
@@ -50,21 +52,23 @@ log = structlog.get_logger("semq.pieces")
 
 @dataclass(slots=True)
 class ReportedEvent:
-    """An event that is reported to this package after its commit, and published if applications wait for it."""
+    """An event about a piece, or about a manifest that failed. It is reported to this package after its commit; that of
+    a manifest is also published if a queue is bound to it.
+    """
 
     report: Callable[[AppEvent], None]
     event: AppEvent
-    published: PreparedPublish | None = None
+    prepared: PreparedPublish | None = None  #: None: the event is not published
 
     @property
     def ops(self) -> Sequence[Any]:
         """The changes of the broker's tables that publish the event."""
-        return self.published.ops if self.published else ()
+        return self.prepared.ops if self.prepared else ()
 
     def commit(self) -> None:
         """Publish and report the event, after the commit of the change."""
-        if self.published:
-            self.published.commit()
+        if self.prepared:
+            self.prepared.commit()
         self.report(self.event)
 
 
@@ -85,9 +89,9 @@ class EventsWithPieces:
         """Prepare an event in the transaction of its change."""
         if event.target is not None and event.target.user == PIECES_USER:
             return ReportedEvent(self._report, event)
-        published = self._events.prepare(event)
+        prepared = self._events.prepare(event)
         is_failed_manifest = event.kind == FAILED and bool(event.document)
-        return ReportedEvent(self._failed, event, published) if is_failed_manifest else published
+        return ReportedEvent(self._failed, event, prepared) if is_failed_manifest else prepared
 
     def publish(self, prepared: Any) -> None:
         """Publish after the commit."""
@@ -116,14 +120,15 @@ class Transfers:
         self._under_way: dict[str, str] = {}  #: name of a piece whose message has not ended: LK0 of the message
         self._names: dict[str, str] = {}  #: the reverse: names by LK0
         #: by LK0 of a piece's message: the future that gets the event about its end; a task waits for it
-        self._ended: dict[str, asyncio.Future[AppEvent]] = {}
+        self._awaited: dict[str, asyncio.Future[AppEvent]] = {}
         #: LK0s of pieces that ended before ``_under_way`` was read; None once it has been read
         self._early: set[str] | None = None
         self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
         self._submissions = 0  #: number of pieces submitted with this engine
-        self._others = (0, 0.0)  #: number of other documents so far, and when it last changed
+        self._others = (0, 0.0)  #: number of other messages so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
-        self._ended_lately: set[int] = set()  #: documents that ended since the search began, which may still find them
+        #: documents whose transfer has ended since the present search began; its answer may still contain them
+        self._ended_lately: set[int] = set()
 
     @property
     def documents(self) -> set[int]:
@@ -134,7 +139,7 @@ class Transfers:
         """Begin with a new engine, and search; the first search also reads which pieces have messages under way."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
-        for table in (self._tasks, self._under_way, self._names, self._ended, self._windows):
+        for table in (self._tasks, self._under_way, self._names, self._awaited, self._windows):
             table.clear()
         self._early, self._searching = set(), None
         self._submissions, self._others = 0, (0, 0.0)
@@ -160,7 +165,7 @@ class Transfers:
                 self._early.add(lk0)
             if (name := self._names.pop(lk0, None)) is not None:
                 del self._under_way[name]
-            ended = self._ended.pop(lk0, None)
+            ended = self._awaited.pop(lk0, None)
             if ended is not None and not ended.done():
                 ended.set_result(event)
 
@@ -273,11 +278,12 @@ class Transfers:
         if event.kind != DELIVERED:
             code, text = event.reason or ("", "")
             raise PieceNotDelivered(piece=number, outcome=event.outcome, code=code, text=text)
-        self._engine().core.post(_piece_gone(PieceGone(transfer.number, number)), later=True)
+        # The receiver's node has recorded the piece: delete it.
+        self._engine().core.post(apply_rare_changes([PieceGone(transfer.number, number)]), later=True)
         return took_s
 
     def _has_others(self) -> bool:
-        """Whether other documents were accepted or received in the last ``QUIET_S``."""
+        """Whether messages other than the pieces submitted here were accepted or received in the last ``QUIET_S``."""
         core = self._engine().core
         counts, now = core.counters.counts, core.now()
         others = counts.get("accepted", 0) + counts.get("received", 0) - self._submissions
@@ -294,12 +300,12 @@ class Transfers:
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
         name = str(PieceName(of_document.pieces, number))
         if (lk0 := self._under_way.get(name)) is not None:
-            self._ended[lk0] = ended
+            self._awaited[lk0] = ended
             return ended
 
         def done(accepted: Accepted) -> None:
             self._submissions += 1
-            self._ended[str(accepted.lk0)] = ended
+            self._awaited[str(accepted.lk0)] = ended
             self._note_under_way(name, str(accepted.lk0))
 
         def failed(error: Exception) -> None:
@@ -324,10 +330,3 @@ def attributes_of_piece(of_document: Attributes, name: str) -> Attributes:
 def _leave_window(window: PieceWindow, was_alone: bool, sending: "asyncio.Task[float]") -> None:
     is_measured = not sending.cancelled() and sending.exception() is None
     window.leave(sending.result() if is_measured else 0.0, was_alone=was_alone)
-
-
-@work
-def _piece_gone(piece: PieceGone) -> Steps:
-    """Delete a piece that the receiver's node has recorded."""
-    unit = yield NO_NEEDS
-    unit.rare_changes.append(piece)

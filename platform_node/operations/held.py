@@ -138,7 +138,7 @@ class HeldOperations:
     async def _named(self, name: str) -> int:
         """Return the row number of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
         store, _, number = name.rpartition(".")
-        is_lk1 = store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal()
+        is_lk1 = store == f"{self._node.own_store.semq_id}.{self._node.own_store.semq_db_id}" and number.isdecimal()
         rows = await self._node.store.execute(find_messages, number if is_lk1 else name)
         held = [int(row["id"]) for row in rows if row.get("direction") == Direction.RELAYED.name]
         if is_lk1:  # a number may be an AppKey, too

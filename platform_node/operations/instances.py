@@ -24,7 +24,7 @@ class InstanceOperations:
         At one instance this handler checks that instance; ``all_stores.fan_out`` asks all of them.
         """
         checked = health(str(self._node.address), await self._node.checks())
-        store = f"{self._node.home.semq_id}.{self._node.home.semq_db_id}"
+        store = f"{self._node.own_store.semq_id}.{self._node.own_store.semq_db_id}"
         return [{"store": store, "host": gethostname(), **checked}]
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:

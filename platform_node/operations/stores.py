@@ -85,7 +85,7 @@ class StoreOperations:
         """List the hub's stores, the retired ones, and unknown ones that nodes have asked about."""
         stores = self._node.engine.custody.stores
         held = self._node.engine.custody.rows_by_target
-        own: dict[str, Any] = {"store": _text(stores.home), "state": "in use", "held": sum(held.values())}
+        own: dict[str, Any] = {"store": _text(stores.own_store), "state": "in use", "held": sum(held.values())}
         member, others = self._node.membership, dict[StoreName, dict[str, Any]]()
         if member is not None:
             homes_of_store = Counter(member.homes.homes.values())
@@ -94,9 +94,9 @@ class StoreOperations:
                        "homes": homes_of_store[name]}
                 for name, store in member.homes.stores.items() if name not in member.homes.retired
             }  # fmt: skip
-            homes = member.homes.homes
-            leaving = sum(count for node, count in held.items() if homes.get(node, stores.home) != stores.home)
-            own = others.pop(stores.home, {}) | own | {"leaving": leaving}
+            homes, here = member.homes.homes, stores.own_store
+            leaving = sum(count for node, count in held.items() if homes.get(node, here) != here)
+            own = others.pop(here, {}) | own | {"leaving": leaving}
         rows = [own, *others.values()]
         rows += [
             {"store": _text(row.name), "state": "retired", "by": row.retired_by, "why": row.why, "at": at}
@@ -130,7 +130,7 @@ class StoreOperations:
         """Move as few homes as possible, so that each store has its share by weight."""
         member = self._membership()
         await member.read_homes()
-        assigned = member.homes.assign(map(str, self._node.directory.nodes()))
+        assigned = member.homes.homes_by_weight(map(str, self._node.directory.nodes()))
         if not assigned:
             raise BadArguments("No store takes homes: all have weight 0.")
         moves = {node: store for node, store in assigned.items() if member.homes.homes.get(node) != store}

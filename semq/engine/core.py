@@ -28,7 +28,7 @@ class Core:
     def __init__(
         self,
         address: Address,
-        home: Store,
+        own_store: Store,
         recovered: Recovered,
         store: WorkStore,
         clock: Clock,
@@ -38,7 +38,7 @@ class Core:
         spans: DocumentSpans | None = None,
     ) -> None:
         self.address = address
-        self.home = home  #: the store named in this node's locators
+        self.own_store = own_store  #: the store named in this node's locators
         self.inc = recovered.inc
         self.clock = clock
         self.settings = settings
@@ -87,11 +87,11 @@ class Core:
 
     def new_lk0(self) -> LK0:
         """Return the locator of a message that is accepted now."""
-        return LK0(*self.home, self.inc, self.new_id())
+        return LK0(*self.own_store, self.inc, self.new_id())
 
     def lk1(self, object_id: int) -> LK1:
         """Return the locator of a copy in this store."""
-        return LK1(self.home.semq_id, self.home.semq_db_id, object_id)
+        return LK1(self.own_store.semq_id, self.own_store.semq_db_id, object_id)
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -113,21 +113,21 @@ class Core:
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
-    def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
+    def note_violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
         """Note a violation by a peer in the ledger, within the bound of ``violations``; the link stays up."""
         line = LedgerLine(
             self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=shortened(str(error), 500)
         )
-        self.note_violation(unit.ledger, peer, line, error)
+        self.count_violation(unit.ledger, peer, line, error)
 
-    def note_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine, error: SemqError) -> None:
+    def count_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine, error: SemqError) -> None:
         """Count a violation, and add its line to ``ledger`` unless the peer has used up its lines of this minute."""
         self.count(line.event.name.lower())
         self.misconduct.note(peer, error.code, str(error).removeprefix(f"{error.code} "), line.at)
         if self.violations.admit(peer[:140], self.now()):
             ledger.append(line)
 
-    def tick(self, side: Side) -> None:
+    def write_violation_counts(self, side: Side) -> None:
         """Write how many violations got no line of their own, for each peer and each minute that has ended."""
         lines = [
             LedgerLine(
@@ -172,10 +172,10 @@ def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: N
 
 
 @work
-def keep_rows(rows: Sequence[RareChange]) -> Steps:
-    """Store facts outside the messages' tables, for instance certificates and retired stores."""
+def apply_rare_changes(changes: Sequence[RareChange]) -> Steps:
+    """Change facts outside the messages' tables, for instance certificates, retired stores and pieces."""
     unit = yield NO_NEEDS
-    unit.rare_changes.extend(rows)
+    unit.rare_changes.extend(changes)
 
 
 def earliest(dues: Iterable[float | None]) -> float | None:

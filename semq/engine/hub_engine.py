@@ -7,7 +7,7 @@ as it does for a local node. ``hub.forwarding`` forwards messages, ``hub.custody
 from collections.abc import Callable, Iterable, Sequence
 
 from semq.clock import Clock
-from semq.engine.core import Core, earliest, keep_rows
+from semq.engine.core import Core, apply_rare_changes, earliest
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.carried_link import CarriedLink
@@ -36,7 +36,7 @@ class HubEngine:
 
     def __init__(
         self,
-        home: Store,
+        own_store: Store,
         recovered: Recovered,
         store: WorkStore,
         clock: Clock,
@@ -46,7 +46,9 @@ class HubEngine:
         cluster: Cluster | None = None,
         spans: DocumentSpans | None = None,
     ) -> None:
-        core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail, spans)
+        core = self.core = Core(
+            own_store.node, own_store, recovered, store, clock, settings, NoEvents(), on_mail, spans
+        )
         self.directory = directory
         self.sessions: dict[str, PresentNode] = {}
         self.custody = Custody(core, recovered, self.sessions, directory)
@@ -54,7 +56,7 @@ class HubEngine:
         self.copy_acts = CopyActs(self.custody)
         self.relay = Relay(core, self.sessions, self.custody, directory)
         self.user_reports = UserReports(core, self.sessions, self._pass_users_on)
-        self.instances = Instances(self, self.custody.stores.home, cluster) if cluster is not None else None
+        self.instances = Instances(self, self.custody.stores.own_store, cluster) if cluster is not None else None
 
     # --- sessions
     def link_up(self, link: Link) -> None:
@@ -240,7 +242,7 @@ class HubEngine:
         refused."""
         known = self.directory.introduce(node, certificates)
         if known is not None:
-            self.core.post(keep_rows([Certificates(str(node), known)]))
+            self.core.post(apply_rare_changes([Certificates(str(node), known)]))
             self.send_certificates(node)
             if self.instances is not None:
                 self.instances.fronts.changed(node)
@@ -278,7 +280,7 @@ class HubEngine:
     def tick(self) -> None:
         """Do the work that is due by now: Ack-Fwd, inquiries, reports of users, signs of life, and lines about
         violations."""
-        self.core.tick(Side.HUB)
+        self.core.write_violation_counts(Side.HUB)
         self.relay.notes.tick()
         self.custody.sweep.tick()
         self.user_reports.tick()

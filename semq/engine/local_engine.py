@@ -9,7 +9,7 @@ applications' answers.
 from collections.abc import Callable, Iterable, Sequence
 
 from semq.clock import Clock
-from semq.engine.core import Core, earliest, keep_rows, note_lines
+from semq.engine.core import Core, apply_rare_changes, earliest, note_lines
 from semq.engine.direct import DirectSessions
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import NotYours
@@ -22,7 +22,7 @@ from semq.engine.receiver.completion import Completions
 from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.reacks import ReAcks
 from semq.engine.receiver.recording import Receiver
-from semq.engine.secrecy.testimony import PlacedRecords, check_packet, permitted, records_of
+from semq.engine.secrecy.testimony import PlacedRecords, check_packet, records_of, split_records
 from semq.engine.sender.receipts import Receipts
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.submission import Acceptance
@@ -48,7 +48,7 @@ class LocalEngine:
 
     def __init__(
         self,
-        home: Store,
+        own_store: Store,
         recovered: Recovered,
         store: WorkStore,
         clock: Clock,
@@ -61,8 +61,8 @@ class LocalEngine:
         partners: Partners | None = None,
     ) -> None:
         """``partners``: the partners of a node without a hub; None: the hub names the partners."""
-        core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail, spans)
-        self.uplink = NodeSessions(home.node)
+        core = self.core = Core(own_store.node, own_store, recovered, store, clock, settings, events, on_mail, spans)
+        self.uplink = NodeSessions(own_store.node)
         self.secrecy = secrecy
         self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
         self._users_reported: list[str] = []  #: in this session
@@ -205,7 +205,7 @@ class LocalEngine:
         source = packet.source.node
         try:
             check_packet(packet, peer, self.core.address)
-            placed_records, faults = permitted(packet, peer, self.core.address)
+            placed_records, faults = split_records(packet, peer, self.core.address)
             for ident, fault in faults:
                 self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
             if not placed_records:
@@ -253,7 +253,7 @@ class LocalEngine:
             if record.node in self.partners.allowed and record.certificates is not None:
                 rows += self._learn(record.node, record.certificates)
         if rows:
-            self.core.post(keep_rows(rows))
+            self.core.post(apply_rare_changes(rows))
         if any(record.members is not None for record in records):
             self._report_users()
         self._note_news()
@@ -272,7 +272,7 @@ class LocalEngine:
     def _learn_directly(self, node: str, certificates: Sequence[str]) -> None:
         """Learn the certificates that a partner has sent in its direct session."""
         if rows := self._learn(node, certificates):
-            self.core.post(keep_rows(rows))
+            self.core.post(apply_rare_changes(rows))
         self._note_news()
 
     def _note_news(self) -> None:
@@ -310,7 +310,7 @@ class LocalEngine:
             detail=shortened(str(error), 500),
         )
         lines: list[LedgerLine] = []
-        self.core.note_violation(lines, str(source), line, error)
+        self.core.count_violation(lines, str(source), line, error)
         if lines:
             self.core.post(note_lines(lines))
 
@@ -321,7 +321,7 @@ class LocalEngine:
     # --- time and turns
     def tick(self) -> None:
         """Do the work that is due by now: inquiries, cleanup, expiry, and lines about violations."""
-        self.core.tick(Side.SENDER)
+        self.core.write_violation_counts(Side.SENDER)
         self.asker.sweep.tick()
         self.owed_acks.sweep.tick()
         self.cleaner.tick()

@@ -81,7 +81,9 @@ class Node(Generic[E]):
         self.settings = settings
         self.clock = clock
         self.address = settings.address
-        self.home = Store(settings.node.umx_type, settings.node.id, settings.node.semq_id, settings.node.semq_db_id)
+        self.own_store = Store(
+            settings.node.umx_type, settings.node.id, settings.node.semq_id, settings.node.semq_db_id
+        )
         self.turn: Turn
         self.engine: E
         self.store: PostgresStore
@@ -92,7 +94,7 @@ class Node(Generic[E]):
         self.companions: dict[str, Companion] = {}  #: by section of the configuration
         self.engine_starts = 0  #: engines built since the process started
         self._database = self.host.database(settings)
-        self._claim = Claim(settings, self.home, clock)
+        self._claim = Claim(settings, self.own_store, clock)
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine after a loss of the store
         self._is_lost = False  #: the store is lost, and the attempt to open it again has not begun
         self._is_serving = False

@@ -25,10 +25,10 @@ log = structlog.get_logger("semq.standby")
 class Claim:
     """The claim of this process to the store of its node."""
 
-    def __init__(self, settings: Settings, home: Store, clock: Clock) -> None:
+    def __init__(self, settings: Settings, own_store: Store, clock: Clock) -> None:
         self.is_waiting = False  #: another process owns the store
         self.has_waited = False  #: another process owned the store at some time after this process started
-        self._node = str(home)
+        self._node = str(own_store)
         self._host = "_".join(socket.gethostname().split()) or "?"
         self._process = clock.uuid().hex
         self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)

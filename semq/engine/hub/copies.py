@@ -172,7 +172,7 @@ class Copies:
 
     def _violation(self, unit: Unit, source: Address, lk1: LK1, ident: str, text: str) -> None:
         error = NotYours(text, lk1=str(lk1), peer=str(source))
-        self._core.violation(unit, Side.HUB, error, ident, str(source))
+        self._core.note_violation(unit, Side.HUB, error, ident, str(source))
 
 
 def is_about(row: Outbound, ident: str) -> bool:

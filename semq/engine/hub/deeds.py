@@ -173,7 +173,7 @@ def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
         facts: dict[str, Any] = {"lk1": str(core.lk1(row.object_id)), "digest": envelope.digest}
         line = core.line(Side.HUB, Event.MISMATCH, row, shortened(str(error), 500), **facts)
-        core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
+        core.count_violation(unit.ledger, str(envelope.lk0.node), line, error)
     else:
         note(core, unit, Event.DUPLICATE, row, digest=envelope.digest)
 
@@ -229,7 +229,7 @@ def _ask_target(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopie
         return
     core = custody.core
     inquiry = Inquiry(
-        semq_id=core.home.semq_id, semq_db_id=core.home.semq_db_id, ref_id=row.object_id, flag=1,
+        semq_id=core.own_store.semq_id, semq_db_id=core.own_store.semq_db_id, ref_id=row.object_id, flag=1,
         role=InquiryRole.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=core.lk1(row.object_id),
     )  # fmt: skip
     after.mail.append((row.target.node, Function.INQUIRIES, Primitive.REQUEST, inquiry))

@@ -158,7 +158,7 @@ class Relay:
         lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
         line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=shortened(str(error), 500))
         lines: list[LedgerLine] = []
-        self.core.note_violation(lines, peer, line, error)
+        self.core.count_violation(lines, peer, line, error)
         self._add(*lines)
 
     def _add(self, *lines: LedgerLine) -> None:

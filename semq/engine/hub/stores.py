@@ -28,13 +28,13 @@ class Stores:
 
     def __init__(self, core: Core, recovered: Recovered) -> None:
         self.core = core
-        self.home: StoreName = core.home.semq_id, core.home.semq_db_id
+        self.own_store: StoreName = core.own_store.semq_id, core.own_store.semq_db_id
         self.retired: set[StoreName] = {row.name for row in recovered.retired}
         self.missed: dict[StoreName, int] = {}  #: number of records about copies in other, not retired stores, by store
 
     def is_here(self, lk1: LK1) -> bool:
         """Whether a locator names this store."""
-        return lk1[:2] == self.home
+        return lk1[:2] == self.own_store
 
     def is_retired(self, lk1: LK1) -> bool:
         """Whether the store of a copy is retired. If not, count the record in ``missed``."""
@@ -67,7 +67,7 @@ class Stores:
     @work
     def _retire(self, row: RetiredStore, done: Done) -> Steps:
         unit = yield NO_NEEDS
-        if row.name == self.home:
+        if row.name == self.own_store:
             raise StoreInUse(store=f"{row.semq_id}.{row.semq_db_id}")
         unit.rare_changes.append(row)
         yield COMMITTED

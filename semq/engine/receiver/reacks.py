@@ -127,7 +127,7 @@ class _NodeStatements:
             self._violation(error, ident)
 
     def _violation(self, error: SemqError, ident: str) -> None:
-        self.core.violation(self._unit, Side.RECEIVER, error, ident, str(self._source))
+        self.core.note_violation(self._unit, Side.RECEIVER, error, ident, str(self._source))
 
     def note(self, lk0: LK0, record: Receipt) -> None:
         """Record in the row that the hub (ReAck) or the sender (ReAck2) has noted an acknowledgement of this node."""

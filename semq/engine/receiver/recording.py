@@ -178,7 +178,7 @@ class _Arrivals:
         """Note a copy that is not recorded, or that replaces a document whose sender is not proved."""
         event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
         line = self._line(envelope, event, error)
-        self.core.note_violation(self._unit.ledger, str(envelope.lk0.node), line, error)
+        self.core.count_violation(self._unit.ledger, str(envelope.lk0.node), line, error)
 
     def _process(self, message: Data, slot: Slot | None) -> None:
         envelope = message.envelope

@@ -1,9 +1,14 @@
-"""The check of every packet at a local node: addressee, source, session, and the owner of the message in each record.
+"""The check of packets at a local node: addressee, source, and the sender of the message that each record names.
 
-A session proves only the name of its peer: the hub, or a partner in a direct session. A packet is checked here for its
-addressee (this node), its source (the hub itself, or another institution, never this node) and the message that each
-record names; ``sealing`` checks its signature after that, and then it is processed. ``KINDS`` has a row for each kind
-of packet. Called by ``local_engine``; ``hub.speakers`` has the check of the hub.
+A session proves only the name of its peer: the hub, or a partner in a direct session. A packet is checked here for
+
+- its addressee: this node;
+- its source: the hub itself or another institution; this node only for packets that do not leave it;
+- the message that each record names: its sender must be the node that the kind of the record requires.
+
+Before, ``engine.direct`` checks that a packet of a direct session is the partner's own, and processes introductions
+itself. After, ``sealing`` checks the signature, and then the packet is processed. ``KINDS`` has a row for each kind of
+packet. Called by ``local_engine``; ``hub.speakers`` has the check of the hub.
 """
 
 from collections.abc import Callable, Iterable
@@ -95,16 +100,16 @@ KINDS: dict[tuple[Function, Primitive], Callable[[Any], RecordKind | None]] = {
 def check_packet(packet: Packet, peer: Address, here: Address) -> None:
     """Check addressee and source of a packet from the session with ``peer``, at the node ``here``. Raises NotYours.
 
-    ``peer`` is this node itself for packets that do not leave it.
+    ``peer`` is this node itself for packets that do not leave it; only these have this node as their source.
     """
     source, target = packet.source.node, packet.target.node
     if target != here:
         raise NotYours("A packet is addressed to another node.", source=str(source), target=str(target))
     if (source == here) is not (peer == here):
-        raise NotYours("A packet comes in this node's own name.", source=str(source), peer=str(peer))
+        raise NotYours("The source of a packet does not fit its session.", source=str(source), peer=str(peer))
 
 
-def permitted(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecords, list[tuple[str, str]]]:
+def split_records(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecords, list[tuple[str, str]]]:
     """Return the permitted records; and of each other record the LK0 of its message, as text, and the fault."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node

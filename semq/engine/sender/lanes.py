@@ -156,7 +156,7 @@ class Pump:
         yield COMMITTED
         lane.claiming = False
         for claim in claims:
-            claim.apply(lane)
+            claim.move_cursors(lane)
         for claim in claims:
             for object_id in claim.sent:
                 self.note_sent(lane, object_id)
@@ -231,7 +231,7 @@ class _Claims:
         self._unit.ledger.append(self._core.line(side, Event.PARKED, row, shortened(str(error), 500)))
         self._core.count("unreadable")
 
-    def apply(self, lane: Lane) -> None:
+    def move_cursors(self, lane: Lane) -> None:
         """After the commit: move the cursors of the tracks behind the claimed rows."""
         for pick, cursor, found, blocking in self._track_results:
             # Check again: the floor may have moved while the transaction was open.

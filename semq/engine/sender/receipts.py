@@ -212,7 +212,7 @@ class _Receipts(Statements):
                 row, self.unit.bodies.get(row.object_id), self._rejected_in_clear
             )
         except NotYours as error:
-            self.violation(error, str(row.lk0))
+            self.note_violation(error, str(row.lk0))
         else:
             if event is SenderEvent.resend:
                 self.apply_event(row, event, "the receiver does not accept the proof of the copy")

@@ -102,7 +102,7 @@ class Resealing:
             try:
                 new = self._replace_refused(unit, row, kept, code)
             except SemqError as error:  # this node has deleted the key: the document has to be submitted again
-                self._core.violation(unit, Side.SENDER, error, str(row.lk0), dest)
+                self._core.note_violation(unit, Side.SENDER, error, str(row.lk0), dest)
                 continue
             if new is not None:
                 sent.append(new)

@@ -40,7 +40,7 @@ def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[L
     for ident in idents:
         try:
             lk0 = parse_lk0(ident)
-            if lk0.store != core.home:
+            if lk0.store != core.own_store:
                 raise NotYours("A record names a message that was not accepted here.", lk0=ident, peer=str(source))
         except SemqError as error:
             faults.append((ident, error))
@@ -60,11 +60,11 @@ class Statements:
         self.unit = unit
         self.after = AfterOutbound(self.core.now_ms())
         for ident, error in faults:
-            self.violation(error, ident)
+            self.note_violation(error, ident)
 
-    def violation(self, error: SemqError, ident: str) -> None:
+    def note_violation(self, error: SemqError, ident: str) -> None:
         """Note a statement that the node has no right to make."""
-        self.core.violation(self.unit, Side.SENDER, error, ident, str(self.source))
+        self.core.note_violation(self.unit, Side.SENDER, error, ident, str(self.source))
 
     def row(self, lk0: LK0) -> Outbound | None:
         """Return the row of a message; None if it is no longer here, or its number belongs to another message (rule
@@ -77,7 +77,7 @@ class Statements:
         then the statement changes nothing."""
         if row is None or row.target.node == self.source:
             return True
-        self.violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
+        self.note_violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
         return False
 
     def names_position(self, row: Outbound | None, sid: int) -> bool:
@@ -87,8 +87,8 @@ class Statements:
         """
         if row is None or row.sid == sid or (sid < 0 and (self.proof is None or not self.proof.binds_place)):
             return True
-        text = "The receiver names another position."
-        self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source), sid=sid, ours=row.sid), str(row.lk0))
+        lk0, text = str(row.lk0), "The receiver names another position."
+        self.note_violation(NotYours(text, lk0=lk0, peer=str(self.source), sid=sid, ours=row.sid), lk0)
         return False
 
     def is_same(self, row: Outbound | None, ending: Arrival, digest: str) -> bool:
@@ -99,7 +99,7 @@ class Statements:
         if digest == row.digest.hex():
             return True
         text = "The receiver has other bytes."
-        self.violation(Mismatch(text, lk0=str(row.lk0), sent=row.digest.hex(), there=digest), str(row.lk0))
+        self.note_violation(Mismatch(text, lk0=str(row.lk0), sent=row.digest.hex(), there=digest), str(row.lk0))
         return False
 
     def is_hub(self, row: Outbound) -> bool:
@@ -107,7 +107,7 @@ class Statements:
         if self.sender.uplink.hub == self.source:
             return True
         text = "A node other than the hub makes a statement of the hub."
-        self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source)), str(row.lk0))
+        self.note_violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source)), str(row.lk0))
         return False
 
     def apply_event(
@@ -122,7 +122,7 @@ class Statements:
         try:
             self.sender.rows.apply_event(self.unit, row, event, self.after, detail, reason, cause)
         except SemqError as error:
-            self.violation(error, str(row.lk0) if row is not None else "")
+            self.note_violation(error, str(row.lk0) if row is not None else "")
 
     def apply(self) -> None:
         """After the commit: apply the changes in memory, and search for refused documents that can be sealed again."""
