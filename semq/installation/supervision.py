@@ -27,6 +27,11 @@ def _end_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def pause_s(failures: int) -> float:
+    """Return the pause after this number of consecutive failed starts, in seconds."""
+    return float(min(RESTART_S_MIN * 2 ** (failures - 1), RESTART_S_MAX))
+
+
 class SupervisedNode(NodeProcess):
     """A node as a supervised process. ``report`` prints a line for people."""
 
@@ -34,7 +39,7 @@ class SupervisedNode(NodeProcess):
 
     def __init__(self, place: NodePlace, report: Callable[[str], None]) -> None:
         super().__init__(place)
-        self.deaths = 0  #: number of ends that ``stop`` did not cause
+        self.deaths = 0  #: number of ends that ``stop`` did not cause, without failed starts that ended by themselves
         self._report = report
         self._supervisor: asyncio.Task[None] | None = None
 
@@ -56,7 +61,7 @@ class SupervisedNode(NodeProcess):
     async def stop(self) -> None:
         """Stop the node, and a process that a user has started on the same data directory.
 
-        The user's process gets a SIGTERM; after STOP_S, this method returns although the process still runs.
+        The user's process gets a SIGTERM. This method returns when it has ended, or after STOP_S if it still runs.
         """
         await self._end_supervision()
         await asyncio.to_thread(self.end)
@@ -99,6 +104,6 @@ class SupervisedNode(NodeProcess):
                 failures += 1
                 if failures == FAILURES_MAX:
                     self._report(f"{self.name} does not start:\n{self.log_tail()}")
-                await asyncio.sleep(min(RESTART_S_MIN * 2**failures, RESTART_S_MAX))
+                await asyncio.sleep(pause_s(failures))
                 self.launch()
             self._report(f"{self.name} is back (pid {self.pid})")

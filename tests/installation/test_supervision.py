@@ -9,7 +9,7 @@ import pytest
 
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace
 from semq.installation.errors import NodeNotStarted
-from semq.installation.supervision import SupervisedNode
+from semq.installation.supervision import RESTART_S_MAX, RESTART_S_MIN, SupervisedNode, pause_s
 
 
 def place_of_hub(folder: Path) -> NodePlace:
@@ -40,6 +40,10 @@ async def test_a_killed_node_comes_back_and_a_stopped_one_stays_away(
         assert reports.empty()
     finally:
         await node.remove()
+
+
+def test_pauses_between_failed_starts_grow_from_the_smallest_to_the_largest() -> None:
+    assert [pause_s(failures) for failures in (1, 2, 5)] == [RESTART_S_MIN, 2 * RESTART_S_MIN, RESTART_S_MAX]
 
 
 async def test_a_node_that_cannot_start_is_an_error_with_its_log(tmp_path: Path, reports: "asyncio.Queue[str]") -> None:
