@@ -145,9 +145,10 @@ class LoadListener(LoadApplication):
 
 
 class Watcher:
-    """A reader of the counters of a node. A few small requests a second disturb less than an event for each document.
+    """A reader of the counters of a node. Up to 20 small requests a second disturb less than an event for each
+    document.
 
-    The observed time is late by ``POLL_S`` at most, and by half of it on average.
+    The observed time is late by the time of one request and by ``POLL_S`` at most, on average by half of ``POLL_S``.
     """
 
     def __init__(self, client: Client) -> None:

@@ -57,8 +57,8 @@ def in_page(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return data as JSON on one line that is safe on a terminal: invisible characters are escaped. Values that JSON
-    does not have become texts.
+    """Return data as JSON on one line that is safe on a terminal: invisible characters are escaped. Objects that
+    JSON does not have become texts; numbers must be finite.
     """
     return in_json(json.dumps(value, ensure_ascii=False, default=str))
 

@@ -2,8 +2,8 @@
 
 A file is complete when size and times have not changed for ``settle_s``. Its token is computed from its path, times
 and content. A file that was sent but not moved before a crash is sent again with the same token, and the node accepts
-it once. A file that was moved back to ``out`` has another token, because its ctime has changed. While the quota of a
-partner is reached, only the files for this partner wait.
+it once. A file that was moved back to ``out`` has another token, because its ctime has changed. While the node refuses
+documents for a target temporarily (quota, rate, a missing key), only the files in this target's folder wait.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = structlog.get_logger("semq.folders")
 
 FILES_MAX = 20_000  # files of one search; further files are found by the next search
 PARALLEL_MAX = 32  # files that are sent at the same time, each with at most 1 MiB in memory
-# Between two attempts while the node is unavailable, or accepts no documents for a target
+# Pauses between two attempts while the node is unavailable, or accepts no documents for a target
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0
 SEARCH_S = 30.0  # time between two searches if no change is reported, and no file or target waits
 
@@ -232,7 +232,8 @@ class Outgoing:
         try:
             destination = await asyncio.to_thread(layout.move, file.path, folder, note, mark, file)
             if destination is None:
-                log.warning("file_replaced", file=str(file.path), text="the new file is sent, too", **note)
+                text = "another file has this path now; it is processed as a new one"
+                log.warning("file_replaced", file=str(file.path), text=text, **note)
             elif sent is None:
                 log.error("file_refused", file=str(destination), **note)
             elif not self._settings.keep_sent:

@@ -18,7 +18,10 @@ class NotAnInstitution(BadInput):
     """Rows are imported at the node of an institution, not at the hub."""
 
     code = "SEMQ-2508"
-    remedy = "Import at the node of the institution that has sent the messages; also the rows that the hub has stored."
+    remedy = (
+        "Import at the node of the institution that sent the messages; rows that an older hub has stored are imported "
+        "there, too."
+    )
 
 
 async def run_import(

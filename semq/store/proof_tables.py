@@ -1,7 +1,9 @@
-"""The second part of the schema: tables for secrecy and proof. They have few rows, and few transactions write them.
+"""The second part of the schema: tables for secrecy and proof, all in ``tables.metadata``.
 
-The tables are part of ``tables.metadata``. Read by ``views.messages`` (for the operations that prove deliveries), by
-``postgres.load`` and ``postgres.chain``; written by ``postgres.changes`` and, the chain, by ``postgres.writer``.
+The chain is written by each commit with ledger lines, the receipts by each signed packet of receipts; the other tables
+have few rows and are rarely written. Read by ``views.messages``, ``postgres.load`` and ``postgres.chain``. Written by
+``postgres.changes``, the chain by ``postgres.writer`` and ``postgres.chain``; ``postgres.housekeeping`` deletes old
+rows.
 """
 
 from sqlalchemy import BigInteger, CheckConstraint, Date, Index, LargeBinary, Table, Text
@@ -9,7 +11,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from semq.store.tables import col, metadata, moment
 
-# The certificates of each node, as last sent by the hub's directory: all except the revoked ones, the active one first.
+# The certificates of each node: all except the revoked ones, the active one first. As last learned, from the hub's
+# directory or from a partner's introduction in a direct session.
 semq_certificate = Table(
     "semq_certificate",
     metadata,
@@ -41,8 +44,8 @@ semq_receipts = Table(
     moment("at", "now()"),
     Index("semq_receipts_at", "at"),
 )
-# The chain of hashes over the ledger: one row for a number of ledger lines of a day. The newest row is updated in
-# place, so no changing column has an index.
+# The chain of hashes over the ledger: one row for at most ``LINES_MAX`` (``semq.seal.chain``) ledger lines of one day.
+# The newest row is updated in place, so no changing column has an index.
 semq_chain = Table(
     "semq_chain",
     metadata,
