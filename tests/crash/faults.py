@@ -290,9 +290,9 @@ class FaultInjector:
 
     async def _freeze(self, fault: CycleFault) -> None:
         process = self._process(fault.where)
-        process.freeze(True)
+        process.freeze()
         await asyncio.sleep(fault.value)
-        process.freeze(False)
+        process.resume()
 
     async def _cut(self, fault: CycleFault) -> None:
         self._world.proxies[fault.where].cut()
@@ -380,7 +380,7 @@ class FaultInjector:
             standby = owner.other
             assert standby is not None
             if fault.text == "freeze":
-                owner.freeze(True)
+                owner.freeze()
             else:
                 await owner.down(orderly=fault.text == "stop")
             try:
@@ -391,7 +391,7 @@ class FaultInjector:
                 if fault.text != "freeze":  # the transaction of a frozen owner may hold the lease
                     self._world.complaints.append(f"{standby.name} did not take over the store of {owner.name}")
             finally:
-                owner.freeze(False)
+                owner.resume()
                 owner.up()
 
     async def _retire(self, fault: CycleFault) -> None:

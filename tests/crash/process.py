@@ -141,9 +141,13 @@ class CrashProcess(RestartedProcess, NodeProcess):
             os.kill(pid, signal.SIGKILL)
         return True
 
-    def freeze(self, frozen: bool) -> None:
-        """Suspend the process, or resume it."""
-        self.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+    def freeze(self) -> None:
+        """Suspend the process."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the suspended process."""
+        self.signal(signal.SIGCONT)
 
     async def stop(self) -> None:
         """Stop the node in an orderly way; any other end is a fault."""
@@ -216,7 +220,8 @@ class CrashProcess(RestartedProcess, NodeProcess):
 
 
 class SharedServer:
-    """The database server of two nodes that use one store in turns. The server is restarted whenever it was killed.
+    """The database server of an instance of the hub and its standby, which serve one store in turns. The server is
+    restarted whenever it was killed.
 
     A node restarts only a server that it has started itself; ``world`` starts this server.
     """

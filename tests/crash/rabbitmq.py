@@ -27,9 +27,13 @@ class BrokerProcess(RestartedProcess):
         self._serving.clear()
         self._node.signal(signal.SIGKILL)
 
-    def freeze(self, frozen: bool) -> None:
-        """Suspend the processes, or resume them."""
-        self._node.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+    def freeze(self) -> None:
+        """Suspend the processes."""
+        self._node.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the suspended processes."""
+        self._node.signal(signal.SIGCONT)
 
     async def stop(self) -> None:
         """Stop the node in an orderly way."""

@@ -63,8 +63,8 @@ async def test_a_frozen_node_is_resumed(node: RabbitNode) -> None:
     try:
         await broker.wait_until_serving()
         assert node.process is not None
-        for frozen, state in (True, os.WSTOPPED), (False, os.WCONTINUED):
-            broker.freeze(frozen)
+        for change, state in (broker.freeze, os.WSTOPPED), (broker.resume, os.WCONTINUED):
+            change()
             await asyncio.to_thread(os.waitid, os.P_PID, node.process.pid, state)
         assert await asyncio.to_thread(node.wait_serving)
     finally:

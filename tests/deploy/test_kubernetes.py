@@ -17,7 +17,7 @@ from semq.web.own_routes import ROUTES
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
 KUBECTL = shutil.which("kubectl")
-PASSWORD = "SEMQ_AMQP__USERS__ADMIN"
+PASSWORD_VARIABLE = "SEMQ_AMQP__USERS__ADMIN"
 
 
 def resources() -> list[dict[str, Any]]:
@@ -52,14 +52,14 @@ def variables(name: str) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_a_process_starts_with_settings_that_exist(name: str) -> None:
+def test_command_and_variables_of_a_container_exist(name: str) -> None:
     command, kind, option, _ = container(name)["args"]
     offered = subprocess.run([str(ROOT / "run"), "help"], capture_output=True, text=True, check=True).stdout
     assert re.search(rf"^  {command} .*\b{kind}\b", offered, re.MULTILINE)
     assert option == "--config"
     settings = [key for key, _ in variables(name) if key.startswith("SEMQ_")]
     assert all(is_known(key.removeprefix("SEMQ_").lower().split("__")) for key in settings)
-    assert PASSWORD in (FOLDER / "passwords.env.example").read_text()
+    assert PASSWORD_VARIABLE in (FOLDER / "passwords.env.example").read_text()
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
@@ -71,7 +71,7 @@ def test_the_configuration_is_accepted_with_the_variables(name: str) -> None:
     }
     values = {key: secrets.get(value, value) for key, value in variables(name)}
     values = {key: value.replace("$(CARRIER_URL)", values["CARRIER_URL"]) for key, value in values.items()}
-    settings = load(FOLDER / "hub.toml", values | {PASSWORD: "x"})
+    settings = load(FOLDER / "hub.toml", values | {PASSWORD_VARIABLE: "x"})
     assert f"hub-{settings.node.semq_id}" == name
     assert settings.database.url is not None
     assert f"store-{settings.node.semq_db_id}-rw" in settings.database.url.get_secret_value()
@@ -114,7 +114,7 @@ def test_a_probe_asks_for_a_path_that_the_web_process_has(name: str) -> None:
 def test_kubectl_renders_the_manifests(tmp_path: Path) -> None:
     folder = tmp_path / "kubernetes"
     shutil.copytree(FOLDER, folder)
-    (folder / "passwords.env").write_text(f"{PASSWORD}=x\n")
+    (folder / "passwords.env").write_text(f"{PASSWORD_VARIABLE}=x\n")
     done = subprocess.run([str(KUBECTL), "kustomize", str(folder)], capture_output=True, text=True, check=True)
     rendered = list(yaml.safe_load_all(done.stdout))
     assert len(rendered) == len(resources()) + 2  # the configuration and the password

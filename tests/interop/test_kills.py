@@ -1,4 +1,6 @@
-"""kill -9, repeatedly, with a real client: confirmed messages are present, once, in order and correctly flagged."""
+"""kill -9, repeatedly, with a real client: confirmed messages are present, once, in order, and
+marked as redelivered if they were delivered before.
+"""
 
 from pathlib import Path
 

@@ -33,7 +33,7 @@ class Timeline:
         heappush(self._heap, (self.now + delay if delay > 0 else self.now, self._planned, call, args))
 
     def step(self, end: float) -> bool:
-        """Make the next call that is due until ``end``. If there is none, set the time to ``end`` and return False."""
+        """Make the next call if it is due at ``end`` or before; otherwise set the time to ``end`` and return False."""
         if not self._heap or self._heap[0][0] > end:
             self.now = end
             return False

@@ -58,11 +58,11 @@ async def pair(
     server = AmqpServer(config, UserTable([GUEST]), SystemClock(), store, turn)
     prepare(server)
     await server.start()
-    endpoints = ServedLinks(server, turn)
+    served = ServedLinks(server, turn)
     try:
-        yield endpoints
+        yield served
     finally:
-        for link in endpoints.links:
+        for link in served.links:
             await link.close()
         await server.stop(drain_s)
 

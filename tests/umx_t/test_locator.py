@@ -68,7 +68,7 @@ def test_invalid_locators_are_refused(read: Callable[[object], Any], text: str) 
 
 
 @given(st.sampled_from([parse_lk0, parse_lk1, parse_pos]), fields | st.text("0123456789abcf.", max_size=60))
-def test_any_text_is_read_or_refused(read: Callable[[object], Any], value: object) -> None:
+def test_any_value_is_read_or_refused(read: Callable[[object], Any], value: object) -> None:
     try:
         assert read(str(read(value))) == read(value)
     except BadLocator:

@@ -1,4 +1,4 @@
-"""One queue, compared with a plain list; and each of its arguments."""
+"""One queue, compared with a plain list; and each of its arguments that has an effect."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -160,7 +160,8 @@ class QueueAgainstAList(RuleBasedStateMachine):
         self.model.flush()
         stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
         surviving = [row for row in everything if row.persistent and self.durable]
-        # The mark of the queue accounts for the first delivery, so only higher counts are stored.
+        # A message that was delivered once has no count of its own: ``MarkHandedOut`` of its queue says that it was
+        # delivered. So only counts above 1 are stored.
         assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in surviving}
 
 

@@ -14,8 +14,8 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 
-async def received_events(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
-    """Return a list to which the events of a node are added as they arrive."""
+async def collect_events(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
+    """Begin to consume; return a list to which the events of a node are added as they arrive."""
     received: list[dict[str, Any]] = []
     channel = await (await inprocess.client(node)).open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
@@ -26,15 +26,15 @@ async def received_events(inprocess: InProcess, node: LocalNode) -> list[dict[st
     return received
 
 
-async def submit_by_sql(inprocess: InProcess, send: str) -> Any:
-    """Submit a document by ``semq_send`` with the arguments ``send``; return the node, a link of its administrator, and
+async def submit_by_sql(inprocess: InProcess, arguments: str) -> Any:
+    """Submit a document by ``semq_send`` with these arguments; return the node, a link of its administrator, and
     the number of the submission.
     """
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     with psycopg.connect(a.store.url) as connection:
-        (number,) = connection.execute(f"SELECT semq_send({send})".encode()).fetchone() or (0,)
+        (number,) = connection.execute(f"SELECT semq_send({arguments})".encode()).fetchone() or (0,)
     return a, await inprocess.client(a), number
 
 
@@ -88,11 +88,11 @@ async def test_a_refused_submission_is_in_every_list_of_failures_and_acts_on_it_
 
 
 async def test_a_waiting_document_is_shown_and_can_be_withdrawn(inprocess: InProcess) -> None:
-    send = "'56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW'"  # waits for a certificate
-    a, admin, number = await submit_by_sql(inprocess, send)
+    arguments = "'56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW'"  # waits for a certificate
+    a, admin, number = await submit_by_sql(inprocess, arguments)
     await until(lambda: status_of(a, [number])[0][:2] == ("WAITS", "SEMQ-5207"))
     await check_views_of_waiting(admin, number)
-    events = await received_events(inprocess, a)
+    events = await collect_events(inprocess, a)
     answer = (await ask(admin, "msg.cancel", {"id": f"sql-{number}", "why": "ordered twice"}))["result"]
     assert (answer["withdrawn"], answer["name"]) == (True, f"sql-{number}")
     ((state, code, text, _),) = status_of(a, [number])

@@ -22,7 +22,7 @@ from tests.depth import deeper
 from tests.service.inprocess import InProcess
 
 NODE_CLASSES = (LocalNode, HubNode)
-ROWS = {row.name + kind.__name__: row for kind in NODE_CLASSES for row in kind.table}
+ROWS = {row.name + node_class.__name__: row for node_class in NODE_CLASSES for row in node_class.table}
 every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -31,9 +31,9 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("kind", NODE_CLASSES)
-def test_names_of_operations_are_unique(kind: type[LocalNode | HubNode]) -> None:
-    names = [row.name for row in kind.table]
+@pytest.mark.parametrize("node_class", NODE_CLASSES)
+def test_names_of_operations_are_unique(node_class: type[LocalNode | HubNode]) -> None:
+    names = [row.name for row in node_class.table]
     assert len(set(names)) == len(names)
 
 
@@ -89,7 +89,7 @@ def _unbounded(info: msgspec.inspect.Type) -> Any:
                 yield info
 
 
-def test_only_the_role_payload_reads_bodies_and_no_viewer_acts() -> None:
+def test_the_role_payload_is_for_msg_body_alone_and_no_viewer_acts() -> None:
     assert {row.name for row in ROWS.values() if row.role is AccessRole.PAYLOAD} == {"msg.body"}
     assert all(row.role is not AccessRole.VIEWER for row in ROWS.values() if row.kind is Kind.ACT)
 

@@ -13,6 +13,7 @@ from semq.clock import SystemClock
 from semq.service.companion.program import Companion, Program
 from tests.waiting import until
 
+ENDING = "this"  # a module of Python that prints a text and ends
 SERVER = ("http.server", ("0", "--bind", "127.0.0.1"))
 
 
@@ -21,7 +22,7 @@ def companion(module: str, *arguments: str) -> Companion:
 
 
 async def test_a_program_that_ends_is_started_again() -> None:
-    ending = companion("this")
+    ending = companion(ENDING)
     ending.start()
     await until(lambda: ending.starts > 1 and not ending.is_running)
     assert ending.exit_status == 0
@@ -82,7 +83,7 @@ sys.stdin.read()
 async def test_a_node_reports_the_failing_sections_of_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before its report, the program prints a line that is too long to be one."""
+    """Before its report, the program prints a line that is too long to be a report."""
     (tmp_path / "reporting.py").write_text(REPORTS)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
     reporting = companion("reporting")

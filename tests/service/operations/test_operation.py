@@ -1,5 +1,5 @@
-"""The rows of a table are bound to the parts of a node. Handlers of looks get the arguments, and handlers of acts also
-the caller.
+"""The rows of a table are bound to the parts of a node. The handler of a look (``Kind.LOOK``) gets the arguments,
+that of an act also the caller.
 """
 
 import pytest

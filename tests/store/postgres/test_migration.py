@@ -109,7 +109,7 @@ def test_documents_recorded_before_proofs_were_stored_count_as_proved(empty_data
     assert found == [(1, True), (2, False)]
 
 
-def test_roles_that_received_before_may_read_pieces_and_no_others(empty_database: str) -> None:
+def test_only_roles_that_received_before_may_read_pieces(empty_database: str) -> None:
     receives, sends = (f"{name}_{uuid4().hex}" for name in ("receives", "sends"))
     with migration.engine_of(empty_database).begin() as old:
         command.upgrade(migration._config(old), "0018")
@@ -138,19 +138,19 @@ def both_schemas(postgres: EmbeddedPostgres) -> Iterator[tuple[Connection, Conne
             yield migrated_one, modelled_one
 
 
-def _is_model(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
+def _is_compared(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
     # The partitions of the ledger are not in ``semq.store.tables``.
     return not (type_ == "table" and (name or "").startswith("semq_ledger_"))
 
 
-def test_alembic_finds_no_difference_between_the_migrated_tables_and_the_schema(
+def test_alembic_finds_no_difference_between_migrated_and_modelled_tables(
     both_schemas: tuple[Connection, Connection],
 ) -> None:
     options = {
         "version_table": VERSION_TABLE,
         "compare_type": True,
         "compare_server_default": True,
-        "include_object": _is_model,
+        "include_object": _is_compared,
     }
     context = MigrationContext.configure(both_schemas[0], opts=options)
     assert compare_metadata(context, metadata) == []
@@ -167,18 +167,18 @@ CATALOG = {
 
 
 @pytest.mark.parametrize("kind", CATALOG)
-def test_a_migrated_schema_has_the_catalog_of_the_tables(
+def test_migrated_and_modelled_tables_have_the_same_catalog(
     both_schemas: tuple[Connection, Connection], kind: str
 ) -> None:
     def rows(connection: Connection) -> list[str]:
-        own = ("semq_ledger_", VERSION_TABLE)
+        left_out = ("semq_ledger_", VERSION_TABLE)
         found = [tuple(row) for row in connection.execute(text(CATALOG[kind]))]
-        return sorted(map(repr, (row for row in found if not row[0].startswith(own))))
+        return sorted(map(repr, (row for row in found if not row[0].startswith(left_out))))
 
     assert rows(both_schemas[0]) == rows(both_schemas[1]) != []
 
 
-def test_migrated_tables_have_the_storage_settings_of_the_schema(database: str) -> None:
+def test_migrated_tables_have_the_modelled_storage_settings(database: str) -> None:
     with psycopg.connect(database) as connection:
         stored = connection.execute(
             "SELECT relname, reloptions FROM pg_class WHERE relkind = 'r' AND reloptions IS NOT NULL"
