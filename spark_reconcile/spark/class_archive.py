@@ -17,6 +17,9 @@ from spark_reconcile.spark import processes, session
 from spark_reconcile.spark.java import wheel_java
 
 
+WRITING_S = 600.0  # time for Java to write the archive at its end: minutes on a busy machine
+
+
 def make() -> bool:
     """Make the archive in a session that ends with this call. Return whether there is an archive.
 
@@ -37,7 +40,7 @@ def make() -> bool:
     file = str(processes.folder() / "classes.parquet")
     numbers.groupBy("name").count().join(numbers, "name").orderBy("number").write.parquet(file)
     spark.read.parquet(file).collect()
-    processes.end()
+    processes.end(WRITING_S)
     if temporary.is_file():
         temporary.replace(archive)
     return archive.is_file()

@@ -125,8 +125,8 @@ def _end(created: Path) -> None:
     shutil.rmtree(created, ignore_errors=True)
 
 
-def end() -> None:
-    """Stop Spark and wait for its process; kill it after END_S."""
+def end(limit_s: float = END_S) -> None:
+    """Stop Spark and wait for its process; kill it after ``limit_s`` seconds."""
     logging.getLogger().addFilter(is_not_of_py4j)
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
@@ -135,7 +135,7 @@ def end() -> None:
     if process is not None:
         process.stdin.close()  # Java ends when its standard input is closed
         try:
-            process.wait(END_S)
+            process.wait(limit_s)
         except TimeoutExpired:
             process.kill()
             process.wait()
