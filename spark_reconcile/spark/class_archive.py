@@ -16,7 +16,6 @@ import pyarrow as pa
 from spark_reconcile.spark import processes, session
 from spark_reconcile.spark.java import wheel_java
 
-
 WRITING_S = 600.0  # time for Java to write the archive at its end: minutes on a busy machine
 
 
