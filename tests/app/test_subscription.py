@@ -67,7 +67,7 @@ async def test_an_iteration_that_is_closed_while_it_connects_ends(receiver: Clie
 async def test_a_channel_whose_consumer_starts_too_late_is_closed(
     receiver: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise it would reserve documents, and nobody would read them."""
+    """If the channel stayed open, its consumer would reserve documents that nobody reads."""
     channels: list[ClientChannel] = []
 
     async def consume(channel: ClientChannel, *_: Any, **__: Any) -> None:

@@ -66,7 +66,7 @@ async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database
             connection.execute("DELETE FROM web_audit")
 
 
-async def test_a_failed_run_is_repeated_soon(database: str, tmp_path: Path) -> None:
+async def test_a_failed_run_is_repeated_after_five_minutes(database: str, tmp_path: Path) -> None:
     clock, urls = ShiftedClock(), [f"{database}_that_is_not_there", database]
     housekeeping = Housekeeping(lambda: urls.pop(0), clock, settings_of(tmp_path))
     count_tokens(database, INSERT_OLD_TOKENS)

@@ -36,7 +36,7 @@ MANY = 8
 
 
 class BodiesKept(AssertionError):
-    """Some bodies would be freed only by the collector."""
+    """Some bodies stay in memory until the garbage collector runs."""
 
 
 @contextmanager

@@ -83,7 +83,7 @@ async def test_waiting_work_is_committed_with_a_renewal_of_the_lease(
 
 
 async def test_work_returned_to_the_queue_leaves_no_timer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``later`` work that is posted next would be due too early: when the old timer ends."""
+    """If a timer stayed, ``later`` work that is posted next would be due too early: when that timer ends."""
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     async with open_notified_store(database) as notified:
         current_writer, patient = notified.store._writer, accepting(4)
