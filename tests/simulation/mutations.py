@@ -389,7 +389,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         cell(SENDER, SenderState.FINAL, SenderEvent.fwd, SenderState.SS_ACK_FWD),
     ),
     "sent_first": (swap(Pump, "_claim", decided(send_first)),),
-    "hub_not_final": (swap(receipts, "custody", believe_the_hub),),
+    "hub_not_final": (swap(receipts, "note_custody", believe_the_hub),),
     "custody": (
         cell(SENDER, SenderState.SS_ACK, SenderEvent.ask, SenderState.SS_ACK, SenderDeed.ask_target),
         cell(SENDER, SenderState.SS_ACK, SenderEvent.not_here_bare, SenderState.SS_INIT, SenderDeed.give_up),
@@ -400,7 +400,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "ack_lk0": (swap(Copies, "_acks", rewritten(any_ident)),),
     "commit_then_ack": (swap(Receiver, "_record", decided(ack_first)),),
     "app_gate": (swap(Pending, "is_removable", removable_when_noted),),
-    "gone_reply": (swap(receipts, "_reply", only_what_is_here),),
+    "gone_reply": (swap(receipts, "_mail_reack2", only_what_is_here),),
     "class12_giveup": (
         swap(receipts._Answers, "_negative", resend_always),
         cell(SENDER_12, SenderState.SS_SENT, SenderEvent.not_here, SenderState.SS_INIT, SenderDeed.wake),
