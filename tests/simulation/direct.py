@@ -92,4 +92,4 @@ class DirectPairs:
 
 def is_direct(session: SimSession) -> bool:
     """Whether a session has a local node at both ends."""
-    return session.hub.home.type == session.local.home.type
+    return session.hub.own_store.type == session.local.own_store.type

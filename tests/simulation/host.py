@@ -57,11 +57,11 @@ class WatchedStore(MemoryStore):
 class Host:
     """One process on its machine."""
 
-    def __init__(self, world: "World", name: str, home: Store, tables: Tables) -> None:
+    def __init__(self, world: "World", name: str, own_store: Store, tables: Tables) -> None:
         self.world = world
         self.name = name
-        self.home = home
-        self.address: Address = home.node
+        self.own_store = own_store
+        self.address: Address = own_store.node
         self.tables = tables
         self.life = 0
         self.skew_s = 0.0
@@ -272,8 +272,8 @@ class LocalHost(Host):
     """An institution's node, with its applications."""
 
     def __init__(self, world: "World", name: str) -> None:
-        home = Store(1, name)
-        super().__init__(world, name, home, Tables(name))
+        own_store = Store(1, name)
+        super().__init__(world, name, own_store, Tables(name))
         self.session: SimSession | None = None
         self.is_offline = False
         self.application = SimulatedApplications(world, self)
@@ -283,7 +283,7 @@ class LocalHost(Host):
         self.application.connect()
         recovered = store.recover(self.clock.incarnation())
         return LocalEngine(
-            self.home,
+            self.own_store,
             recovered,
             store,
             self.clock,
@@ -389,14 +389,20 @@ class LocalHost(Host):
 class HubHost(Host):
     """A process of the hub on one of its stores."""
 
-    def __init__(self, world: "World", name: str, home: Store, tables: Tables) -> None:
-        super().__init__(world, name, home, tables)
+    def __init__(self, world: "World", name: str, own_store: Store, tables: Tables) -> None:
+        super().__init__(world, name, own_store, tables)
         self.sessions: list[SimSession] = []
 
     def build(self, store: WatchedStore) -> HubEngine:
         recovered = store.recover(self.clock.incarnation())
         return HubEngine(
-            self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world), self.plan_flush
+            self.own_store,
+            recovered,
+            store,
+            self.clock,
+            self.world.plan.settings,
+            SimDirectory(self.world),
+            self.plan_flush,
         )
 
     def open_link(self) -> SimLink | None:

@@ -135,10 +135,10 @@ def unreadable(error: SemqError) -> None:
 class InstanceHost(HubHost):
     """A process of the hub that is one of several instances. Implements ``Homes``."""
 
-    def __init__(self, world: "InstancesWorld", name: str, home: Store, tables: Tables) -> None:
-        super().__init__(world, name, home, tables)
+    def __init__(self, world: "InstancesWorld", name: str, own_store: Store, tables: Tables) -> None:
+        super().__init__(world, name, own_store, tables)
         self.world_of_instances = world
-        self.store_name: StoreName = home.semq_id, home.semq_db_id
+        self.store_name: StoreName = own_store.semq_id, own_store.semq_db_id
         self.homes = dict(world.homes)  #: as this instance has read them
         self.incarnation = 0
         self.is_joined = False
@@ -149,7 +149,7 @@ class InstanceHost(HubHost):
         self.homes = dict(self.world_of_instances.homes)
         cluster = Cluster(CarrierEnd(self, self.incarnation), self, self.end_second)
         return HubEngine(
-            self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world),
+            self.own_store, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world),
             self.plan_flush, cluster,
         )  # fmt: skip
 
@@ -215,7 +215,7 @@ class InstanceHost(HubHost):
         return self.homes.get(node.id)
 
     def is_in_use(self, store: StoreName) -> bool:
-        return any(store == (site.home.semq_id, site.home.semq_db_id) for site in self.world.sites)
+        return any(store == (site.own_store.semq_id, site.own_store.semq_db_id) for site in self.world.sites)
 
     def volatile(self) -> dict[str, object]:
         facts = super().volatile()
@@ -235,8 +235,8 @@ class InstancesWorld(World):
         for local in self.locals:
             self._set_home(local.name, self._of_instances.choice(self.sites))
 
-    def hub_host(self, name: str, home: Store, tables: Tables) -> HubHost:
-        return InstanceHost(self, name, home, tables)
+    def hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
+        return InstanceHost(self, name, own_store, tables)
 
     @property
     def hub(self) -> HubHost:
@@ -271,7 +271,7 @@ class InstancesWorld(World):
     def lose_site(self, site: SimulatedSite) -> Store:
         self.sites.remove(site)
         for node, home in list(self.homes.items()):
-            if home == (site.home.semq_id, site.home.semq_db_id):
+            if home == (site.own_store.semq_id, site.own_store.semq_db_id):
                 self._set_home(node, self._of_instances.choice(self.sites))
         self.sites.append(site)
         if site is self.site:
@@ -284,12 +284,12 @@ class InstancesWorld(World):
         others = [one for one in self.sites if one is not site]
         if self.faults.active and others:
             for node, home in list(self.homes.items()):
-                if home == (site.home.semq_id, site.home.semq_db_id):
+                if home == (site.own_store.semq_id, site.own_store.semq_db_id):
                     self._set_home(node, self._of_stores.choice(others))
             self.time.after(FOLLOW_S, self._retire_empty, site)
 
     def _retire_empty(self, site: SimulatedSite) -> None:
-        tables, home = site.tables, (site.home.semq_id, site.home.semq_db_id)
+        tables, home = site.tables, (site.own_store.semq_id, site.own_store.semq_db_id)
         if not self.faults.active or site not in self.sites or len(self.sites) < 2 or home in self.homes.values():
             return  # the store is lost, or a home has moved there meanwhile
         if tables.outbound or tables.pending or tables.submitted:
@@ -308,11 +308,11 @@ class InstancesWorld(World):
         if site is self.site:
             self.site = new
         new.host.start()
-        self.faults.retire(site.home)
+        self.faults.retire(site.own_store)
         self._set_home(self._of_stores.choice(self.locals).name, new)
 
     def _set_home(self, node: str, site: SimulatedSite) -> None:
-        home = site.home.semq_id, site.home.semq_db_id
+        home = site.own_store.semq_id, site.own_store.semq_db_id
         self.homes[node] = home
         for host in self._made:
             self.time.after(self._of_instances.uniform(0.0, FOLLOW_S), self._follow, host, node, home)

@@ -39,7 +39,7 @@ class SimulatedSite:
     """A store of the hub and the process that serves it."""
 
     tables: Tables
-    home: Store
+    own_store: Store
     host: HubHost
 
 
@@ -80,12 +80,12 @@ class World:
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> SimulatedSite:
-        tables, home = Tables(f"hub{number}"), Store(2, "1", 1, number)
-        return SimulatedSite(tables, home, self.hub_host(f"hub{number}", home, tables))
+        tables, own_store = Tables(f"hub{number}"), Store(2, "1", 1, number)
+        return SimulatedSite(tables, own_store, self.hub_host(f"hub{number}", own_store, tables))
 
-    def hub_host(self, name: str, home: Store, tables: Tables) -> HubHost:
+    def hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
         """Make a process of the hub."""
-        return HubHost(self, name, home, tables)
+        return HubHost(self, name, own_store, tables)
 
     # --- nodes and processes
     @property
@@ -136,7 +136,7 @@ class World:
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
-        self.site.host = self.hub_host(old.name + "'", old.home, old.tables)
+        self.site.host = self.hub_host(old.name + "'", old.own_store, old.tables)
         self.site.host.start()
 
     def switch_site(self, *, keep_old: bool) -> None:
@@ -160,7 +160,7 @@ class World:
         site.host.crash()
         site.tables.restore(Tables(site.tables.store_uuid))
         self.oracle.restored(site.tables, BackupRecord())
-        return site.home
+        return site.own_store
 
     # --- the run
     def run(self) -> SeedResult:

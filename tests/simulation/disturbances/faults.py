@@ -293,17 +293,17 @@ class Faults:
 
     def draw_hints(self, link: "SimLink", arrived: list[Frame]) -> list[Frame]:
         """Draw false hints about rows of the node at this end of a session; most often there are none."""
-        if link.owner.home.type == link.other.home.type == 1:
+        if link.owner.own_store.type == link.other.own_store.type == 1:
             return []  # a partner makes no statements of the hub
         goal = self.world.plan.goal
-        if self.active and goal is not None and link.owner.home.type == 1 and self.chance.random() < 0.7:
+        if self.active and goal is not None and link.owner.own_store.type == 1 and self.chance.random() < 0.7:
             self.count += 1
             return drill(self.chance, link, goal)
         probability = 0.5 if "rumours" in self.world.plan.focus else 0.2
         if not self.active or "rumours" not in self.kinds or self.chance.random() > probability:
             return []
         self.count += 1
-        if link.owner.home.type == 1:
+        if link.owner.own_store.type == 1:
             return rumours(self.chance, link, arrived)
         return rumours_of_copies(self.chance, link)
 
@@ -340,7 +340,7 @@ class Faults:
         """Draw whether a frame with an ordered document is delayed, at most 20 s, until its receiver has an open unit;
         later frames overtake it.
         """
-        is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.home.type == 1
+        is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.own_store.type == 1
         if not self.active or "overtake" not in self.kinds or not is_ordered or self.chance.random() > 0.3:
             return False
         self.count += 1
@@ -389,20 +389,20 @@ class Faults:
     def lose_store(self) -> None:
         """Lose one of several stores for ever; an operator declares the loss later."""
         if len(self.world.sites) > 1:
-            home = self.world.lose_site(self.chance.choice(self.world.sites))
-            self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, home)
+            store = self.world.lose_site(self.chance.choice(self.world.sites))
+            self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)
 
-    def retire(self, home: Store) -> None:
+    def retire(self, store: Store) -> None:
         """Declare the loss at every process of the hub that has not noted it; a restored backup may have lost
         the note.
         """
-        name = home.semq_id, home.semq_db_id
+        name = store.semq_id, store.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine
             if engine is not None and name not in engine.custody.stores.retired:
                 engine.custody.stores.retire(name, "ops", "lost", lambda was: None, lambda error: None)
                 site.host.plan_tick()
-        self.world.time.after(20.0, self.retire, home)
+        self.world.time.after(20.0, self.retire, store)
 
     def _restore(self, tables: Tables, backup: Tables, record: BackupRecord) -> None:
         if not self.active:

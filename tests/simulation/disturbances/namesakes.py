@@ -87,4 +87,4 @@ def another(lk0: LK0) -> LK0:
 
 
 def _lk1(link: "SimLink", row: Outbound) -> tuple[int, int, int]:
-    return link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id
+    return link.owner.own_store.semq_id, link.owner.own_store.semq_db_id, row.object_id

@@ -122,7 +122,7 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
         return [namesakes.noted(link, row, str(row.lk0))] if is_late else []
     entry = truth(link.owner.world, row)
     answer = Answer.NOT if entry is None or chance.random() < 0.4 else entry
-    lk1 = (link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id)
+    lk1 = (link.owner.own_store.semq_id, link.owner.own_store.semq_db_id, row.object_id)
     record = Inquiry(role=InquiryRole.P, ident=str(row.lk0), nonce=row.att, lk1=lk1, answer=answer)
     return [Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])]
 

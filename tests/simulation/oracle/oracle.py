@@ -218,7 +218,7 @@ class Oracle:
             row = host.tables.pending[bref]
             for site in self.world.sites:
                 copy = site.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
-                is_there = row.lk1 is not None and row.lk1[:2] == (site.home.semq_id, site.home.semq_db_id)
+                is_there = row.lk1 is not None and row.lk1[:2] == (site.own_store.semq_id, site.own_store.semq_db_id)
                 holds = not is_there or copy is None or copy.lk0 != row.lk0 or site.tables.store_uuid in self.put_back
                 self.demand(holds, "H6", f"ReAck for {row.lk1}, which its own store still holds", row.lk0)
         for bref in unit.sender_acked & host.tables.pending.keys():
@@ -358,7 +358,7 @@ class Oracle:
         """Note messages that arrive at the hub. An attempt that arrives twice was doubled, because its source sends it
         once.
         """
-        for frame in frames if host.home.type != 1 else ():
+        for frame in frames if host.own_store.type != 1 else ():
             if isinstance(frame, Data) and not frame.envelope.void:
                 message, att = self._message(frame.envelope.lk0), frame.envelope.att
                 message.doubled = message.doubled or att in message.attempts
@@ -411,7 +411,7 @@ class Oracle:
                 self._sent_receipt(host, packet, record)
             elif isinstance(record, Inquiry) and record.answer is Answer.CUSTODY:
                 self._check_held(host, record.ident)
-            elif isinstance(record, Inquiry) and host.home.type == 1:
+            elif isinstance(record, Inquiry) and host.own_store.type == 1:
                 answer = record.answer if packet.primitive is Primitive.CONFIRMATION else record.status
                 if answer is not None:
                     self._check_said(host, record.ident, answer)
@@ -468,7 +468,7 @@ class Oracle:
         held = {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED}
         undone = {row.lk0 for row in tables.pending.values() if row.app_status is AppStatus.NEW}
         for message in self.messages.values():
-            if host.home.type != 1:
+            if host.own_store.type != 1:
                 self.put_back.add(tables.store_uuid)
                 message.copy_lost = message.copy_lost or (
                     tables.store_uuid in message.custody and message.lk0 not in held
