@@ -64,7 +64,7 @@ class Guard:
             try:
                 self._registry.check(certificate)
                 if certificate.not_after < self._clock.wall():
-                    raise OutOfDate(node=str(certificate.node), until=utc_text(certificate.not_after))
+                    raise OutOfDate(node=str(certificate.node), valid_until=utc_text(certificate.not_after))
             except SemqError as error:
                 log.warning("link_ended", node=session.user, peer=str(session.peer), error=str(error))
                 del self._sessions[session]

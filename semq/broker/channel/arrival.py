@@ -44,7 +44,7 @@ class ArrivingBody:
             self._body_id = channel.session.server.bodies.new_id()
         elif not self._is_drained:
             info = channel.session.info
-            self._document = exchange.arriving(info, method.routing_key, header, self._pause)
+            self._document = exchange.arriving(info, method.routing_key, header, self._set_paused)
 
     def add(self, data: bytes) -> None:
         """Add the next bytes."""
@@ -81,7 +81,7 @@ class ArrivingBody:
         if self._document is not None:
             self._document.abandon()
 
-    def _pause(self, is_paused: bool) -> None:
+    def _set_paused(self, is_paused: bool) -> None:
         self._channel.session.allowance.set_paused(UNSTORED, is_paused)
 
     def _write(self, chunk: bytes) -> None:
