@@ -8,17 +8,20 @@ import base64
 
 from semq.clock import Clock
 
+REPLY_TO = "amq.rabbitmq.reply-to"
+REPLY_PREFIX = REPLY_TO + "."  # beginning of the address of a channel that waits for direct replies
+
 
 def generated_name(prefix: str, clock: Clock) -> str:
     """Return ``prefix`` and 22 unpredictable characters."""
     return prefix + _letters(clock).rstrip("=")
 
 
-def reply_suffix(clock: Clock) -> str:
-    """Return the part of an address after ``amq.rabbitmq.reply-to.``: two texts joined by a dot, the second with the
-    padding of base64.
+def reply_address(clock: Clock) -> str:
+    """Return an address for direct replies: after REPLY_PREFIX two texts joined by a dot, the second with the padding
+    of base64.
     """
-    return f"{generated_name('', clock)}.{_letters(clock)}"
+    return f"{generated_name(REPLY_PREFIX, clock)}.{_letters(clock)}"
 
 
 def _letters(clock: Clock) -> str:

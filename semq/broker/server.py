@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from platform import python_version
 from typing import Any
@@ -263,7 +264,9 @@ class AmqpServer:
 
     def _make_vhost(self, name: str) -> VirtualHost:
         env = Environment(self.clock, self.timers, self.journal, self.memory, self.long_tasks, self.pager)
-        return VirtualHost(name, env, lambda: next(self._queue_ids), self.limits.vhost)
+        vhost = VirtualHost(name, env, lambda: next(self._queue_ids), self.limits.vhost)
+        vhost.send_reply = partial(self.reply_targets.send, vhost)
+        return vhost
 
     def _accept(self) -> tuple[AmqpMachine, Drainable]:
         machine = ServerConnection(

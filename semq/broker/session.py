@@ -22,7 +22,7 @@ from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import DEFINITIONS
 from semq.broker.channel.consumption import MESSAGES
 from semq.broker.channel.ports import ChannelConsumer, ConnectedChannel
-from semq.broker.channel.publication import REPLY_PREFIX, publish
+from semq.broker.channel.publication import publish
 from semq.broker.channel.settlements import Settlements
 from semq.broker.login import Login
 from semq.broker.ports import SessionServer
@@ -392,7 +392,7 @@ class BrokerSession:
 
     def find_reply_target(self, address: str) -> ConnectedChannel | None:
         """Return the channel that waits for replies under this address; None if there is none in the virtual host."""
-        return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
+        return self.server.reply_targets.find(self.vhost, address)
 
 
 def _produces_output(event: e.ConnectionEvent) -> bool:

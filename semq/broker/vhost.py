@@ -13,6 +13,7 @@ from typing import Any
 from semq.amqp.content import ContentHeader
 from semq.broker.definitions import Definitions, VhostLimits
 from semq.broker.environment import DeathReason, Environment
+from semq.broker.generated_names import REPLY_PREFIX
 from semq.broker.queues.bodies import release, retain
 from semq.broker.queues.deadletter import dead_letter, would_cycle
 from semq.broker.queues.message import Message, QueueEntry
@@ -87,6 +88,8 @@ class VirtualHost(Definitions):
     ) -> None:
         super().__init__(name, env, new_queue_id, limits or VhostLimits())
         self.hooks: list[SessionHooks] = []
+        #: sends a direct reply to the channel that its routing key names; returns whether there is one
+        self.send_reply: Callable[[Message], bool] = lambda _: False
         self._deaths: deque[_Death] = deque()
         self._is_routing_dead = False
         env.report_to(self._on_dead, self._on_unused, self.route_dead_letters)
@@ -144,6 +147,8 @@ class VirtualHost(Definitions):
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
         """Publish a message of the node as a client would. Raises NotFound if the exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
+        if not exchange and routing_key.startswith(REPLY_PREFIX):
+            return PublishResult(int(self.send_reply(message)))
         outcome = self.send(message, self.route_message(self.find_exchange(exchange), message))
         self.route_dead_letters()
         return outcome

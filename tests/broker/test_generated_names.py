@@ -2,7 +2,7 @@
 
 import re
 
-from semq.broker.generated_names import generated_name, reply_suffix
+from semq.broker.generated_names import generated_name, reply_address
 from semq.clock import SystemClock
 
 CLOCK = SystemClock()
@@ -14,5 +14,5 @@ def test_generated_names_have_their_form_and_differ() -> None:
 
 
 def test_addresses_of_direct_replies_have_the_form_of_rabbitmq() -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{22}==", reply_suffix(CLOCK))
-    assert reply_suffix(CLOCK) != reply_suffix(CLOCK)
+    assert re.fullmatch(r"amq\.rabbitmq\.reply-to\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{22}==", reply_address(CLOCK))
+    assert reply_address(CLOCK) != reply_address(CLOCK)

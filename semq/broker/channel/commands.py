@@ -13,9 +13,8 @@ from semq.amqp import methods as m
 from semq.amqp.errors import AmqpError, NotFound
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
-from semq.broker.channel.publication import REPLY_PREFIX, REPLY_TO
 from semq.broker.definitions import AnyQueue
-from semq.broker.generated_names import generated_name
+from semq.broker.generated_names import REPLY_PREFIX, REPLY_TO, generated_name
 from semq.broker.queues.queue import Queue
 from semq.broker.services import ServiceQueue
 from semq.broker.users import Right

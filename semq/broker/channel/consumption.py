@@ -16,9 +16,9 @@ from semq.broker.channel.commands import named_queue, queue_for
 from semq.broker.channel.confirms import Confirms
 from semq.broker.channel.consumer import Consumer, redelivery_header
 from semq.broker.channel.ports import Source
-from semq.broker.channel.publication import REPLY_TO, commit
+from semq.broker.channel.publication import commit
 from semq.broker.channel.transaction import Commit, Transaction
-from semq.broker.generated_names import generated_name
+from semq.broker.generated_names import REPLY_TO, generated_name
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceDelivery, ServiceQueue
 from semq.broker.users import Right

@@ -13,6 +13,7 @@ from semq.amqp.methods import BasicReturn
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.transaction import Commit, nack_error
+from semq.broker.generated_names import REPLY_PREFIX, REPLY_TO
 from semq.broker.queues.bodies import release, weight
 from semq.broker.queues.message import Message, needs_name_check
 from semq.broker.routing.exchanges import Exchange
@@ -29,8 +30,6 @@ from semq.broker.services import (
 from semq.broker.users import Right
 from semq.broker.vhost import PublishResult
 
-REPLY_TO = "amq.rabbitmq.reply-to"
-REPLY_PREFIX = REPLY_TO + "."
 NO_ROUTE = 312
 
 
@@ -89,7 +88,7 @@ def resolve_names(channel: BrokerChannel, event: Published) -> None:
         address = channel.session.server.reply_targets.address(channel)
         if channel.reply_consumer is None or address is None:
             raise refusals.bad_request("fast reply consumer does not exist")
-        event.header = header.amended(reply_to=REPLY_PREFIX + address)
+        event.header = header.amended(reply_to=address)
 
 
 def message_of(event: Published) -> Message:
@@ -209,13 +208,7 @@ def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | Com
 
 
 def _reply(channel: BrokerChannel, event: Published, message: Message) -> PublishResult:
-    target = channel.session.find_reply_target(event.routing_key)
-    consumer = target.reply_consumer if target is not None else None
-    if target is None or consumer is None:
-        if event.mandatory:
-            send_return(channel, event, NO_ROUTE, "NO_ROUTE")
-        return PublishResult()
-    # Replies have no queue: a reply that the client does not read in time is lost.
-    if target.session.is_writable and target.feeder is None:
-        target.deliver(consumer, None, "", event.routing_key, message.header, message.body, False)
-    return PublishResult(queues=1)
+    outcome = PublishResult(int(channel.session.vhost.send_reply(message)))
+    if event.mandatory and not outcome.queues:
+        send_return(channel, event, NO_ROUTE, "NO_ROUTE")
+    return outcome
