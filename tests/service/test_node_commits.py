@@ -9,9 +9,10 @@ from platform_node.node import HubNode
 from semq.amqp.events import Delivered
 from semq.store.postgres import writer
 from tests.local_node.test_node import confirming, publish, put
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 
 DOCUMENTS = 10
+RARE_CLEANUPS = ("cleanup_s = 0.1", "cleanup_s = 3600")  # on a busy machine, each cleanup would find a row to delete
 OTHER_COMMITS_MAX = 3  # commits of a node that belong to no document: at the start, at the end, by a schedule
 
 
@@ -24,8 +25,10 @@ async def test_a_single_document_costs_three_commits(inprocess: InProcess, monke
     the next document.
     """
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
-    hub = await inprocess.hub()
-    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    hub = await inprocess.hub(HUB_CONFIG.replace(*RARE_CLEANUPS))
+    local = LOCAL_CONFIG.replace(*RARE_CLEANUPS)
+    settings = (inprocess.settings(name, local.format(name=name, hub=hub.port)) for name in ("10008", "56001"))
+    a, b = [await inprocess.start_node(each) for each in settings]
     await linked(a, b)
     listener = await (await inprocess.client(a)).open_channel()
     received: asyncio.Queue[None] = asyncio.Queue()
