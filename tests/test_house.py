@@ -158,6 +158,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/test_protocol_references.py": "PROTOCOL.md",
     "tests/test_protocol_forms.py": "PROTOCOL.md section 27",
     "tests/service/test_wire.py": "the bytes between nodes",
+    "tests/service/datagrams/test_offers.py": "the dialling end of semq/service/datagrams/ends.py",
     "tests/spark_reconcile/report/test_layout.py": "the page as a browser lays it out",
     "tests/console/test_pages_in_browser.py": "all pages, in a browser",
     "tests/console/test_pictures.py": "README.md",

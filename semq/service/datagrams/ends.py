@@ -96,6 +96,12 @@ class DiallingEnd(DatagramEnd):
         super().__init__(section, own, clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def stop(self) -> None:
+        """Close the socket, and accept no channel whose offer has arrived."""
+        for task in self._tasks:
+            task.cancel()
+        super().stop()
+
     def properties(self) -> Mapping[str, Any]:
         """Return the login property with which this end states that it uses channels."""
         return {DATAGRAMS_PROPERTY: VERSION}
@@ -120,11 +126,13 @@ class DiallingEnd(DatagramEnd):
     async def _accept(self, link: LinkDatagrams, record: ChannelRecord, host: str) -> None:
         try:
             family, address = await _resolve(host, record.port)
+            own_host = self._section.host or ("::" if family == socket.AF_INET6 else "0.0.0.0")
+            own_address = await _resolve(own_host, self._section.port or 0)
+            # From here on without a pause: offers of two links arrive at the same time, and share one socket.
             if self.port.is_open and self.port.family != family:  # the peer has changed between IPv4 and IPv6
                 self.port.close()
             if not self.port.is_open:
-                own_host = self._section.host or ("::" if family == socket.AF_INET6 else "0.0.0.0")
-                self.port.open(*await _resolve(own_host, self._section.port or 0))
+                self.port.open(*own_address)
         except SemqError as error:
             log.warning("datagrams_not_possible", error=str(error))
             return
