@@ -16,7 +16,7 @@ QUEUES = ("tb_0031", "tb_0030")
 DEMO = command_of("semq.demo")
 
 
-DOCUMENTS = 2 * deeper(8, 40)  # of both institutions
+DOCUMENTS = 2 * deeper(20, 40)  # of both institutions; with fewer, the hub may forward too few for all defects
 # Text of a line | the node to kill when the line appears.
 KILLS = [(f"  {DOCUMENTS * part // 4:2} ", node) for part, node in ((1, "hub"), (2, "56001"), (3, "10008"))]
 
