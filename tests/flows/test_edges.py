@@ -48,6 +48,23 @@ def test_a_parked_copy_gets_all_attempts_again_in_the_next_session_of_its_target
     assert sum(line.event is Event.PARKED for line in trio.hub_store.tables.ledger) == 1
 
 
+def test_the_cancellation_of_a_parked_copy_is_sent_in_the_same_session() -> None:
+    trio = Trio(replace(SETTINGS, hub_attempts_max=3))
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    trio.connect(trio.b)
+    trio.later(2000, step=5)
+    assert [row.parked for row in trio.hub_store.tables.outbound.values()] == [True]
+    trio.lose = lambda _, __: False
+    errors: list[Exception] = []
+    trio.a.engine.acts.cancel(trio.a.accepted[0].lk0, lambda: None, errors.append)
+    trio.later(60, step=5)
+    assert trio.is_clean()
+    assert errors == []
+
+
 def test_sends_of_ended_sessions_do_not_park_a_copy() -> None:
     trio = Trio(replace(SETTINGS, hub_attempts_max=3))
     trio.cut(trio.b)

@@ -66,7 +66,8 @@ class AfterCopies:
     released: list[Outbound] = field(default_factory=list)  #: deleted from the store
     refused: list[Outbound] = field(default_factory=list)  #: refused by an operator
     wake: list[Outbound] = field(default_factory=list)  #: to be sent, or sent again
-    renewed: list[Outbound] = field(default_factory=list)  #: parked before, and sent again with a new signature
+    #: to be sent again with a new signature, or as a marker; sends before that no longer count
+    renewed: list[Outbound] = field(default_factory=list)
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
@@ -180,12 +181,13 @@ def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
 
 def _replace(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     row.held, row.reason, row.void, row.has_payload, row.size = False, None, True, False, 0
+    row.parked = False  # the receiver recorded no copy with the payload, but may record the marker
     row.att += 1
     unit.change_outbound(row, row.ss_status)
     unit.replace_body(row.object_id, Stored(encode_envelope(message.envelope), b""))
     note(custody.core, unit, Event.VOIDED, row)
     after.mail.append(ack_save(custody.core, row))
-    after.wake.append(row)
+    after.renewed.append(row)
 
 
 def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
