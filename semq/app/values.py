@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from hashlib import sha256
+from math import isfinite
 from typing import Any
 
 from semq.amqp.content import ContentHeader
@@ -175,13 +176,20 @@ DESCRIBED = tuple(each.name for each in fields(Document) if each.name != "body" 
 
 
 def _for_json(value: Any) -> Any:
+    """Return a field, or a value of ``headers``, for JSON: bytes as hexadecimal text, NaN and infinity as texts."""
     match value:
         case AppKey():
             return str(value)
         case datetime():
             return utc_text(value, exact=True)
+        case bytes():
+            return value.hex()
+        case float() if not isfinite(value):
+            return str(value)
         case Mapping():
-            return dict(value)
+            return {name: _for_json(each) for name, each in value.items()}
+        case list():
+            return [_for_json(each) for each in value]
     return value
 
 

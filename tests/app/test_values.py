@@ -30,6 +30,12 @@ def test_headers_of_the_sender_are_kept_apart_from_attributes() -> None:
     assert document.submitted_at == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
 
 
+def test_a_description_has_only_values_of_json() -> None:
+    headers: Table = {"bytes": b"\x01x", "table": {"numbers": [1.5, float("nan"), float("-inf")]}}
+    described = read_document(closed_channel(), delivered(Properties(headers=headers))).described()
+    assert described["headers"] == {"bytes": "0178", "table": {"numbers": [1.5, "nan", "-inf"]}}
+
+
 def test_a_document_whose_body_does_not_have_its_digest_is_not_intact() -> None:
     assert not read_document(closed_channel(), delivered(Properties(headers={"@Digest": "00"}))).is_intact
 
