@@ -109,8 +109,9 @@ def run(
             with progress.step("look for absent ledgers"):
                 refuse_absent(evidence)
         with progress.step("start Spark"):
-            spark = spark or session.start(master=request.master, memory=request.memory, rows=evidence.rows)
-            session.fit_to(spark, evidence.rows)
+            rows = evidence.rows + evidence.carried_messages
+            spark = spark or session.start(master=request.master, memory=request.memory, rows=rows)
+            session.fit_to(spark, rows)
             progress.session = spark
         runs.remove_staging(reports, request.day, STAGING)
         new_run = runs.begin(reports, request.day, clock, evidence.fingerprint)

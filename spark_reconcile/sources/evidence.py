@@ -58,6 +58,12 @@ class Evidence:
         return sum(source.manifest.rows for source in self.sources if source.is_used and source.manifest)
 
     @property
+    def carried_messages(self) -> int:
+        """The number of messages in the verdicts of the carried run; those that are open are judged again."""
+        summary = self.carried.summary if self.carried is not None else {}
+        return int(summary.get("messages", 0)) + int(summary.get("carried", {}).get("messages", 0))
+
+    @property
     def stated_skew(self) -> dict[str, int]:
         """The clock differences stated in the manifests of the date, by node."""
         return {
