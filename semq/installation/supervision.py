@@ -29,7 +29,7 @@ def _end_with_parent() -> None:
 
 def pause_s(failures: int) -> float:
     """Return the pause after this number of consecutive failed starts, in seconds."""
-    return float(min(RESTART_S_MIN * 2 ** (failures - 1), RESTART_S_MAX))
+    return float(min(RESTART_S_MIN * 2 ** min(failures - 1, 10), RESTART_S_MAX))
 
 
 class SupervisedNode(NodeProcess):
