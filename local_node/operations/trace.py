@@ -142,10 +142,17 @@ class Traces:
         answerer = self._other_end(lk0, target)  # from the locator, not from the hub
         if answerer == own_address:
             return lines, []
+        is_direct = hub == answerer
         if not isinstance(answer, dict):
-            return lines, [{"node": answerer, "why": "the version of the hub does not pass questions on"}]
+            why = (
+                "its version does not answer questions"
+                if is_direct
+                else "the version of the hub does not pass questions on"
+            )
+            return lines, [{"node": answerer, "why": why}]
         if "unanswered" in answer:
-            return lines, [{"node": answerer, "why": f"says {hub}: {answer['unanswered']}"}]
+            says = "it says" if is_direct else f"says {hub}"
+            return lines, [{"node": answerer, "why": f"{says}: {answer['unanswered']}"}]
         keys = self._node.sealing.keys if self._node.sealing is not None else None
         text = str(answer.get("story")).encode("utf-8", "surrogatepass")
         try:
@@ -153,7 +160,7 @@ class Traces:
             answered = story.read(text)
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             passed_on = f"{hub} passed on an answer that {answerer} did not give"
-            fault = passed_on if hub != answerer else "it gave an unproved answer"
+            fault = "it gave an unproved answer" if is_direct else passed_on
             return lines, [{"node": answerer, "why": f"{fault}: {error}"}]
         return [*lines, *({"node": answerer, "via": hub, "proved": proved, **line} for line in answered)], []
 

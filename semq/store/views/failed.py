@@ -39,7 +39,7 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
         if wanted.side == "submitted":
             rows += list_messages(connection, replace(wanted, state=REFUSED))
         for side, _, state, code in FAILED:
-            if wanted.side in ("all", side) and (not code or wanted.code in (None, code)):
+            if wanted.side in ("all", side) and (not code or not wanted.code or wanted.code == code):
                 rows += list_messages(connection, replace(wanted, side=side, state=state, code=code or wanted.code))
         rows = list({(row["side"], row["id"]): row for row in rows}.values())
         rows = sorted((row for row in rows if is_failed(row)), key=lambda row: row["at"], reverse=True)
