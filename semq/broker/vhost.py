@@ -144,12 +144,15 @@ class VirtualHost(Definitions):
                 outcome.must_be_stored = True
         return outcome
 
+    def publish(self, exchange: Exchange, message: Message) -> PublishResult:
+        """Put a message into the queues that it reaches, or send it to the channel that waits for this direct reply."""
+        if not exchange.name and message.routing_key.startswith(REPLY_PREFIX):
+            return PublishResult(int(self.send_reply(message)))
+        return self.send(message, self.route_message(exchange, message))
+
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
         """Publish a message of the node as a client would. Raises NotFound if the exchange does not exist."""
-        message = Message(exchange, routing_key, header, body)
-        if not exchange and routing_key.startswith(REPLY_PREFIX):
-            return PublishResult(int(self.send_reply(message)))
-        outcome = self.send(message, self.route_message(self.find_exchange(exchange), message))
+        outcome = self.publish(self.find_exchange(exchange), Message(exchange, routing_key, header, body))
         self.route_dead_letters()
         return outcome
 

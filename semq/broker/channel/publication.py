@@ -13,7 +13,7 @@ from semq.amqp.methods import BasicReturn
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.transaction import Commit, nack_error
-from semq.broker.generated_names import REPLY_PREFIX, REPLY_TO
+from semq.broker.generated_names import REPLY_TO
 from semq.broker.queues.bodies import release, weight
 from semq.broker.queues.message import Message, needs_name_check
 from semq.broker.routing.exchanges import Exchange
@@ -100,10 +100,7 @@ def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, messag
     """Put a message into its queues, or send it to the channel that waits for this direct reply; return it to the
     publisher if it is mandatory and reaches neither.
     """
-    vhost = channel.session.vhost
-    if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
-        return _reply(channel, event, message)
-    outcome = vhost.send(message, vhost.route_message(exchange, message))
+    outcome = channel.session.vhost.publish(exchange, message)
     if event.mandatory and not (outcome.queues or outcome.is_refused):
         send_return(channel, event, NO_ROUTE, "NO_ROUTE")
     return outcome
@@ -205,10 +202,3 @@ def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | Com
         )
     except AmqpError as error:
         settle(Refused(error))
-
-
-def _reply(channel: BrokerChannel, event: Published, message: Message) -> PublishResult:
-    outcome = PublishResult(int(channel.session.vhost.send_reply(message)))
-    if event.mandatory and not outcome.queues:
-        send_return(channel, event, NO_ROUTE, "NO_ROUTE")
-    return outcome
