@@ -16,7 +16,7 @@ _PATTERN = re.compile(r"(?:(?P<type>[0-9]{1,3})\.)?(?P<id>[A-Za-z0-9_-]{1,64})(?
 
 
 class NodeType(IntEnum):
-    """What an address names. Other numbers are accepted, too, for future types."""
+    """The type of a node or group, the first part of its address. Other numbers are accepted, too, for future types."""
 
     LOCAL = 1
     PLATFORM = 2

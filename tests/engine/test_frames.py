@@ -51,7 +51,7 @@ def test_a_forwarded_frame_keeps_its_bytes() -> None:
     assert routing_key == str(B)
 
 
-def test_a_peer_of_version_1_gets_a_header_for_each_attribute_whoever_wrote_the_message() -> None:
+def test_a_peer_of_version_1_gets_a_header_for_each_attribute_also_if_the_message_arrived_packed() -> None:
     packed = reread(*write_frame(Data(ENVELOPE, b"payload")))
     assert list(packed.header.headers) == [PACKED, "x"]
     for frame in (packed, Data(ENVELOPE, b"payload")):

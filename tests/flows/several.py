@@ -62,7 +62,7 @@ class CarrierQueue:
 
 
 class CarrierEndpoint:
-    """What a process of an instance uses to send messages over the carrier."""
+    """The sending end of the carrier in one process of an instance."""
 
     def __init__(self, carrier: CarrierQueue, life: int) -> None:
         self._carrier, self._life = carrier, life

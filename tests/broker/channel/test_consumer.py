@@ -1,4 +1,4 @@
-"""What a service sees of a consumer; ``test_consumption`` tests what the client sees."""
+"""A consumer as a service sees it; ``test_consumption`` has the view of the client."""
 
 from semq.amqp import methods as m
 from semq.amqp.events import Delivered

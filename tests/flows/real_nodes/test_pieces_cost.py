@@ -1,4 +1,4 @@
-"""What the code for pieces costs small documents: the tests count the calls and queries of that code."""
+"""Cost of the code for pieces to small documents: the tests count the calls and queries of that code."""
 
 import sys
 from collections import Counter

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from semq.store.rows import Event, Side
 from spark_reconcile.judgement.facts import gather, read_lines
-from tests.spark_reconcile.judging import judge
+from tests.spark_reconcile.date_verdicts import judge
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, STORE_COURSE, Office, OfficeMessage, StandingClock
 
 Lines = list[dict[str, Any]]

@@ -18,7 +18,7 @@ from spark_reconcile.run.diff import diff
 from spark_reconcile.run.job import RunResult
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.judging import judge
+from tests.spark_reconcile.date_verdicts import judge
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, MIDNIGHT, Office, OfficeMessage, StandingClock
 from tests.spark_reconcile.run.test_job import NEXT, reconcile
 

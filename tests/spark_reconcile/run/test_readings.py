@@ -1,4 +1,4 @@
-"""What the driver reads from the tables of a run: the same sums, however rows are spread over the parts of a table."""
+"""Sums that the driver reads from the tables of a run: the same, however rows are spread over the parts of a table."""
 
 from pathlib import Path
 from typing import Any

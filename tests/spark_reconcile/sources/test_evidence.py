@@ -16,7 +16,7 @@ from semq.store.rows import Side
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, RunResult, run
 from spark_reconcile.sources.evidence import Evidence, collect_evidence
-from tests.spark_reconcile.judging import judge, missing_ledgers
+from tests.spark_reconcile.date_verdicts import judge, missing_ledgers
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGHT, STORE_COURSE, Office, OfficeMessage
 
 NEXT, BEFORE = DAY + timedelta(days=1), DAY - timedelta(days=1)
