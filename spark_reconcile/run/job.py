@@ -198,7 +198,7 @@ def _compare(
     """Run the stages that read rows, and return what they found."""
     staging = new_run.place / STAGING
     judged = judge(spark, settings, evidence, new_run, progress)
-    evidence, verdicts, context = judged.evidence, judged.verdicts, judged.context
+    verdicts, context = judged.verdicts, judged.context
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
         message_tally = tally(readings.profile(staging / "cells"))
