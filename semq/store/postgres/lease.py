@@ -19,13 +19,24 @@ from semq.store.postgres.owner import NOWHERE, Owner
 RENEW_S = 5.0
 VALID_S = 15.0
 
-TAKE = """
+IS_FREE = """(l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
+        OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))"""
+# The condition stands twice: before the row is locked, because a lease that is not free must not be waited for, and
+# after it.
+TAKE = f"""
     INSERT INTO store_lease AS l (owner, epoch, until)
-    VALUES (%(owner)s, 1, clock_timestamp() + %(valid_s)s * interval '1 s')
+    SELECT %(owner)s, 1, clock_timestamp() + %(valid_s)s * interval '1 s'
+    WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
     ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
-    WHERE l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
-        OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s)
+    WHERE {IS_FREE}
     RETURNING epoch"""
+# A suspended process, or one whose machine or network has failed, keeps the row lock of its open transaction. So the
+# session that holds the lock of an expired lease is ended, if it has waited for its client for RENEW_S.
+END_SUSPENDED = """
+    SELECT pg_terminate_backend(a.pid) FROM store_lease s, pg_stat_activity a JOIN pg_locks l USING (pid)
+    WHERE s.until < clock_timestamp() AND l.relation = 'store_lease'::regclass AND l.granted
+        AND a.datname = current_database() AND a.usename = current_user AND a.wait_event = 'ClientRead'
+        AND a.state_change < clock_timestamp() - %(renew_s)s * interval '1 s'"""
 SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
@@ -46,14 +57,21 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
 
     Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process whose
     place is that of the recorded owner, because this proves that the recorded owner has ended. The row lock still makes
-    them wait for a transaction of the earlier process that may be committing.
+    them wait, up to RENEW_S, for a transaction of the earlier process that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
-    cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})
-    row = await cursor.fetchone()
+    await connection.execute(END_SUSPENDED, {"renew_s": RENEW_S})
+    seen = await (await connection.execute(SEEN)).fetchone()
+    recorded, until_s = (seen[0], round(float(seen[1]), 1)) if seen else ("", 0.0)
+    held = LeaseHeld(owner=recorded, until_s=until_s)
+    await connection.execute(f"SET LOCAL lock_timeout = {round(RENEW_S * 1000)}")
+    try:
+        row = await (await connection.execute(TAKE, {**facts, "valid_s": VALID_S})).fetchone()
+    except psycopg.errors.LockNotAvailable as error:
+        raise held from error
     if row is None:
-        seen = await (await connection.execute(SEEN)).fetchone()
-        raise LeaseHeld(owner=seen[0] if seen else "", until_s=round(float(seen[1]), 1) if seen else 0.0)
+        raise held
+    await connection.execute("SET LOCAL lock_timeout = 0")
     return Lease(str(owner), row[0])
 
 

@@ -1,12 +1,14 @@
 """The right to write: one process has it at a time; a process at the place of the owner takes it over at once."""
 
+import asyncio
+
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import text
 
 from semq.store.embedded.errors import NotDurable
-from semq.store.postgres import writer
-from semq.store.postgres.errors import LeaseHeld, StoreFenced
+from semq.store.postgres import lease, writer
+from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.owner import NOWHERE
 from tests.store.postgres.notified_store import (
@@ -41,6 +43,50 @@ async def test_a_store_that_was_taken_over_writes_nothing(database: str) -> None
             assert [type(fault) for fault in first.faults] == [StoreFenced]
             assert await second.do(accepting(4)) == [None]
         assert stored(database) == [1, 4]
+
+
+def suspend(notified: NotifiedStore, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Suspend a store before the first row of its next COPY, when its transaction is open; the event is set then."""
+    suspended = asyncio.Event()
+    monkeypatch.setattr(writer, "COPY_FROM", 1)
+    monkeypatch.setattr(notified.store._wire, "_feed", lambda _exchange: suspended.set())
+    return suspended
+
+
+@pytest.fixture
+def expires_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (lease, "VALID_S"), (writer, "VALID_S"), (lease, "RENEW_S"):
+        monkeypatch.setattr(module, name, 0.05)
+
+
+@pytest.mark.usefixtures("expires_soon")
+async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_is_taken_over(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_notified_store(database) as first:
+        suspended = suspend(first, monkeypatch)
+        first.store.post(work := accepting(1))
+        await suspended.wait()
+        second = NotifiedStore(database, "two")
+        await second.reopen()  # LeaseHeld, until the lease has expired and the first session has waited long enough
+        assert await second.do(accepting(2)) == [None]
+        await work.over.wait()
+        assert [type(error) for error in work.results] == [StoreUnavailable]
+        await second.store.stop()
+    assert stored(database) == [2]
+
+
+async def test_a_process_does_not_wait_for_the_transaction_of_a_lease_that_is_held(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_notified_store(database) as first:
+        suspended = suspend(first, monkeypatch)
+        first.store.post(accepting(1))
+        await suspended.wait()
+        with pytest.raises(LeaseHeld):
+            await NotifiedStore(database, "two").store.start()
+        run(database, f"SELECT pg_terminate_backend({first.backend_pid})")
+        await first.lost.wait()
 
 
 async def test_an_idle_store_notices_the_loss_of_its_lease_at_the_next_renewal(
