@@ -1,7 +1,7 @@
 """The command line of the reconciliation: ``semq reconcile`` and ``python -m spark_reconcile``.
 
-``main`` takes the arguments and returns the exit code. With ``--json`` the last line on stdout is one JSON object;
-messages go to stderr.
+``main`` takes the arguments and returns the exit code. Messages go to stderr; with ``--json`` the last line on stdout
+is one JSON object.
 """
 
 import argparse
@@ -29,10 +29,10 @@ Arguments = argparse.Namespace
 CONFIG_VARIABLE = "SEMQ_CONFIG"  # environment variable of all commands of semq
 DESCRIPTION = "Compare what sender, hub and receiver recorded about each message of a business date."
 EXIT_STATUSES = (
-    "exit status: 0 published and thresholds met, other commands: success; 3 a threshold is exceeded, or the volume is "
-    "implausible; 4 a required source or a run is missing; 5 another process reconciles this date or writes this "
-    "extract; 7 published without some sources; 65 an extract or a repair list is unusable; 2 usage; 69 database, "
-    "node, storage, Java or Spark unavailable; 78 settings; 1 refused or failed"
+    "exit status: 0 published and thresholds met, other commands: success; 3 a threshold is exceeded, the volume is "
+    "implausible, or dates of a backfill failed in different ways; 4 a required source or a run is missing; 5 another "
+    "process reconciles this date or writes this extract; 7 published without some sources; 65 an extract or a repair "
+    "list is unusable; 2 usage; 69 database, node, storage, Java or Spark unavailable; 78 settings; 1 refused or failed"
 )
 
 
@@ -60,8 +60,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
     "--only-missing": {"action": "store_true", "help": "skip dates that have a published run"},
     "--allow-partial": {"action": "store_true", "help": "ignore extracts that are missing or unusable"},
-    "--require-all": {"action": "store_true", "help": "publish nothing unless every ledger or node that lines of the "
-                      "date name has delivered"},
+    "--require-all": {"action": "store_true", "help": "publish nothing unless every ledger and node named in lines of "
+                      "the date has delivered its extract"},
     "--master": {"metavar": "URL", "help": "Spark master; default: local[*], unless under spark-submit"},
     "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
     "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},
@@ -104,7 +104,7 @@ def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tup
 
 
 def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Any:
-    # Spark is imported on first use, so that `status` and `--help` answer immediately.
+    # Imported here because Spark's import is slow: `status` and `--help` answer immediately.
     from spark_reconcile.extracts.signatures import signer_of_config, verifier
     from spark_reconcile.progress import Progress
     from spark_reconcile.run.job import RunRequest, run
@@ -139,10 +139,7 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 
 def _common_exit_code(failures: Sequence[int]) -> int:
-    """Return one exit code for several dates: 0 without failures, the common code of all failures, else 3.
-
-    ``failures``: the exit codes of the dates, without the zeros.
-    """
+    """Return 0 without failures, the common code of all failures, else 3. ``failures``: exit codes without zeros."""
     if not failures:
         return 0
     return failures[0] if len(set(failures)) == 1 else 3
@@ -221,7 +218,7 @@ def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
     from spark_reconcile.samples.invention import generate
 
     if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
-        raise BadRunRequest("The number of institutions is 2 to 500, and the number of messages is not negative.")
+        raise BadRunRequest("There must be 2 to 500 institutions, and at least 0 messages.")
     day = _date(arguments, settings, clock)
     extracts, truth = Place.at(settings.extracts), Place.at(arguments.truth)
     generated = generate(extracts, truth, day, settings.calendar, clock, arguments.messages, nodes=arguments.nodes)
@@ -271,7 +268,7 @@ COMMANDS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser, built from COMMANDS and OPTIONS."""
+    """Return the parser of all commands."""
     root = argparse.ArgumentParser("semq reconcile", description=DESCRIPTION, epilog=EXIT_STATUSES)
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
@@ -283,10 +280,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
-    """Run the command and return its exit code. Usage errors raise SystemExit(2), as argparse does.
-
-    ``arguments``: None means those of the process.
-    """
+    """Run the command and return its exit code. Usage errors raise SystemExit(2). None: arguments of the process."""
     parsed = parser().parse_args(arguments)
     if parsed.config is None and (config := os.environ.get(CONFIG_VARIABLE)):
         parsed.config = Path(config)
@@ -315,7 +309,6 @@ def _run_command(arguments: Arguments, clock: Clock) -> tuple[int, Any]:
 
 
 def _error_result(outcome: str, code: int, error: str) -> dict[str, Any]:
-    """Return the JSON result of a command that ended with an error."""
     return {"outcome": outcome, "exit_code": code, "messages": 0, "verdicts": {}, "report": "", "error": error}
 
 
@@ -335,7 +328,6 @@ def outcome_of(error: SemqError) -> str:
 
 
 def _settings(arguments: Arguments) -> ReconcileSettings:
-    """Return the settings of the configuration; options that were given replace them."""
     settings = load(arguments.config)
     options = {name: getattr(arguments, name) for name in ("extracts", "reports", "zone", "cutoff")}
     settings = msgspec.structs.replace(settings, **{name: text for name, text in options.items() if text is not None})

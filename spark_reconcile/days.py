@@ -3,8 +3,7 @@
 A business date lasts from one cut-off to the next and is named after the calendar day that contains most of it. With a
 cut-off before noon, the date begins on that day: with 04:00 it lasts from 04:00 to 04:00 of the next day. With a
 cut-off from noon on, it begins on the day before: with 18:00, messages accepted after 18:00 belong to the next date.
-Dates with a clock change last 23 or 25 hours. All instants are milliseconds since 1970 UTC. Used by the extracts and by
-the job.
+Dates with a clock change last 23 or 25 hours. All instants are milliseconds since 1970 UTC.
 """
 
 from dataclasses import dataclass
@@ -39,11 +38,9 @@ class Calendar:
         self._cutoff()
 
     def window(self, day: date) -> Window:
-        """Return the period of a business date."""
         return Window(self._start_of(day), self._start_of(day + _DAY))
 
     def date_of(self, at: int) -> date:
-        """Return the business date of an instant."""
         day = datetime.fromtimestamp(at / 1000, UTC).astimezone(self._zone()).date()
         while at < self._start_of(day):
             day -= _DAY
@@ -89,7 +86,7 @@ def parse_date(text: str) -> date:
 
 
 def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
-    """Return the business date that ``text`` names, such as 2026-11-20 or ``today``; for None the last completed one.
+    """Return the business date of ``text``: a date, ``today``, or None for the last completed one.
 
     Raises BadRunRequest.
     """
@@ -100,8 +97,5 @@ def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
 
 
 def neighbours(day: date, before: int = 1, after: int = 1) -> list[date]:
-    """Return a business date together with ``before`` dates before it and ``after`` dates after it, oldest first.
-
-    Messages that cross a cut-off have lines in the neighbouring dates.
-    """
+    """Return a business date with ``before`` dates before it and ``after`` dates after it, oldest first."""
     return [day + _DAY * step for step in range(-before, after + 1)]

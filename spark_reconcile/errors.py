@@ -4,10 +4,10 @@
     ├── BadInput
     │   ├── BadExtract          65  an extract is unusable: altered, truncated, of an unknown schema
     │   ├── BadRepairList       65  a repair list is not valid, or is for another node
-    │   └── BadRunRequest        2  an invalid date, address or option
+    │   └── BadRunRequest        2  an invalid date, address or option, or a folder that does not fit the request
     ├── Unavailable
     │   ├── SourcesMissing       4  a required source has not delivered
-    │   ├── NoSuchRun            4  no published run for this date, or no run of this name
+    │   ├── NoSuchRun            4  no published run for this date, no run of this name, or no repair list
     │   ├── BeingRun             5  another process reconciles this date or writes this extract
     │   ├── NoJava              69  no Java that Spark can use
     │   ├── LedgerAway          69  the database of the ledger cannot be read
@@ -34,7 +34,7 @@ class BadExtract(BadInput):
 
 
 class BadRunRequest(BadInput):
-    """The request cannot be understood."""
+    """The request cannot be carried out as given."""
 
     code = "SEMQ-6002"
     exit_code: ClassVar[int] = 2
@@ -52,7 +52,7 @@ class SourcesMissing(Unavailable):
 
 
 class NoSuchRun(Unavailable):
-    """There is no such run."""
+    """There is no such run, or no such repair list."""
 
     code = "SEMQ-6004"
     remedy = "`semq reconcile status` lists the runs of every business date."
@@ -71,7 +71,9 @@ class NoJava(Unavailable):
     """No Java was found that Spark can use."""
 
     code = "SEMQ-6006"
-    remedy = "Install a Java 17 or 21 runtime, or the `spark` extra of this project, which brings one."
+    remedy = (
+        "Install a Java runtime (17, 21, or 25.0.3 and later), or the `spark` extra of this project, which brings one."
+    )
     exit_code: ClassVar[int] = 69
 
 

@@ -1,7 +1,4 @@
-"""The node beside which a command runs: its configuration and its URL.
-
-Used by ``commands``, ``extraction``, ``acts`` and ``signatures``.
-"""
+"""The node beside which a command runs: its configuration and its URL."""
 
 import os
 from pathlib import Path
@@ -15,8 +12,9 @@ DATABASE_VARIABLE, NODE_VARIABLE = "SEMQ_DATABASE_URL", "SEMQ_NODE"
 
 
 def node_settings(config: Path) -> Settings:
-    """Load a node's settings from its file and the environment, as the node does: without the two variables that it
-    sets for its child process only. Raises ConfigUnreadable, ConfigInvalid.
+    """Load a node's settings as the node does, without the two variables that it sets for its child process only.
+
+    Raises ConfigUnreadable, ConfigInvalid.
     """
     variables = {name: text for name, text in os.environ.items() if name not in (DATABASE_VARIABLE, NODE_VARIABLE)}
     return load(config, variables)

@@ -1,7 +1,6 @@
 """The progress of a run: the seconds of each step and, on a terminal only, one line for each step.
 
-``job`` opens a step around each stage. On a terminal the line shows the number of finished Spark tasks, if the session
-reports it (Spark Connect does not).
+The line shows the number of finished Spark tasks, if the session reports it (Spark Connect does not).
 """
 
 import sys
@@ -16,7 +15,7 @@ REFRESH_S = 0.5
 
 
 class Progress:
-    """Measure steps; show them if ``stream`` (None: stderr) is a terminal."""
+    """Measures steps; shows them if ``stream`` (None: stderr) is a terminal."""
 
     def __init__(self, clock: Clock, stream: TextIO | None = None) -> None:
         self.seconds: dict[str, float] = {}
@@ -27,7 +26,6 @@ class Progress:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Show a step while it runs, and measure it."""
         begun = self._clock.monotonic()
         done = threading.Event()
         painter = threading.Thread(target=self._paint, args=(name, begun, done), daemon=True)

@@ -1,7 +1,7 @@
 """The settings of the reconciliation: the ``[reconcile]`` table of the configuration, with all defaults.
 
-Unknown keys are errors, and durations have their unit in the name. ``load`` reads the table from the TOML file without
-``semq.config``, so that ``spark-submit`` needs no other settings of a node.
+Unknown keys are errors. ``load`` reads the table without ``semq.config``, so that ``spark-submit`` needs no other
+settings of a node.
 """
 
 import tomllib
@@ -49,8 +49,7 @@ DEFAULT_LIMITS = {
 class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The ``[reconcile]`` table."""
 
-    #: folder or address of the extracts of all nodes. Folders are relative to the file; without a file, to the working
-    #: directory.
+    #: folder or address of the extracts of all nodes; folders are relative to the file, else to the working directory
     extracts: str = "var/extracts"
     reports: str = "var/reconcile"  #: folder or address of the runs
     zone: str = "UTC"  #: time zone of business dates; default: the value in [extract] of the same file
@@ -60,9 +59,8 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     days_before: SmallCount = 1  #: number of earlier dates whose extracts a run reads, too
     days_after: SmallCount = 1  #: number of later dates whose extracts a run reads, too
     hub: bool = True  #: false: the institutions have no hub, and documents go over direct links only
-    required: tuple[
-        str, ...
-    ] = ()  #: nodes that must deliver before a run is published; the hub always must, if there is one
+    #: nodes that must deliver before a run is published; the hub always must, if there is one
+    required: tuple[str, ...] = ()
     trust: str = ""  #: PEM file of authorities: every extract must then carry its node's signature
     carry_days: Days = 90  #: days for which an open message is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; a table replaces the whole default of its verdict
@@ -77,7 +75,6 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     @property
     def calendar(self) -> Calendar:
-        """The business dates by zone and cut-off."""
         return Calendar(self.zone, self.cutoff)
 
     @property
@@ -124,5 +121,5 @@ def load(path: Path | None) -> ReconcileSettings:
 
 
 def _resolved(config: Path, place: str) -> str:
-    """Return a path made absolute, relative to the folder of the configuration; addresses are unchanged."""
+    """Return a path relative to the folder of the configuration as an absolute one; addresses are unchanged."""
     return place if "://" in place else str((config.parent / place).resolve())

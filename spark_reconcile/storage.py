@@ -1,9 +1,8 @@
 """Files and folders of extracts and runs, on a disk, a share or an object store.
 
-A reader sees a written file completely or not at all. On a disk, a file is written under a temporary name, forced to
-disk and renamed; on an object store, an upload becomes visible when it is closed. The driver reads and writes files
-only through this module; Spark gets the address of the same place by ``uri``. Locks exist on disks and shares only: on
-an object store, operators have to avoid two runs of one date at the same time.
+A reader sees a written file completely or not at all: on a disk, a file is written under a temporary name, forced to
+disk and renamed; on an object store, an upload becomes visible when it is closed. An object store has no locks: there,
+operators have to avoid two runs of one date at the same time.
 """
 
 import fcntl
@@ -52,7 +51,6 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
         return self.path.rpartition("/")[2]
 
     @property
@@ -62,11 +60,9 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """Whether this place is on a disk or a share."""
         return not self.scheme
 
     def exists(self) -> bool:
-        """Whether a file or folder of this name is there."""
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def folders(self) -> list["Place"]:
@@ -83,7 +79,6 @@ class Place:
         return int(info.size) if info.type == fs.FileType.File else -1
 
     def open(self) -> NativeFile:
-        """Open this file for reading, with seeking."""
         return self.system.open_input_file(self.path)
 
     def read(self, limit: int) -> bytes:
@@ -92,7 +87,6 @@ class Place:
             return bytes(stream.read(limit + 1))
 
     def sha256(self) -> str:
-        """Return the SHA-256 of this file, hexadecimal."""
         digest = hashlib.sha256()
         with self.system.open_input_stream(self.path) as stream:
             while block := stream.read(_BLOCK):
@@ -100,14 +94,15 @@ class Place:
         return digest.hexdigest()
 
     def write(self, content: bytes) -> None:
-        """Create or replace this file. A reader on a disk sees the old or the new content."""
         with self.writer() as stream:
             stream.write(content)
 
     @contextmanager
     def writer(self) -> Iterator[NativeFile]:
-        """Create or replace this file when the block ends. If the block raises, a file on a disk stays unchanged; on an
-        object store, a part of the new content may replace it.
+        """Create or replace this file when the block ends.
+
+        If the block raises, a file on a disk stays unchanged; on an object store, part of the new content may replace
+        it.
         """
         if not self.is_local:
             with self.system.open_output_stream(self.path) as stream:
@@ -129,9 +124,9 @@ class Place:
         self.system.move(self.path, to.path)
 
     def make_reproducible(self) -> None:
-        """Make the files that Spark wrote into this folder reproducible: names such as ``part-00000.parquet``, and a
-        fixed order of the lists in their footers. On an object store they stay unchanged, because renaming copies files
-        there.
+        """Give the files that Spark wrote into this folder reproducible names and a fixed order in their footers.
+
+        On an object store they stay unchanged, because renaming copies files there.
         """
         if self.is_local:
             for file in Path(self.path).iterdir():
@@ -142,7 +137,6 @@ class Place:
                     file.rename(file.with_name(f"{file.name[:10]}.parquet"))
 
     def make(self) -> None:
-        """Create this folder and its parents."""
         self.system.create_dir(self.path, recursive=True)
 
     def remove(self) -> None:

@@ -1,6 +1,4 @@
-"""The sorted tables that Spark wrote in a run. The report reads them in their order, a batch at a time, so that the
-driver's memory does not depend on the number of rows.
-"""
+"""The sorted tables that Spark wrote in a run, read a batch at a time, so that the driver's memory is bounded."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,9 +24,7 @@ def read_rows(table: Place) -> Iterator[dict[str, Any]]:
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the rows of a batch. Invalid bytes in texts are replaced, because Spark does not check the texts of
-    ledgers.
-    """
+    """Return the rows of a batch. Invalid bytes in texts are replaced, because Spark does not check ledgers' texts."""
     try:
         rows: list[dict[str, Any]] = batch.to_pylist()
     except UnicodeDecodeError:

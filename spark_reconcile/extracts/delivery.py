@@ -1,9 +1,8 @@
 """Delivery of extracts to the hub's storage as SEMQ documents: cut into pieces, sent, collected, joined.
 
-The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub. If
-``deliver`` is repeated, no piece becomes a second document, because every piece has its own token. The hub's side
-(``Collector``) keeps pieces in a spool until a parcel is complete; ``parcel`` then checks and unpacks it. A piece is
-acknowledged when it is on disk. The source of the message, not the parcel, identifies the node.
+``deliver`` sends the parcel of an extract to the institution that collects for the hub. Each piece has its own token,
+so a repeated ``deliver`` makes no second document. At the hub, ``Collector`` keeps pieces in a spool until a parcel is
+complete. The source of the documents, not the parcel, identifies the node.
 """
 
 import hashlib
@@ -35,7 +34,6 @@ class Piece:
     content: bytes
 
     def encode(self) -> bytes:
-        """Return the body of the document."""
         numbers = self.number.to_bytes(4, "big") + self.count.to_bytes(4, "big")
         return MAGIC + bytes.fromhex(self.parcel) + numbers + self.content
 
@@ -50,12 +48,14 @@ def read_piece(body: bytes) -> Piece:
 
 
 def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
-    """Cut a finished extract into pieces. Raises BadExtract if it is not finished, or needs too many pieces."""
+    """Cut a finished extract into pieces. Raises BadExtract if it is not finished, or needs more than PIECES_MAX."""
     content = finished_manifest(folder)
     parcel, size = _name_of(content), parcel_bytes(content)
     count = max(-(-size // piece_bytes), 1)
     if count > PIECES_MAX:
-        raise BadExtract("The extract needs too many pieces: raise extract.piece_bytes.", bytes=size)
+        raise BadExtract("The extract needs too many pieces.", bytes=size).with_remedy(
+            "Raise `extract.piece_bytes`, then repeat."
+        )
     number, buffer = 1, bytearray()
     for block in pack(folder):
         buffer += block
@@ -67,15 +67,13 @@ def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
 
 
 def _name_of(manifest: bytes) -> str:
-    """Return the name of the parcel whose extract has this manifest.json."""
     return hashlib.sha256(manifest).hexdigest()
 
 
 async def deliver(client: Client, folder: Place, target: str, piece_bytes: int = PIECE_BYTES) -> int:
     """Send a finished extract and return the number of documents; 0 if this extract was sent before.
 
-    Raises BadExtract and the errors of ``Client.send``. After an error it can be repeated: the node recognizes the
-    pieces that it has accepted by their tokens.
+    Raises BadExtract and the errors of ``Client.send``. It can be repeated after an error.
     """
     content = finished_manifest(folder)
     name, manifest = _name_of(content), read_manifest(content)
@@ -93,7 +91,7 @@ async def deliver(client: Client, folder: Place, target: str, piece_bytes: int =
 
 @dataclass
 class Collector:
-    """Accept pieces of many nodes in any order, and write the extracts below ``root``."""
+    """Accepts pieces of many nodes in any order, and writes the extracts below ``root``."""
 
     root: Place
     bytes_max: int = BYTES_MAX  #: total size of one node's pieces in the spool
@@ -102,9 +100,9 @@ class Collector:
     def accept(self, document: Document) -> Manifest | None:
         """Store a piece in the spool. If its parcel is now complete, move the extract to ``root``.
 
-        Return the manifest that is then valid (that of the parcel, or a present one with a later watermark); None if
-        the parcel is incomplete. Raises BadExtract if the document is not a piece, the spool of its node is full, or
-        its parcel is wrong; a wrong parcel is removed from the spool.
+        Return the manifest that is then valid: that of the parcel, or a present one with a later watermark. Return None
+        if the parcel is incomplete. Raises BadExtract if the document is not a piece, the spool of its node is full, or
+        its parcel is wrong. A wrong parcel is removed from the spool.
         """
         node = document.source.partition("/")[0]
         piece = read_piece(document.payload)
@@ -113,7 +111,9 @@ class Collector:
         file = folder / f"{piece.number:05d}"
         other_bytes = _bytes_in(spool) - max(file.size(), 0)  # a piece that arrives again replaces itself
         if other_bytes + len(piece.content) > self.bytes_max:
-            raise BadExtract("The spool of this node is full.", state="MANIFEST_WRONG", node=node)
+            raise BadExtract("The spool of this node is full.", node=node, bytes_max=self.bytes_max).with_remedy(
+                f"Remove incomplete extracts of this node below {SPOOL}, then have it send its extract again."
+            )
         file.write(piece.content)
         files = folder.files()
         if len(files) < piece.count:
@@ -138,7 +138,6 @@ class _JoinedFiles:
         self._stream = next(self._files).open()
 
     def read(self, size: int, /) -> bytes:
-        """Read at most ``size`` bytes; empty after the end of the last file."""
         while True:
             block = bytes(self._stream.read(size))
             if block:

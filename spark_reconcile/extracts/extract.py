@@ -1,10 +1,7 @@
-"""A node's ledger of one business date as Parquet with a manifest: atomic, re-runnable, in bounded memory, without
-payload.
+"""A node's ledger of one business date as Parquet with a manifest, without payload.
 
-Called by ``extraction``, with the batches that ``ledger`` reads from Postgres; ``invention`` and ``defects`` write
-invented and changed ledgers with the same functions. Only one row group is held in memory. Part files are named after
-their content and the manifest is replaced last, so that a reader finds the complete old or new extract, and a
-repetition with the same rows writes the same part files.
+Memory is bounded: one row group at a time. Part files are named after their content and the manifest is replaced last,
+so a reader finds the complete old or new extract, and a repetition with the same rows writes the same part files.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +27,7 @@ from spark_reconcile.storage import Place
 SETTLE_MS = 5_000  # a line's time precedes the commit of its transaction: lines of the last seconds may still appear
 ROWS_PER_GROUP = 250_000
 ROWS_PER_FILE = 5_000_000
-# Statistics let a reader check ranges from the footer. A higher level of zstd would cost time and save little.
+# A higher level of zstd costs time and saves little.
 PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": True, "version": "2.6"}
 
 
@@ -63,8 +60,7 @@ def extract_ledger(
 
 
 class Extract:
-    """An extract that is being written: ``add`` batches, then ``finish``. Without ``finish``, an earlier extract stays
-    valid.
+    """An extract that is being written; valid after ``finish``, until then an earlier extract stays valid.
 
     Raises BadRunRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
     """
@@ -105,7 +101,6 @@ class Extract:
         self._parts.add(batch)
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Add the lines of all batches."""
         for batch in batches:
             self.add(batch)
 
@@ -142,7 +137,7 @@ class Extract:
 
 
 def remove_parts_of_earlier_extract(folder: Place, manifest: Manifest) -> None:
-    """Remove the part files that the manifest does not name: they belong to an earlier extract of the same date."""
+    """Remove the part files of an earlier extract: those that the manifest does not name."""
     named = {part.name for part in manifest.files}
     for file in folder.files():
         if file.name.startswith("part-") and file.name not in named:
@@ -150,14 +145,13 @@ def remove_parts_of_earlier_extract(folder: Place, manifest: Manifest) -> None:
 
 
 class _Range:
-    """The lowest and the highest value of a column; None before the first value."""
+    """The lowest and the highest value of a column; None without values."""
 
     def __init__(self) -> None:
         self.low: int | None = None
         self.high: int | None = None
 
     def include(self, column: pa.ChunkedArray) -> None:
-        """Extend the range by the values of a column."""
         bounds = pc.min_max(column).as_py()
         if bounds["min"] is not None:
             self.low = bounds["min"] if self.low is None else min(self.low, bounds["min"])
@@ -165,7 +159,7 @@ class _Range:
 
 
 class _Parts:
-    """The part files of one extract, in sequence; one row group is buffered until it is full."""
+    """The part files of one extract."""
 
     def __init__(self, folder: Place, rows_per_file: int) -> None:
         self.seq, self.at = _Range(), _Range()
@@ -178,7 +172,6 @@ class _Parts:
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add lines to the next row group, and write it when it is full."""
         if batch.num_rows:
             self._waiting.append(batch)
             self._rows_waiting += batch.num_rows
@@ -186,14 +179,12 @@ class _Parts:
             self._write_group()
 
     def close(self) -> list[ExtractPart]:
-        """Write the buffered lines, close the last file, and return the list of files."""
         if self._waiting:
             self._write_group()
         self._close_file()
         return self._done
 
     def abandon(self, error: BaseException | None) -> None:
-        """Discard the file that is still open, if any. ``error``: the reason, or None."""
         self._file.__exit__(type(error) if error else GeneratorExit, error, None)
 
     @property

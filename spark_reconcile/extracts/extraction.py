@@ -1,8 +1,7 @@
 """``semq reconcile extract`` and ``collect``: from a node's ledger to the folder that the reconciliation reads.
 
-``extract`` runs beside its node, started by an operator or by the node's scheduler (``--nightly``), with the settings
-of the node's configuration. ``collect`` runs beside the hub's storage, as an application of the institution that
-receives the extracts.
+``extract`` runs beside its node, started by an operator or by the node's scheduler (``--nightly``). ``collect`` runs
+beside the hub's storage, as an application of the institution that receives the extracts.
 """
 
 import argparse
@@ -56,7 +55,6 @@ class ExtractionTask:
     sign: Sign | None = None
 
     def folder(self, day: date) -> Place:
-        """Return the folder of the extract of a date."""
         return self.root / date_folder(day) / folder_of(self.origin.node, self.origin.store)
 
 
@@ -65,7 +63,7 @@ def extract(
 ) -> tuple[int, Any]:
     """Extract one date, or with ``--nightly`` those of the last NIGHTS completed dates that have no complete extract.
 
-    If a target is configured, deliver the extracts: with ``--nightly`` also those of earlier nights that were not sent.
+    If a target is configured, deliver the extracts; with ``--nightly`` also unsent ones of the last NIGHTS dates.
     """
     task = _extraction_task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
@@ -92,9 +90,9 @@ def extract(
 
 
 def _missing_nights(task: ExtractionTask, connection: psycopg.Connection, last: date) -> Iterator[date]:
-    """Yield those of the NIGHTS dates up to ``last`` that have no complete extract, oldest first.
+    """Yield those of the NIGHTS dates up to ``last`` that lack a complete extract, oldest first.
 
-    Dates before the first line of the ledger need no extract.
+    Dates before the first line of the ledger are left out.
     """
     row = connection.execute("SELECT floor(extract(epoch FROM min(at)) * 1000)::bigint FROM semq_ledger").fetchone()
     first = task.calendar.date_of(row[0]) if row and row[0] is not None else last
@@ -121,7 +119,7 @@ async def _deliver(task: ExtractionTask, days: list[date]) -> int:
 
 
 def _extraction_task(arguments: Arguments, settings: ReconcileSettings) -> ExtractionTask:
-    """Return the task from the options (``--node``), or from the node's configuration (``--config``)."""
+    """Return the task described by the options (``--node``), else by the node's configuration (``--config``)."""
     if arguments.node:
         database = arguments.database_url or os.environ.get(DATABASE_VARIABLE, "")
         if not database:

@@ -1,8 +1,7 @@
 """The ledger of a node in Postgres, read as Arrow batches by COPY: the rows of an extract.
 
-One statement reads one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. The
-expressions in SELECT convert rows of ``semq_ledger`` to schema version 1 and leave out data that must stay at the
-institution. Called by ``extract``.
+One statement reads one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. SELECT
+leaves out data that must stay at the institution.
 """
 
 import io
@@ -21,8 +20,7 @@ from spark_reconcile.days import Window
 from spark_reconcile.errors import LedgerAway
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 
-# Column of the extract | expression on semq_ledger. ``_parse`` adds ``node`` and ``store``, which are the same for all
-# rows.
+# Column of the extract | expression on semq_ledger. ``_parse`` adds ``node`` and ``store``.
 SELECT = (
     ("seq", "number"),
     ("at", "floor(extract(epoch FROM at) * 1000)::bigint"),
@@ -43,8 +41,8 @@ SELECT = (
     ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
     ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
 )
-# A large document is sent as pieces and a manifest. The detail of the line ACCEPTED of each contains the name of the
-# document; that of a piece also contains the number of the piece.
+# A large document is sent as pieces and a manifest. The detail of each one's line ACCEPTED contains the name of the
+# document, and in a piece also its number.
 _DOCUMENT_PATTERN = (
     "(?:^|, )(?:piece |manifest of |scheduled as (?=[^,]+, [0-9]+ pieces))"
     "([0-9]+[.][A-Za-z0-9_-]+[.][0-9]+[.][0-9]+[.][0-9a-f]+[.][0-9]+(?:/[0-9]+)?)(?:,|$)"
@@ -59,9 +57,9 @@ _BLOCK = 4 << 20  # bytes parsed at a time
 class Disclosure:
     """The parts of an AppKey that the extract discloses.
 
-    Without a salt, the extract has no hash of the AppKey, because the hash of an order number could be found by trial.
-    With a salt, equal AppKeys have equal hashes; documents of institutions that share a salt can be matched by business
-    key. Domain, data type and subtype are disclosed in clear only if ``type_in_clear``.
+    Without a salt there is no hash of the AppKey, because the hash of an order number could be found by trial. With
+    a salt, equal AppKeys have equal hashes, also at institutions that share the salt. Domain, data type and subtype are
+    disclosed in clear only if ``type_in_clear``.
     """
 
     salt: bytes | None = None
@@ -132,8 +130,7 @@ def _parse(stream: pa.PythonFile, node: str, store: str) -> Iterator[pa.RecordBa
 
 
 def _repeated(text: str, rows: int) -> pa.StringArray:
-    """Return a column with the same text in all rows."""
-    # Not by `pa.scalar` or `pa.array`: they import pandas, which takes longer than a small extract.
+    # `pa.scalar` and `pa.array` import pandas, which takes longer than a small extract.
     data = text.encode()
     offsets = pa.py_buffer(struct.pack("=2i", 0, len(data)))
     return pa.repeat(pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data))[0], rows)

@@ -1,6 +1,6 @@
 """The manifest of an extract: its period, its files, and its node's signature.
 
-``extract`` writes it last: without it the extract does not exist. ``inputs`` and ``parcel`` read and check it.
+``extract`` writes it last: without it the extract does not exist.
 """
 
 import re
@@ -75,17 +75,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_hub(self) -> bool:
-        """Whether the node's address has the type of a hub. ``read_manifest`` then requires the role platform."""
+        """Whether the node's address has the type of a hub."""
         return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
     @property
     def day(self) -> date:
-        """The business date."""
         return date.fromisoformat(self.business_date)
 
     @property
     def window(self) -> Window:
-        """The period of the extract."""
         return Window(self.window_start, self.window_end)
 
     def signed_bytes(self) -> bytes:
@@ -94,14 +92,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(bare, order="sorted")
 
     def encode(self) -> bytes:
-        """Return the bytes of manifest.json."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
 Sign = Callable[[bytes], Signature]
-# A check of a signature: returns whether the signature is that of the node. Arguments: node (``repair_list.HUB``: any
-# node of the hub), signed bytes, signature, and the earliest time of signing (milliseconds since 1970 UTC; None: the
-# certificate must be valid now).
+# Whether a signature is that of a node. Arguments: node (``repair_list.HUB``: any node of the hub), signed bytes,
+# signature, and the earliest time of signing (milliseconds since 1970 UTC; None: the certificate must be valid now).
 Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
@@ -116,10 +112,7 @@ def date_folder(day: date) -> str:
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """Read a manifest and check each field.
-
-    Raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG.
-    """
+    """Read and check a manifest. Raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG."""
     if len(content) > MANIFEST_MAX:
         raise _wrong("it is too long for a manifest")
     try:
@@ -176,17 +169,15 @@ def _is_date(text: str) -> bool:
 
 
 def _matches_date(window: Window, day: str) -> bool:
-    """Whether a window lasts at most 26 hours and begins at most 26 hours before or after midnight UTC of its date.
-
-    Windows of all time zones and cut-offs do.
-    """
+    """Whether a window lasts at most 26 hours and begins at most 26 hours before or after midnight UTC of its date."""
     midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
     return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
 
 
 def _matches_calendar(m: Manifest) -> bool:
-    """Whether zone and cut-off give the stated window, to within three hours, because rules of time zones change. An
-    unknown zone is accepted.
+    """Whether zone and cut-off give the stated window, to within three hours, because rules of time zones change.
+
+    An unknown zone is accepted.
     """
     try:
         by_calendar = Calendar(m.zone, m.cutoff).window(m.day)

@@ -1,9 +1,8 @@
 """An extract as one stream of bytes, which travels to the hub as SEMQ documents.
 
 A parcel is a line that names the format, the length of the manifest, the manifest, and the files in the manifest's
-order. The node packs it. The hub checks lengths before it reads, and computes hashes while it writes. Then it checks
-the contents of each file, and writes the manifest last. A parcel that arrives twice changes nothing, and an extract
-with an earlier watermark never replaces one with a later watermark.
+order. A parcel that arrives twice changes nothing. An extract with an earlier watermark never replaces one with a later
+watermark.
 """
 
 import hashlib
@@ -67,7 +66,7 @@ def receive(stream: ByteSource, root: Place, node: str, *, bytes_max: int = BYTE
     """Unpack a parcel sent by ``node`` below ``root``; return the manifest that is then valid there.
 
     Raises BadExtract if the parcel is wrong or contains another node's ledger, BeingRun if another process writes the
-    extract; the extract in the folder, if any, stays valid.
+    extract. After an error the earlier extract stays valid.
     """
     if _read_exactly(stream, len(MAGIC)) != MAGIC:
         raise BadExtract("This is not the parcel of an extract.", state="UNKNOWN_SCHEMA")

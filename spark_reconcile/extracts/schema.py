@@ -1,7 +1,6 @@
 """The extract's rows, schema version 1: one row per line of a node's ledger (semq/store/rows.py), without payload.
 
-The Arrow schema, Spark's schema and the chapter in DESIGN.md are made from the table below. Written by ``extract`` and
-``invention``, checked by ``parts``, read by ``facts``.
+The Arrow schema, Spark's schema and the chapter in DESIGN.md are made from the table below.
 """
 
 from typing import NamedTuple
@@ -53,7 +52,7 @@ SPARK_SCHEMA = ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
 def schema_difference(schema: pa.Schema) -> str:
     """Return how a file's schema differs from version 1; empty if it does not.
 
-    Further columns, large strings, dictionary encoding and nullability are no difference.
+    Further columns, large strings, dictionary encoding and nullability do not count.
     """
     names = [name.lower() for name in schema.names]
     for column in COLUMNS:

@@ -21,7 +21,7 @@ from spark_reconcile.extracts.manifest import Sign, Signature, Verify
 from spark_reconcile.node import node_settings
 from spark_reconcile.repair.repair_list import HUB
 
-LABEL = b"semq reconciliation 1\n"  # so that a signature made here is not valid for any other purpose
+LABEL = b"semq reconciliation 1\n"  # makes signatures of extracts invalid for other purposes
 ALGORITHM = "semq-1"
 
 
@@ -43,7 +43,7 @@ def signer_of_node(node: NodeSettings) -> Sign | None:
 def signer_of_config(config: Path | None) -> Sign | None:
     """Return the signing function of the node that a configuration file describes.
 
-    None if the file describes no node, or the node is not enrolled; also without a file.
+    None without a file, if the file describes no node, or if the node is not enrolled.
     """
     node = _node_of(config)
     return signer_of_node(node) if node is not None else None
@@ -59,7 +59,7 @@ def _node_of(config: Path | None) -> NodeSettings | None:
 def authorities_file(trust: str, config: Path | None) -> Path | None:
     """Return the file of authorities for checks of signatures; None if there is none.
 
-    It is ``[reconcile] trust``, else the file of the node that the configuration describes, if that node is enrolled.
+    ``[reconcile] trust`` has priority over the trusted authorities of the configured node, if that node is enrolled.
     """
     if trust:
         return Path(trust)
@@ -73,10 +73,9 @@ def authorities_file(trust: str, config: Path | None) -> Path | None:
 def verifier(trust: Path, clock: Clock) -> Verify:
     """Return the function that checks signatures of nodes, by the authorities of a PEM file. Raises TrustUnreadable.
 
-    For the node HUB, every node of the hub may have signed. The certificate in a signature must be valid now, or, if
-    the earliest time of signing (``since``) is given, must have been valid at some time since then. It is given for
-    extracts, which therefore stay valid as long as their authority is trusted; it is None for repair lists, which are
-    valid only while the hub's certificate is.
+    For the node HUB, any node of the hub may have signed. With ``since`` None the certificate must be valid now. With
+    an earliest time of signing it must have been valid at some time since then: extracts stay valid as long as their
+    authority is trusted.
     """
     store = TrustStore.read(trust)
 
@@ -96,8 +95,8 @@ def verifier(trust: Path, clock: Clock) -> Verify:
 def _moment(certificate: NodeCertificate, since: int | None, now: datetime) -> datetime:
     """Return the moment at which a certificate must be valid.
 
-    It is the present moment if the certificate has not ended or ``since`` is None. For a certificate that has ended, it
-    is the moment of its end, or ``since`` if that is later.
+    For an expired certificate it is the moment of its end, or ``since`` if that is later; else, and with ``since``
+    None, the present moment.
     """
     if since is None or certificate.not_after >= now:
         return now

@@ -1,8 +1,8 @@
 """From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
 
 The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
-of one number. All of this is one projection, without grouping or exchange. ``EvidenceCoverage`` states the period and
-the clock of each delivered ledger; ages and the remark *young* use the hub's clock.
+of one number. All of this is one projection, without grouping or exchange. Ages and the remark *young* use the hub's
+clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
 
 
 FAR = 2**62  #: later than any time in a ledger
-MARGIN_MS = 5_000  # remaining error of a corrected clock, plus the time of travel between two nodes
+MARGIN_MS = 5_000  # remaining error of a corrected clock, and travel between two nodes
 
 
 class EvidenceCoverage(NamedTuple):
@@ -71,7 +71,7 @@ class EvidenceCoverage(NamedTuple):
 
 
 class JudgementContext(NamedTuple):
-    """The data common to the judgement of all messages."""
+    """The data common to the judgement of all messages of a run."""
 
     window: Window  #: the business date
     young_ms: int  #: a message whose last step is younger than this is in flight
@@ -90,8 +90,8 @@ def dated(facts: DataFrame, window: Window) -> DataFrame:
     """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
 
     ``carried``: an earlier run left the message open. ``earlier``, ``later``: the message belongs to another date.
-    ``near``: the sender has no line, or its first lines are missing, and the birth is close to the date, so that the
-    date depends on the sender's clock (see ``judged``). ``none``: all lines are notes.
+    ``none``: all lines are notes. ``near``: the sender's first lines are missing and the birth is close to the date, so
+    that the date depends on the sender's clock; ``judged`` replaces it.
     """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
@@ -99,9 +99,9 @@ def dated(facts: DataFrame, window: Window) -> DataFrame:
 def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
     """Add to the dated facts both nodes, a word for each side, and ``row``, the index of the matching row of the grid.
 
-    The scope ``near`` is replaced by date, earlier or later.
+    The scope ``near`` becomes date, earlier or later.
     """
-    # Spark analyses the whole plan at each call, so columns that do not depend on each other are added by one call.
+    # Spark analyses the whole plan at each call, so independent columns are added by one call.
     timed = _with_coverage(spark, facts, names, context).withColumns(
         {
             "begun_at": _begun(),
@@ -114,7 +114,7 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
-    """Add the names of both nodes, and of the ledger of each: the clock difference, and its period by the hub's clock.
+    """Add the names of both nodes, and for the ledger of each its clock difference and its period by the hub's clock.
 
     They are null if the ledger was not delivered.
     """
@@ -154,9 +154,9 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
 def _born() -> Column:
     """Return SQL for the birth: the time of acceptance, refusal or first sending.
 
-    If the sender has no line, lacks its first lines, or the message is carried: the time of the first line of hub or
-    receiver. Else the time of the first unusable line. Null without any of them: the message belongs to an earlier
-    date, such as one that the hub took before these dates and sends now.
+    If the sender's first lines are missing or the message is carried: the time of the first line of hub or receiver.
+    Else the time of the first unusable line. Null without any of them: the message belongs to an earlier date, for
+    instance because the hub has stored it since then.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
@@ -166,8 +166,8 @@ def _born() -> Column:
 
 
 _SILENT = f"(sender & {~NOTES}) = 0"  # the sender has no line about the message
-# The sender's first lines are missing although the hub took the message. Without this condition, the message would have
-# no birth and would be ignored.
+# The sender's first lines are missing although the hub took the message. Without this condition the message would have
+# no birth and be ignored.
 _BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
 _HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
 # SQL for the time, by the hub's clock, from which on each side should have a line about the message.
@@ -175,8 +175,9 @@ _MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_se
 
 
 def _begun() -> Column:
-    """Return SQL for the time of acceptance, or of the first sending, by the hub's clock; without such a line of the
-    sender, for the time of the first line of hub or receiver.
+    """Return SQL for the time of acceptance or of the first sending, by the hub's clock.
+
+    Without such a line of the sender it is the time of the first line of hub or receiver.
     """
     return F.expr(
         "coalesce(coalesce(accepted_at, sent_at) - coalesce(sender_skew, 0), "
@@ -185,7 +186,6 @@ def _begun() -> Column:
 
 
 def _step() -> Column:
-    """Return SQL for the last step forward by the hub's clock: the latest of the times of all steps."""
     of_sender = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
     return F.expr(
         f"greatest({of_sender}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))"
@@ -193,7 +193,7 @@ def _step() -> Column:
 
 
 def _scope(window: Window) -> Column:
-    """Return SQL for the scope before the clocks are known; the words are explained at ``dated``."""
+    """Return SQL for the scope (see ``dated``) before the clocks are known."""
     close_to_date = f"born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
     near = f"({_SILENT} OR {_HEADLESS}) AND carried = 0 AND {close_to_date}"
     return F.expr(
@@ -204,8 +204,9 @@ def _scope(window: Window) -> Column:
 
 
 def _scope_by_clocks(window: Window) -> Column:
-    """Return SQL for the scope once the clocks are known: ``near`` messages get the date on which hub or receiver had
-    the message first, by its sender's clock.
+    """Return SQL for the scope with known clocks.
+
+    A ``near`` message gets the date on which hub or receiver had it first, by its sender's clock.
     """
     at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
     return F.expr(
@@ -215,7 +216,6 @@ def _scope_by_clocks(window: Window) -> Column:
 
 
 def _situation_columns(context: JudgementContext) -> dict[str, Column]:
-    """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
     # A ledger without a line about the message counts as missing in three cases: it was not delivered; it begins after
     # the message and after the last date whose run had all needed ledgers; every earlier run lacked a needed ledger.
     since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
@@ -239,7 +239,6 @@ def _situation_columns(context: JudgementContext) -> dict[str, Column]:
 
 
 def _picture() -> Column:
-    """Return SQL for the situation as one number, as in ``Situation.picture``."""
     words = (f"shiftleft(1L, {side}_says + {first})" for side, first in _FIRST_BITS)
     return F.expr(f"{' | '.join(words)} | shiftleft(bigint(remarks), {REMARK_BIT})")
 
@@ -270,18 +269,18 @@ def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], spe
 
 
 def _torn() -> str:
-    """Return the SQL condition that the sender reported two outcomes, without an act of an operator."""
     return f"bit_count(sender & {ENDINGS}) > 1 AND (sender & {mask(Event.OPERATOR)}) = 0"
 
 
 def _mixed() -> str:
-    """Return the SQL condition that the receiver has records of two kinds."""
     return f"bit_count(receiver & {RECORDS}) > 1"
 
 
 def _direct(context: JudgementContext) -> str:
-    """Return the SQL condition that the hub has no part in a message: it stays within one node, goes to or from the hub
-    itself, or has only used a direct link; without a hub, every message.
+    """Return the SQL condition that the hub has no part in a message.
+
+    The message stays within one node, goes to or from the hub itself, or has only used a direct link. Without a hub,
+    every message.
     """
     by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if context.has_hub else "hub = 0"
     return f"{by_link} OR {_WITHOUT_HUB}"
@@ -291,7 +290,6 @@ _WITHOUT_HUB = "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%'
 
 
 def _remarks(context: JudgementContext) -> dict[str, str]:
-    """Return the SQL condition of each remark."""
     sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
     return {
         "unreadable": f"bad & {UNREADABLE} <> 0",
@@ -315,7 +313,7 @@ def _remarks(context: JudgementContext) -> dict[str, str]:
 
 
 def cells(verdicts: DataFrame) -> DataFrame:
-    """Count the messages by scope, pair, verdict, finding, latency and age: the source of all counts in the report."""
+    """Count the messages by scope, pair, verdict, finding, latency and age."""
     return verdicts.groupBy(
         "scope",
         "sender",
@@ -337,8 +335,8 @@ def cells(verdicts: DataFrame) -> DataFrame:
 def _latency() -> Column:
     """Return SQL for the latency from acceptance to record, by the corrected clocks of two nodes; null without both.
 
-    It is at least 0, and at most the time from acceptance to the outcome DELIVERED, which the sender's clock alone has
-    measured.
+    It is at least 0. If the outcome is DELIVERED, it is at most the time from acceptance to the outcome, which the
+    sender's clock alone has measured.
     """
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
     until_outcome = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
@@ -347,8 +345,9 @@ def _latency() -> Column:
 
 
 def _absent_at() -> Column:
-    """Return SQL for the time, by its own clock, from which on the absent ledger should have a line about the message;
-    null if no ledger is absent.
+    """Return SQL for the time, by its own clock, from which on the absent ledger should have a line about the message.
+
+    Null if no ledger is absent.
     """
     skews = {"sender": "coalesce(sender_skew, 0)", "hub": "0", "receiver": "coalesce(receiver_skew, 0)"}
     rows = " ".join(
@@ -370,8 +369,7 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
 
 
 def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
-    """Return one row for each message of the date and each carried message: its verdict, the word of each side, and its
-    times by the nodes' clocks.
+    """Return one row for each message of the date and each carried message.
 
     ``turned``: whether a carried message is an exception now and was none in any earlier run. ``open``: the facts for
     the run of the next date; null if the verdict is final or the message was born before ``oldest_at``.
@@ -384,7 +382,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     facts = (updated[name].alias(name) if name in updated else F.col(name) for name in NAMES)
     is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
     open_facts = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
-    # Later readers need valid UTF-8; only an unreadable locator can contain other bytes.
+    # Later readers need valid UTF-8, and an unreadable locator may contain any bytes.
     readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
     return judged.where("scope IN ('date', 'carried')").select(
         F.expr(readable("lk0")).alias("lk0"),
@@ -418,14 +416,11 @@ _BORN_BY_HUB = "coalesce(begun_at, born_at - coalesce(sender_skew, 0))"
 
 
 def _document(lk0: str) -> str:
-    """Return SQL for the name of the document in pieces. ``lk0``: SQL for the LK0 of the message; both begin with the
-    same four parts.
-    """
+    """Return SQL for the name of the document in pieces, which has the first four parts of ``lk0``."""
     return f"concat(substring_index({lk0}, '.', 4), '.', lower(hex(document_inc)), '.', document_id)"
 
 
 def _is(condition: Callable[[Verdict], bool]) -> str:
-    """Return the SQL condition that the verdict of the matching row of the grid fulfils ``condition``."""
     rows = ", ".join(str(row) for row, rule in enumerate(RULES) if condition(VERDICT[rule.verdict]))
     return f"row IN ({rows})"
 

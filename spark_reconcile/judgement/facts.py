@@ -2,8 +2,8 @@
 
 Every fact is a minimum, a maximum or a union of bits. A line that is delivered twice therefore changes nothing, and
 facts of different dates can be merged, which carries open messages from one date to the next. Texts are compared by
-64-bit hashes, because Spark groups numbers in hash tables but texts by sorting. The hash decides the equality of
-digests and targets within one message only; a message is identified by its whole LK0.
+64-bit hashes, because Spark groups numbers in hash tables but texts by sorting. A message is identified by its whole
+LK0.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,12 +29,10 @@ BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some bits between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
-# if released copies have set the same bit in every group. One released copy does so in one of 16 million cases. No
-# copy causes a false exception.
+# if released copies have set the same bit in every group: with one released copy in one of 16 million cases.
 COPY_GROUPS, COPY_BITS = 8, 8
 
-# Columns whose texts are cut to TEXT_KEPT characters if they have more than TEXT_MAX bytes: oversized texts need no
-# memory.
+# Columns whose texts are cut to TEXT_KEPT characters above TEXT_MAX bytes, so that oversized texts need no memory.
 TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
 TEXT_MAX, TEXT_KEPT = 1_000, 200
 SIZE_MAX = 2**40  # bytes; no document is larger
@@ -50,8 +48,9 @@ _CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
 
 class Fact(NamedTuple):
-    """A column of the facts: the aggregate function ``merge``, and ``line``, SQL for the value that one line
-    contributes (null: none).
+    """A column of the facts: its aggregate function (``merge``) and the SQL for the value of one line (``line``).
+
+    The value is null if the line contributes none.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Fact(NamedTuple):
 
 
 def _when(side: int, events: int, value: str) -> str:
-    """Return SQL that gives ``value`` for a line of this side with one of these events, and null for other lines."""
+    """Return SQL that gives ``value`` for a line of this side with one of these events, else null."""
     return f"if(side = {side} AND (bit & {events}) <> 0, {value}, NULL)"
 
 
@@ -80,8 +79,7 @@ _BY_DIRECT_LINK = (  # sent or received over a direct link
     f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
 )
 # The name of a document in pieces is an LK0 of the sender's store. The reason in the ACCEPTED lines of the manifest and
-# its pieces starts with this name. Its incarnation and its object id are kept as numbers, because Spark groups texts by
-# sorting.
+# its pieces starts with it. Its incarnation and its object id are kept as numbers.
 _OF_DOCUMENT = (
     f"side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 AND reason <> '' "
     f"AND substring_index(reason, '/', 1) RLIKE r'{LK0_PATTERN}'"
@@ -111,7 +109,7 @@ FACTS = (
         f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
     ),
     # For a message that an earlier run left open: the end of the last date whose run had all needed ledgers, or
-    # NEVER_COMPLETE without such a run. 0 for other messages.
+    # NEVER_COMPLETE. 0 for other messages.
     Fact("carried", "max", "0L"),
     # whether an earlier run reported the message as an exception
     Fact("reported", "bit_or", "0"),
@@ -149,8 +147,8 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
     """Read the lines of all extracts. ``groups``: addresses of files, keyed by the window of their manifest.
 
-    Column ``outside`` marks a line whose time is outside the window. This time is moved to the edge of the window, so
-    that the message belongs to the date of its extract.
+    Column ``outside`` marks a line whose time is outside the window. Its time is moved to the edge of the window, so
+    that the message belongs to the date of the extract.
     """
     parts = [
         spark.read.schema(SPARK_SCHEMA)
@@ -193,7 +191,7 @@ def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = 
 
 
 def _in_current_form(carried: DataFrame) -> DataFrame:
-    """Convert carried facts, which an earlier version with fewer columns may have written."""
+    """Add the columns that an earlier version did not write to carried facts."""
     lacking = [fact for fact in FACTS if fact.name not in carried.columns]
     neutral = {fact.name: F.expr("0L" if fact.merge == "bit_or" else "NULL") for fact in lacking}
     return carried.withColumns({**neutral, "traits": F.expr(f"traits & {TRAITS}")}).select(*NAMES)
@@ -202,8 +200,8 @@ def _in_current_form(carried: DataFrame) -> DataFrame:
 def _bit(hubs: Collection[str]) -> str:
     """Return SQL for the event of a line as a bit; 0 for an unreadable line.
 
-    Unreadable means: no locator or number, a side or event unknown to schema version 1, or a node that may not write
-    such a line. Notes (``events.NOTES``) about other nodes' messages are allowed in any sender's ledger.
+    Unreadable: no locator or number, a side or event unknown to schema version 1, or a node that may not write this
+    line. Notes (``events.NOTES``) about other nodes' messages are allowed in any sender's ledger.
     """
     known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
     known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"

@@ -1,9 +1,8 @@
 """The situation of a message in its three ledgers: a word for each side and remarks; the key of the verdict grid.
 
-``facts`` collects, for each message and side, the events written at least once, as bits of one number. There is a
-table of words below for each side. The first row whose condition holds gives the word; ``SideStanding`` describes the
-conditions. ``assessment`` uses these tables in Spark, and ``verdicts`` maps a situation to a finding. A row of the grid
-tests the situation as one number, its "picture", with a bit for each word and each remark.
+``facts`` collects, for each message and side, the events written at least once, as bits of one number. Below is a table
+of words for each side: the first row whose condition holds gives the word. A row of the grid tests the situation as one
+number, its "picture", with a bit for each word and each remark.
 """
 
 from typing import NamedTuple
@@ -35,7 +34,7 @@ ENDINGS = mask(Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Eve
 RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 
 # Word, events that show it, events that exclude it, events needed in addition. "torn" (two outcomes of a sender) and
-# "mixed" (two kinds of record of a receiver) have priority over these rows; ``assessment`` tests for them.
+# "mixed" (two kinds of record of a receiver) have priority and are tested by ``assessment``.
 SENDER_WORDS = (
     SideStanding("delivered", mask(Event.DELIVERED)),
     SideStanding("rejected", mask(Event.REJECTED)),
@@ -70,13 +69,13 @@ RECEIVER_WORDS = (
     SideStanding("traces", _ANY, is_by_absence=True),  # later events of a message without a record
 )
 
-# none: the ledger has no line. missing: it has no line, and is absent or does not cover the time of the message.
+# none: the ledger has no line. missing: it has no line and is absent, or does not cover the time of the message.
 # direct: the hub has no part in the message.
 SENDERS = ("none", "missing", "torn", *dict.fromkeys(word.name for word in SENDER_WORDS))
 HUBS = ("none", "missing", "direct", *dict.fromkeys(word.name for word in HUB_WORDS))
 RECEIVERS = ("none", "missing", "mixed", *dict.fromkeys(word.name for word in RECEIVER_WORDS))
 
-# In the explanations, "it" is the message.
+# Remarks and their meanings; "it" is the message.
 REMARKS = (
     "unreadable",  # a line about it cannot be used: see ``facts``
     "out_of_range",  # the time of a line about it lies outside the dates that the extract of the line covers
@@ -85,12 +84,12 @@ REMARKS = (
     "twice",  # the receiver recorded it twice
     "astray",  # a node that is not its target recorded it
     "two_targets",  # lines name different targets
-    "young",  # its last step was shortly before the end of the evidence, so the next step may still follow
+    "young",  # its last step was shortly before the end of the evidence, so the next may still follow
     "best_effort",  # class 1 or 2; an unknown class is neither best effort nor promised
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender never learns the outcome
-    "owes",  # the receiver recorded it, and its ledger does not show that sender or hub noted the acknowledgement
-    "kept",  # the hub stored a copy, and its ledger does not show that the copy was released
+    "owes",  # recorded by the receiver, whose ledger does not show that sender or hub noted the acknowledgement
+    "kept",  # stored by the hub, whose ledger does not show that the copy was released
     "ahead",  # it begins after the end of its sender's evidence, or just before the end
     "no_hub",  # the institutions have no hub
 )
@@ -106,7 +105,7 @@ class Situation(NamedTuple):
 
     @property
     def picture(self) -> int:
-        """Return the situation as one number with a bit for each word and each remark."""
+        """The situation as one number with a bit for each word and each remark."""
         bits = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
         return sum(bits) + sum(bit(REMARKS, remark, REMARK_BIT) for remark in self.remarks)
 
@@ -122,8 +121,7 @@ class Situation(NamedTuple):
 
 
 HUB_SHIFT, RECEIVER_SHIFT, REMARK_SHIFT = 4, 8, 12
-# The bits of a picture: first the words of the sender, from bit 0, then those of the hub, those of the receiver, and
-# the remarks. These are the numbers of the first bit of each group.
+# The numbers of the first bits of hub, receiver and remarks in a picture; the words of the sender begin at bit 0.
 HUB_BIT = len(SENDERS)
 RECEIVER_BIT = HUB_BIT + len(HUBS)
 REMARK_BIT = RECEIVER_BIT + len(RECEIVERS)

@@ -1,9 +1,8 @@
 """The verdicts: meaning, responsible party and next step of each, and the grid that gives exactly one to every message.
 
 Read the grid from the top. The first row that fits the situation gives the finding (first column) and the verdict
-(second column). A cell lists the words that fit; a dot means that every word fits. The last column names the remarks
-that must hold, and with ``!`` those that must not hold. The rows cover all situations, so every message gets a verdict.
-Pure; ``assessment`` applies the same rows in Spark.
+(second column). A cell lists the words that fit; a dot means every word. The last column names the remarks that must
+hold, and with ``!`` those that must not. The rows cover all situations.
 """
 
 from functools import cache
@@ -23,7 +22,7 @@ from spark_reconcile.judgement.situation import (
 
 
 class Verdict(NamedTuple):
-    """A row of the verdict table. Its kind: fine, open (may resolve by itself) or exception (an operator must act)."""
+    """A row of the verdict table. Kinds: fine, open (may resolve by itself), exception (an operator must act)."""
 
     name: str
     kind: str
@@ -175,7 +174,7 @@ forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|d
 """
 
 # For each finding: its meaning, in addition to that of its verdict; the side that repairs it, and the safe deed for the
-# repair list (empty: there is no safe deed).
+# repair list (empty: none).
 FINDINGS = {
     "line_unreadable": (
         "A line does not agree with schema version 1: it has wrong or missing values, or is in the wrong ledger.",
@@ -265,16 +264,15 @@ class VerdictRule(NamedTuple):
 
     finding: str
     verdict: str
-    asked: int  #: bits of the words that its cells do not list, and of the remarks that it names
+    asked: int  #: bits of the words that its cells exclude, and of the remarks that it names
     wanted: int  #: bits of the remarks that must hold
 
     def fits(self, situation: Situation) -> bool:
-        """Whether this row describes the situation."""
         return situation.picture & self.asked == self.wanted
 
 
 def _read(grid: str) -> tuple[VerdictRule, ...]:
-    """Return the rules of a grid. Raises ValueError for an unknown word, so that a typing error changes no verdict."""
+    """Return the rules of a grid. Raises ValueError for an unknown word."""
     names = {verdict.name for verdict in VERDICTS}
     rules = []
     for line in grid.strip().splitlines()[1:]:
@@ -296,10 +294,7 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
 
 
 def _unlisted(cell: str, words: tuple[str, ...], first: int) -> int:
-    """Return the bits of the words of one side that the cell does not list; a cell with a dot lists all of them.
-
-    ``first``: the number of the bit of the first word.
-    """
+    """Return the bits of the words of one side that the cell excludes. ``first``: bit number of the first word."""
     full = "|".join(ABBREVIATIONS.get(part, part) for part in cell.split("|"))
     listed = frozenset(words if cell == "." else full.split("|"))
     if not listed <= set(words):
@@ -328,11 +323,11 @@ URGENCY = (
 
 @cache
 def judge(situation: Situation) -> VerdictRule:
-    """Return the first row of the grid that fits; the tests show that one always does."""
+    """Return the first row of the grid that fits; one always does."""
     return next(rule for rule in RULES if rule.fits(situation))
 
 
 def advice(finding: str, verdict: str) -> str:
-    """Return the meaning of the finding, if FINDINGS has it, and the next step of the verdict, for the analyst."""
+    """Return the meaning of the finding, if FINDINGS has it, and the next step of the verdict."""
     sentence = FINDINGS.get(finding, ("", "", ""))[0]
     return f"{sentence} {VERDICT[verdict].next_step}".strip()

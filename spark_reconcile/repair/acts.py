@@ -1,8 +1,7 @@
 """``semq reconcile apply``: a node repairs exceptions of a reconciliation, through the protocol, never by editing rows.
 
-Without ``--yes`` it only prints what it would do. The state of every message is read again first, and messages that
-have been resolved since the report are skipped. All acts go through the node's administration (``semq.admin``) and
-engine, which writes them to the ledger, so that the next reconciliation sees them.
+Without ``--yes`` it only prints what it would do. It reads the state of every message again and skips those that have
+been resolved since the report. The node writes all acts to its ledger, so the next reconciliation sees them.
 """
 
 import argparse
@@ -26,7 +25,7 @@ from spark_reconcile.storage import Place
 PrintMessage = Callable[[str], None]
 TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # the node does not know the message, or the message has ended
 CLASS_3 = 3
-PATIENCE_S = 15.0  # time to wait for an unavailable node; short, because a person waits for the command
+PATIENCE_S = 15.0  # time to wait for an unavailable node; short, because a person waits
 UNKNOWN_MESSAGE: Mapping[str, Any] = {}  # the row of a message that the node does not know
 
 
@@ -74,10 +73,10 @@ def apply(
     clock: Clock,
     print_message: PrintMessage,
 ) -> tuple[int, Any]:
-    """Read this node's repair list and apply it; without ``--yes`` print what would be done. The exit code is 1 if a
-    deed failed.
+    """Read this node's repair list and apply it; without ``--yes`` print what would be done.
 
-    ``day``: None if ``--list`` names the folder. Raises NoSuchRun, BadRepairList, BadRunRequest.
+    The exit code is 1 if a deed failed. ``day``: None if ``--list`` names the folder. Raises NoSuchRun, BadRepairList,
+    BadRunRequest.
     """
     url = node_url(arguments.node, arguments.config)
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
@@ -128,8 +127,7 @@ async def _apply(
 
 
 async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> DeedResult:
-    """Do the deed of a line, if the present state of the message still needs it. Without ``is_real``, only say whether
-    it would be done: the result ``planned``.
+    """Do the deed of a line, if the present state of the message still needs it; without ``is_real``, only plan it.
 
     Raises NodeUnreachable.
     """
@@ -159,10 +157,7 @@ async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> Deed
 
 
 async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
-    """Return the row of a message in the queue of a side; None if it has left the queue.
-
-    UNKNOWN_MESSAGE is returned if the node does not know the message.
-    """
+    """Return the row of a message in the queue of a side: None if it has left the queue, or UNKNOWN_MESSAGE."""
     queue = "inbound" if side == "receiver" else "outbound"
     try:
         row = await client.look(lk0)
@@ -174,9 +169,7 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
 
 
 def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
-    """Whether nothing is left to do: at sender and hub, the message has an outcome; at the receiver, no acknowledgement
-    is owed.
-    """
+    """Whether nothing is left to do: an outcome (sender, hub), or no acknowledgement owed (receiver)."""
     if act.side != "receiver":
         return row.get("outcome") is not None
     # An acknowledgement with the status AS_INIT is still owed (PROTOCOL.md, R9).

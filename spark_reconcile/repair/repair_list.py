@@ -1,9 +1,8 @@
-"""The repair lists: exceptions that nodes may repair through the protocol, one file per node, with an index. The index
-is signed if the hub is enrolled.
+"""The repair lists: exceptions that nodes may repair through the protocol, one file per node, with an index.
 
 There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
-drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message). The job
-writes the lists. ``acts`` reads the list of one node with ``read_repair`` and carries it out.
+drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message). The
+index is signed if the hub is enrolled.
 """
 
 import json
@@ -80,10 +79,7 @@ def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: Re
 
 
 def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
-    """Write the index even if there are no lists: it shows each node that it has nothing to do.
-
-    It is signed if ``sign`` is given.
-    """
+    """Write the index, also without lists: it shows each node that it has nothing to do."""
     content = index._asdict()
     signature = sign(canonical(content)) if sign is not None else None
     (place / INDEX).write(canonical({**content, "signature": signature}))
@@ -135,7 +131,7 @@ def _bad(message: str, state: str, file: Place) -> BadRepairList:
 
 
 def _lines(file: Place) -> Iterator[bytes]:
-    """Yield the lines of a text file, without line ends. Raises BadRepairList for a line above ``_LINE_MAX``."""
+    """Yield the non-empty lines of a text file. Raises BadRepairList for a line above ``_LINE_MAX``."""
     incomplete = b""
     with file.open() as stream:
         while block := stream.read(1 << 20):

@@ -1,7 +1,6 @@
 """The report of a run: one page for people, files for spreadsheets, and summary and metrics for programs.
 
-``job`` calls ``write_report`` once all tables of a run are written. The page needs no network and no script. Most of
-its numbers are also in summary.json.
+The page needs no network and no script. Most of its numbers are also in summary.json.
 
 | module     | subject                                                             |
 |------------|---------------------------------------------------------------------|
@@ -81,7 +80,7 @@ def write_report(
 
 
 def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:
-    """Write pairs.csv; return the counts of the pairs on the page. ``days``: earlier dates with a published run."""
+    """Write pairs.csv; return the pairs for the page. ``days``: earlier dates with a published run."""
     sheet, shown, worst, institutions = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
     cells: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
@@ -102,7 +101,7 @@ def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: 
 
 
 def _deeds(place: Place) -> dict[str, int]:
-    """Return the number of deeds of each node in the repair list; empty without a list."""
+    """Return the number of deeds of each node; empty without a repair list."""
     index = place / "repair" / INDEX
     if not index.exists():
         return {}

@@ -1,7 +1,7 @@
 """The banner: whether the run is good and, if not, what to do first.
 
-Each line describes an exceeded threshold, with the responsible party and the next step; the most urgent verdict comes
-first. A line about a threshold of the whole date also names the worst pair. Lines about missing extracts follow.
+One line for each exceeded threshold, with the responsible party and the next step, the most urgent verdict first; a
+threshold of the whole date also has the worst pair. Lines about missing extracts follow.
 """
 
 from collections.abc import Mapping
@@ -54,8 +54,8 @@ def outcome_of(findings: Findings) -> str:
 
 
 def _urgency(breach: Breach) -> tuple[int, bool, int, str, str]:
-    """Return the sort key of a breach: the most urgent verdict first; thresholds of the whole date before those of
-    single pairs; the most messages first.
+    """Return the sort key of a breach: the most urgent verdict first, the whole date before pairs, the most messages
+    first.
     """
     return URGENCY.index(breach.verdict), bool(breach.pair), -breach.messages, breach.pair, breach.what
 

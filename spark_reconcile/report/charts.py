@@ -1,8 +1,7 @@
-"""The charts of the report, drawn without browser or network: SVG with real text, and for narrow screens bars of plain
-HTML. Each chart has its table on the page.
+"""The charts of the report, drawn without browser or network: SVG with real text, and for narrow screens bars of HTML.
 
-A picture is a Vega-Lite specification as plain data; ``vl_convert`` draws it. Colour-blind readers can distinguish the
-colours, and every bar has its number, so that no information depends on colour.
+A picture is a Vega-Lite specification as plain data; ``vl_convert`` draws it. Every bar has its number, and every chart
+its table on the page, so no information depends on colour.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +16,7 @@ _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft Y
 _INK, _MUTED, _BAR = "#1f2933", "#5b6774", "#44627d"
 _OF_DATE_COLOUR, _FOUND_NOW_COLOUR, _KNOWN_COLOUR = "#b3261e", "#d9776f", "#ecc3bf"
 PARTS = (OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE)
-# Colours of series. Colour-blind readers can distinguish a few of them; the table beside the chart serves for many
-# series.
+# Colours of series. Colour-blind readers can distinguish a few of them.
 _SERIES = ["#b3261e", "#4c78a8", "#f2a93b", "#1b6e53", "#8c6bb1", "#6baed6", "#d95f9a", "#a3a31a", "#8c564b", "#7f8790"]
 _WIDTH = 620
 _DIGIT_WIDTH = 8  # pixels
@@ -40,8 +38,7 @@ _CONFIG = {
 def bars(rows: Rows, title: str) -> Markup:
     """Return a horizontal bar with its numbers for each verdict, in the order of the rows.
 
-    Rows: verdict, called (its name in both languages), from (one of PARTS), messages. The rows of one verdict are
-    consecutive.
+    Rows: verdict, called (its name in both languages), from (one of PARTS), messages; those of one verdict together.
     """
     parts: dict[str, list[tuple[str, int]]] = {}
     for row in rows:
@@ -78,10 +75,7 @@ def bars(rows: Rows, title: str) -> Markup:
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
-    """Return a vertical bar with its number for each row; on narrow screens the bars are horizontal.
-
-    ``label``, ``value``: the fields of a row with the name and the number of its bar.
-    """
+    """Return a vertical bar for each row, horizontal on narrow screens. ``label``, ``value``: fields of a bar."""
     wide = {
         "data": {"values": list(rows)},
         "width": _WIDTH,
@@ -94,7 +88,7 @@ def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
 
 
 def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
-    """Return stacked bars of verdicts for each day, in the order of ``series``; rows: day, verdict, rank, messages."""
+    """Return stacked bars of verdicts (``series``) for each day; rows: day, verdict, rank, messages."""
     colours = dict(zip(series, [*_SERIES, *_SERIES], strict=False))
     colour = {"field": "verdict", "type": "nominal", "title": None,
               "scale": {"domain": list(colours), "range": list(colours.values())}}  # fmt: skip
@@ -141,28 +135,22 @@ def _narrow(rows: NarrowRows, title: str, keys: Mapping[str, str] | None = None)
 
 
 def _both(wide: Spec, narrow: Markup, title: str) -> Markup:
-    """Return the picture for wide screens and the bars for narrow ones; a screen shows one of them."""
     return Markup('<div class="wide-only">{}</div><div class="narrow-only">{}</div>').format(_draw(wide, title), narrow)
 
 
 def _named(field: str, **axis: Any) -> Spec:
-    """Return an axis of names in the order of the rows."""
     return {"field": field, "type": "nominal", "sort": None, "title": None, "axis": axis}
 
 
 def _counted(rows: Rows, field: str) -> Spec:
-    """Return an axis of whole numbers. The ticks are at most as many as the largest number, so that none is at a
-    fraction.
-    """
+    """Return an axis of whole numbers, with at most as many ticks as the largest number, so that none is a fraction."""
     most = max((row[field] for row in rows), default=0)
     axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS_MAX)}
     return {"field": field, "type": "quantitative", "title": None, "axis": axis}
 
 
 def _numbers(rows: Rows, field: str) -> Spec:
-    """Return the number above each vertical bar: complete, or with three digits and a unit if complete numbers would
-    touch each other.
-    """
+    """Return the number above each vertical bar, shortened to three digits and a unit if complete ones would touch."""
     widest = max((len(f"{row[field]:,}") for row in rows), default=0)
     form = ",d" if len(rows) * (widest + 1) <= _DIGITS_MAX else ".3~s"
     text = {"field": field, "type": "quantitative", "format": form}
@@ -170,7 +158,7 @@ def _numbers(rows: Rows, field: str) -> Spec:
 
 
 def _draw(spec: Spec, title: str) -> Markup:
-    """Return the picture, with its title as text for screen readers. ``vl_convert`` escapes texts of rows."""
+    """Return the picture, with its title for screen readers. ``vl_convert`` escapes texts of rows."""
     # ``vl_convert`` measures text with a font of its own. The browser's font may be wider and needs the padding.
     padding = {"left": 24, "right": 12, "top": 5, "bottom": 5}
     svg = vl_convert.vegalite_to_svg({"background": "transparent", "config": _CONFIG, "padding": padding, **spec})

@@ -1,7 +1,5 @@
 """Details of each pair: its verdicts, thresholds, ages, latencies, days and exceptions; and the matrix of the worst
 nodes.
-
-Called by ``page``; ``pairs`` chooses the pairs.
 """
 
 from collections.abc import Sequence
@@ -75,7 +73,7 @@ def worst_nodes(shown: Sequence[Pair]) -> list[str]:
 
 
 def matrix(pairs: Pairs) -> Row:
-    """Return the exceptions by sender and receiver, including those of earlier dates, as rows of shaded cells."""
+    """Return the exceptions by sender and receiver, with those of earlier dates, as rows of shaded cells."""
     anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
     nodes = sorted(worst_nodes(pairs.shown))
     most = max((counts.exceptions + counts.carried for counts in pairs.matrix.values()), default=0)
@@ -84,7 +82,7 @@ def matrix(pairs: Pairs) -> Row:
         name = pair_name(sender, receiver)
         counts = pairs.matrix.get(name)
         exceptions = counts.exceptions + counts.carried if counts else 0
-        # Zero is white; the smallest number has a visible shade.
+        # The smallest number has a visible shade.
         shade = 0.12 + 0.5 * exceptions / most if exceptions else 0
         return {
             "count": exceptions, "is_known": counts is not None, "shade": f"{shade:.2f}", "anchor": anchors.get(name)

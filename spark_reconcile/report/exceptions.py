@@ -1,8 +1,6 @@
-"""exceptions.csv, and the choice of exceptions with a story on the page: some of every finding, and some of every pair
-that the page shows.
+"""exceptions.csv, and the choice of exceptions with a story on the page.
 
-The sorted table of exceptions is read once, in batches, so that neither the driver's memory nor the order depends on
-their number.
+The table of exceptions is sorted and read once, in batches, so the driver's memory does not depend on their number.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,7 +16,7 @@ from spark_reconcile.tables import read_rows
 
 Row = dict[str, Any]
 
-PER_PAIR = 6  # stories of each shown pair, of as many different findings as possible
+PER_PAIR = 6  # stories of each shown pair
 PER_PAIR_AND_FINDING = 2
 
 
@@ -88,20 +86,19 @@ def write_exceptions(
 
 
 class _Sample:
-    """A choice of exceptions: the first ones of every finding; and for every shown pair, up to PER_PAIR exceptions of
-    as many findings as possible.
+    """A choice of exceptions: the first of every finding, and up to PER_PAIR of every shown pair, of as many findings
+    as possible.
     """
 
     def __init__(self, per_finding: int, pairs: Collection[str]) -> None:
         self._per_finding = per_finding
         self._of_finding: dict[str, int] = {}  # number of rows by finding
-        # By pair: for each row, how many rows of the same pair and finding precede it, its number, and the row.
+        # By pair: for each row, how many of the same pair and finding precede it, its number, and the row.
         self._of_pair: dict[str, list[tuple[int, int, Row]]] = {pair: [] for pair in pairs}
         self._of_pair_and_finding: dict[tuple[str, str], int] = {}
         self._kept: dict[int, Row] = {}  # by number of the row
 
     def watch(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Yield all rows, and keep some of them."""
         for number, row in enumerate(rows):
             nth = self._of_finding.get(row["finding"], 0)
             if nth < self._per_finding:
@@ -116,7 +113,6 @@ class _Sample:
             yield row
 
     def chosen(self) -> list[Row]:
-        """Return the rows that were kept, in the order of the input."""
         for rows in self._of_pair.values():
             rows.sort(key=lambda entry: entry[:2])
             self._kept |= {number: row for _, number, row in rows[:PER_PAIR]}

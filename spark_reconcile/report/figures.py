@@ -1,6 +1,5 @@
-"""The figures of a verdict: three numbers that count no message twice. Each number has the same name on the whole page.
+"""The figures of a verdict: three numbers that count no message twice and have the same names on the whole page.
 
-Banner, charts, tables and headings show these and no sums of them, so that a number has the same meaning everywhere.
 Thresholds of the whole date are compared with the sum of the first two (``VerdictFigures.new``), those of a pair with
 the first.
 """
@@ -29,12 +28,10 @@ class VerdictFigures(NamedTuple):
 
     @property
     def all(self) -> int:
-        """The sum of the three numbers."""
         return sum(self)
 
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
-        """Each number with its name."""
         return tuple(zip((OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE), self, strict=True))
 
     def words(self) -> str:
@@ -42,14 +39,11 @@ class VerdictFigures(NamedTuple):
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":
-        """Return these numbers plus those of ``other``."""
         return VerdictFigures(*map(sum, zip(self, other, strict=True)))
 
 
 def figures(rows: Iterable[dict[str, Any]]) -> VerdictFigures:
-    """Add up rows with the fields ``scope``, ``messages`` and ``turned``: how many of the messages have become
-    exceptions.
-    """
+    """Add up rows with the fields ``scope``, ``messages`` and ``turned`` (messages that have become exceptions)."""
     total = VerdictFigures()
     for row in rows:
         if row["scope"] == "date":

@@ -1,4 +1,4 @@
-"""The findings of a run, as counts: the source of summary, page and metrics. Filled by ``job``."""
+"""The findings of a run, as counts: the source of summary, page and metrics."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,7 +27,6 @@ class Tally:
     latencies: dict[int, int]  #: messages of the date by bucket of LATENCIES
 
     def verdicts(self, scope: str) -> dict[str, int]:
-        """Return the number of messages of a scope by verdict, for all verdicts."""
         counts = {verdict.name: 0 for verdict in VERDICTS}
         for row in self.by_finding:
             if row["scope"] == scope:
@@ -46,7 +45,6 @@ class Tally:
         return figures(rows)
 
     def messages(self, scope: str) -> int:
-        """Return the number of messages of a scope."""
         return sum(row["messages"] for row in self.by_finding if row["scope"] == scope)
 
     def pieces(self, scope: str) -> int:
@@ -54,17 +52,15 @@ class Tally:
         return sum(row["pieces"] for row in self.by_finding if row["scope"] == scope)
 
     def has(self, verdict: str) -> bool:
-        """Whether any message, of the date or carried, has this verdict."""
         return any(row["verdict"] == verdict for row in self.by_finding)
 
     @property
     def exceptions(self) -> int:
-        """The number of exceptions, including carried messages."""
         return self.figures().all
 
 
 def tally(profile: Iterable[dict[str, Any]]) -> Tally:
-    """Add up the counts by finding, age and latency. The order of the rows does not matter."""
+    """Add up the counts by finding, age and latency."""
     findings: dict[tuple[str, str, str], dict[str, Any]] = {}
     ages: dict[tuple[str, str, int], int] = {}
     latencies: dict[int, int] = {}
@@ -119,12 +115,11 @@ class Findings:
 
     @property
     def hub(self) -> str:
-        """The address of the hub; the first, if there are several; empty if no ledger of a hub is used."""
+        """The address of the hub, the first of several; empty if no ledger of a hub is used."""
         return min(self.hubs, default="")
 
     @property
     def messages(self) -> int:
-        """Distinct messages of the date: the sum of its verdicts."""
         return self.tally.messages("date")
 
     @property
@@ -134,12 +129,10 @@ class Findings:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """Messages of the date by verdict."""
         return self.tally.verdicts("date")
 
     @property
     def carried(self) -> dict[str, int]:
-        """Open messages of earlier dates by the verdict that they have now."""
         return self.tally.verdicts("carried")
 
     def counts(self) -> list[VerdictCount]:

@@ -1,6 +1,4 @@
-"""Labels of the cells of tables. Each cell gets the heading of its column as a label. Narrow screens show the label
-beside the cell, because the heading is far above it. The labels are copied from the finished page.
-"""
+"""Labels of the cells of tables: the heading of the column, which narrow screens show beside each cell."""
 
 import re
 

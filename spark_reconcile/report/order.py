@@ -1,6 +1,7 @@
-"""The order of the lines of a story. The lines of one ledger keep their order, no effect precedes its cause, and
-otherwise the corrected times decide. Times alone are not sufficient, because corrected times are exact to some
-hundredths of a second, and a document may be delivered in less time. Called by ``stories``.
+"""The order of the lines of a story: by ledger, by cause and effect, and else by corrected times.
+
+Times alone are not sufficient: corrected times are exact to some hundredths of a second, and a document may be
+delivered in less.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,10 +66,7 @@ def in_order(lines: Sequence[Row], moment: Callable[[Row], int]) -> list[Row]:
 
 
 def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: Callable[[Row], int]) -> int | None:
-    """Return the number of the first line of a side with one of these events; None if there is none.
-
-    Only first lines are ordered by causes, because the causes of later ones are not certain.
-    """
+    """Return the number of the first line of a side with one of these events; None if there is none."""
     numbers = [n for n, line in enumerate(lines) if line["side"] == side and line["event"] in events]
     return min(numbers, key=lambda n: moment(lines[n]), default=None)
 
@@ -76,8 +74,7 @@ def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: C
 def _sorted(before: Sequence[set[int]], moments: Sequence[int]) -> list[int]:
     """Return the numbers of lines in the order of time, but each line after those that must precede it.
 
-    If ledgers contradict each other, every remaining line may have to follow another remaining line. Then the earliest
-    of them comes next.
+    If ledgers contradict each other, the earliest of the remaining lines is next.
     """
     predecessors = [set(numbers) for numbers in before]
     ready = [(moments[n], n) for n, numbers in enumerate(predecessors) if not numbers]

@@ -1,8 +1,6 @@
 """The page for analysts: ``render`` selects the contents and passes them to the templates, which have the layout.
 
-Order of the page: result and first steps, verdicts, every kind of exception with stories and next steps, sources,
-pairs, each pair by itself, trend, ages, latencies, reading aid. Runs of equal inputs and history give equal pages. Text
-of ledgers and names is escaped by the templates.
+Runs of equal inputs and history give equal pages. The templates escape texts of ledgers and names.
 """
 
 from collections.abc import Mapping
@@ -27,7 +25,7 @@ DOCUMENTS_SHOWN = 20  # number of documents in pieces that the page shows: those
 NODES_SHOWN = 30  # number of repair lists that the page shows, the longest first
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
 SOURCES_OPEN = 12  # number of complete ledgers that are shown without unfolding
-ABSENT_SHOWN = 30  # missing extracts in the banner, those with the most messages
+ABSENT_SHOWN = 30  # missing extracts in the banner, the most messages first
 
 
 class PageContent(NamedTuple):
@@ -107,7 +105,6 @@ def _latency_chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def _lines(findings: Findings) -> list[dict[str, Any]]:
-    """Return the number of lines of the date by side and event, of all nodes together."""
     sums: dict[tuple[int, int], int] = {}
     for row in findings.lines:
         key = (row["side"] or 0, row["event"] or 0)

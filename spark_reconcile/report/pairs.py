@@ -1,7 +1,7 @@
 """Pairs of institutions: pairs.csv with all of them, the worst for the page, and their counts on earlier dates.
 
-The table of pairs is sorted, the worst pair first, with the rows of a pair together. One pass therefore writes the file
-and finds the pairs to show: the first PAIRS_SHOWN, and all others whose own threshold is exceeded.
+The table of pairs is sorted, the worst pair first, the rows of a pair together. One pass therefore writes the file and
+finds the pairs to show: the first PAIRS_SHOWN, and all others whose own threshold is exceeded.
 """
 
 from collections import Counter
@@ -50,12 +50,10 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The name of the pair, as in the settings."""
         return pair_name(self.sender, self.receiver)
 
     @property
     def messages(self) -> int:
-        """Messages of the date."""
         return self.date.total()
 
     @property
@@ -105,9 +103,7 @@ class Pairs(NamedTuple):
 def write_pairs(
     table: Place, target: Place, settings: ReconcileSettings, breaches: Iterable[Breach]
 ) -> tuple[SheetSize, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]], int]:
-    """Write pairs.csv; return its size, the pairs to show, the worst pair of each verdict, and the number of
-    institutions of all pairs.
-    """
+    """Write pairs.csv; return its size, pairs to show, the worst pair of each verdict, and the number of nodes."""
     exceeded: dict[str, list[str]] = {}  # by pair: the verdicts whose threshold it exceeds
     for breach in breaches:
         exceeded.setdefault(breach.pair, []).append(breach.verdict)
@@ -160,7 +156,7 @@ def _read(table: Place) -> Iterator[Pair]:
 
 
 def date_counts(table: Place, names: Collection[str]) -> dict[str, DateCount]:
-    """Return the counts of some pairs in the table of a run; pairs that it does not contain are left out."""
+    """Return the counts of some pairs in the table of a run; absent pairs are left out."""
     wanted = pa.array(sorted(names), pa.string())
     counted: dict[str, DateCount] = {}
     for batch in read_batches(table):

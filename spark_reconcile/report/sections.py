@@ -1,6 +1,4 @@
-"""The parts of the page about the whole date: verdicts, sources, trend, ages and latency. Each chart has a table beside
-it, made from the same rows. Called by ``page``, and by ``drill`` for the parts about one pair.
-"""
+"""The parts of the page about the whole date: verdicts, sources, trend, ages and latency."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -53,7 +51,7 @@ def limit_words(limit: Limit | None) -> str:
 def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
     """Return an exceeded threshold in words, with enough digits to distinguish the measured from the accepted value.
 
-    ``figures``: the figures of the verdict; by default, all messages of the breach count as messages of the date.
+    ``figures``: figures of the verdict; None: all messages of the breach are of the date.
     """
     figures = figures or VerdictFigures(breach.messages)
     new = VerdictFigures(figures.date, figures.found).words()

@@ -1,10 +1,8 @@
 """Files for spreadsheets: CSV in UTF-8, with foreign texts protected from conversion.
 
-Texts come from other institutions, and spreadsheets convert texts that resemble a formula, a number, a date (also with
-an English or Chinese month) or a truth value. Such a text begins with an apostrophe in the file, which marks it as
-text: ``1.10010`` is a node, not 1.1001, and ``1.1.5`` a locator, not a day in January. Numbers are written unchanged.
-The file begins with the byte order mark of UTF-8; if rows were left out, its last line states how many rows there are.
-Programs read the Parquet tables, which need none of this.
+Spreadsheets convert texts that resemble a formula, a number, a date or a truth value. An apostrophe before these texts
+prevents it: ``1.10010`` is a node, not 1.1001. If rows were left out, the last line of the file states how many rows
+there are.
 """
 
 import csv
@@ -35,7 +33,7 @@ _CONVERTED = re.compile(rf"\s*({_NUMBER}|{_DATE}|{_DATE_WITH_MONTH}|true|false)\
 
 
 class SheetSize(NamedTuple):
-    """The numbers of rows of a table and of its file; the file has fewer if it was cut at ``csv_rows_max``."""
+    """The numbers of rows of a table and of its file, which is cut at ``csv_rows_max``."""
 
     found: int  #: rows of the table
     written: int  #: rows of the file
@@ -72,7 +70,7 @@ def write_sheet(
 
 
 def cell(value: Any) -> Any:
-    """Return a value as written to the file; a text that a spreadsheet would read as another type is marked as text."""
+    """Return a value as written to the file, with an apostrophe before a text that a spreadsheet would convert."""
     if not isinstance(value, str):
         return value
     text = in_page(value)

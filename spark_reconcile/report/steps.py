@@ -1,8 +1,8 @@
 """The next steps for every exception: the nodes at which operators act, and the commands.
 
-Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. Commands that
-only show something come first. ``FILE`` is the configuration of the named node. The locator is the only text of the
-message in a command, because all its other texts are foreign.
+Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. ``FILE`` is the
+configuration of the named node. A command contains no text of the message but its locator, because the others are
+foreign.
 """
 
 import shlex
@@ -64,7 +64,7 @@ def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> lis
 
 
 def owners(row: dict[str, Any], hub: str) -> list[tuple[str, str]]:
-    """Return the parties that have to act on an exception: role, and address (empty if the role is not a node)."""
+    """Return the parties that have to act: role, and address (empty if the role is no node, or it is unknown)."""
     owner = VERDICT[row["verdict"]].owner
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub}
     roles = ("sender", "receiver") if owner == "both ends" else (owner,)

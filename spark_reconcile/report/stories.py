@@ -1,5 +1,5 @@
-"""The exceptions on the page: each finding with its meaning, the responsible party and the next steps; and sample
-messages with their ledger lines, in the order of ``order``. Called by ``page``.
+"""The exceptions on the page: each finding with its meaning, owner and next steps; and sample messages with their
+ledger lines.
 """
 
 import shlex
@@ -52,7 +52,7 @@ def _worst_pairs(pairs: Pairs, finding: str) -> list[Row]:
 
 
 class _MessageTexts:
-    """Describe messages in words, with the hub's address and the clock differences of one run."""
+    """Describes messages in words, with the hub's address and the clock differences of one run."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
@@ -60,7 +60,6 @@ class _MessageTexts:
         self._skew = findings.clock_ms
 
     def describe(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
-        """Return the description of one message: owners, states in the ledgers, lines, and next steps."""
         ordered = in_order(lines[:STORY_LINES], self._moment)
         faults = [unreadable(line, row["lk0"], self._hubs) for line in ordered]
         unusable = (line for line, fault in zip(ordered, faults, strict=True) if line["outside"] or fault)
@@ -84,8 +83,7 @@ class _MessageTexts:
 
     def _line(self, line: Row, fault: str) -> Row:
         return {
-            # ``read_lines`` has replaced a time outside the dates of its extract, so that the line's own time is
-            # unknown.
+            # ``read_lines`` has replaced a time outside the dates of its extract.
             "at": "outside its dates" if line["outside"] else self._findings.calendar.local(line["at"]),
             "node": line["node"],
             "side": side_word(line["side"]),
@@ -101,7 +99,7 @@ class _MessageTexts:
 
 
 def unreadable(line: Row, lk0: str, hubs: Collection[str]) -> str:
-    """Return the reason why a line is unreadable; empty if it is readable. ``facts`` has the same rule in SQL."""
+    """Return why a line is unreadable; empty if it is readable. ``facts`` has the same rule in SQL."""
     try:
         side, event = Side(line["side"] or 0), Event(line["event"] or 0)
     except ValueError:

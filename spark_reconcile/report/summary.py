@@ -1,6 +1,4 @@
-"""summary.json: the findings of a run, for programs. Equal inputs give equal bytes; the run's name and time are in
-_RESULT.json.
-"""
+"""summary.json: the findings of a run, for programs. Equal inputs give equal bytes."""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""Texts of the report: the ledger's events and the states of messages in words, verdicts in Chinese, durations and
-shares.
-"""
+"""Texts of the report: events and states in words, verdicts in Chinese, durations and shares."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -125,10 +123,7 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def duration(ms: int | None, units: int = 2) -> str:
-    """Return a duration in at most ``units`` units, from the largest that occurs; smaller units are cut off.
-
-    Empty for None.
-    """
+    """Return a duration in at most ``units`` units, from the largest that occurs; empty for None."""
     if ms is None:
         return ""
     return " ".join(f"{count} {unit}" for count, _, unit in _split(ms, units) if count) or "0 s"

@@ -1,7 +1,7 @@
 """Verdicts of documents in pieces (PROTOCOL.md section 24): one for the manifest and all pieces of a document together.
 
 Each piece and each manifest is a message with a verdict of its own. The verdict of a document is that of its worst
-message. Called by ``job`` after the verdicts of messages; summary and page show the result.
+message, with two exceptions (comments in ``write_documents``).
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from spark_reconcile.tables import read_batches, rows_of
 
 SHOWN_MAX = 50  # documents that summary and page name
 
-# Verdicts, the worst first. REFUSED precedes the open ones, because the refusal of one piece ends the document.
+# Verdicts, the worst first. REFUSED precedes the open ones, because a refused piece ends the document.
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _FINE = [verdict.name for verdict in VERDICTS if verdict.kind == "fine" and verdict.name != "MATCHED"]
 _WORST_FIRST = (*EXCEPTIONS, *_FINE, *_OPEN, "MATCHED")
@@ -44,11 +44,11 @@ class LargeDocuments:
 
 
 def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
-    """Write one row for each document in pieces of which the run has a message, the worst first; return their numbers
-    and the worst ones.
+    """Write a row for each document in pieces that has a message in the run, the worst documents first.
+
+    Return how many documents have each verdict, and the worst ones.
     """
-    # With a delivered manifest, a refused piece does not count: its content was sent again as another message, for
-    # instance for a renewed certificate.
+    # With a delivered manifest, a refused piece does not count: its content was sent again as another message.
     delivered = "count_if(NOT is_piece AND verdict = 'MATCHED') > 0"
     worst = f"min(struct(CASE verdict {_RANK} END AS rank, lk0 AS message))"
     verdict = f"array({', '.join(map(repr, _WORST_FIRST))})[worst.rank]"
@@ -67,7 +67,7 @@ def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
         )
         .withColumns(
             {
-                # A document of which only delivered pieces are known is incomplete: its manifest follows them.
+                # Only delivered pieces are known: the manifest follows them.
                 "verdict": F.expr(f"if(manifests = 0 AND {verdict} = 'MATCHED', 'IN_FLIGHT', {verdict})"),
                 "message": F.expr("if(unmatched > 0, worst.message, '')"),
             }

@@ -1,7 +1,7 @@
 """One run: check the inputs, judge each message, apply thresholds, write the report. ``run`` lists the steps.
 
-Called by ``commands`` (``run``, ``backfill``), also under ``spark-submit``. A run writes into its own folder and moves
-the pointer of its date last. A failure before that leaves the published run unchanged.
+A run writes into its own folder and moves the pointer of its date last, so a failure before that leaves the published
+run unchanged.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -33,7 +33,7 @@ from spark_reconcile.storage import Place
 
 STAGING = "_staging"
 
-# Outcomes of a run with their exit codes. If several apply, the first one counts.
+# Outcomes of a run, the first that applies, with their exit codes.
 OUTCOMES = {
     "being_run": 5,  # another process reconciles this date
     "refused": 65,  # an extract is unusable; nothing published
@@ -67,7 +67,6 @@ class RunResult:
     created_at: str = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
         return asdict(self)
 
 
@@ -77,9 +76,7 @@ class RunRequest:
 
     day: date
     allow_partial: bool = False  #: ignore extracts that are missing or unusable
-    require_all: bool = (
-        False  #: publish nothing unless every node that the ledgers of the date name has delivered its ledger
-    )
+    require_all: bool = False  #: publish nothing unless every node named by the ledgers of the date has delivered
     verify: Verify | None = None  #: checks the signatures of the extracts, which are then required
     sign: Sign | None = None  #: signs the repair list
     master: str | None = None
@@ -93,7 +90,7 @@ def run(
     progress: Progress,
     spark: SparkSession | None = None,
 ) -> RunResult:
-    """Reconcile one business date and publish the result. ``spark``: the session to use; None: start one.
+    """Reconcile one business date and publish the result. ``spark``: None: start a session.
 
     Raises BadExtract, SourcesMissing, BeingRun, NoJava, SparkAway, SparkFailed.
     """
@@ -151,7 +148,7 @@ def _publish(
 
 @dataclass(frozen=True, slots=True)
 class JudgedMessages:
-    """The verdict of each message, and the values that all verdicts depend on."""
+    """The verdict of each message, and the values on which they depend."""
 
     evidence: Evidence  #: with the stores of the hub that only other nodes name
     lines: DataFrame
@@ -195,7 +192,6 @@ def judge(
 def _compare(
     spark: SparkSession, settings: ReconcileSettings, evidence: Evidence, new_run: Run, progress: Progress
 ) -> Findings:
-    """Run the stages that read rows, and return what they found."""
     staging = new_run.place / STAGING
     judged = judge(spark, settings, evidence, new_run, progress)
     verdicts, context = judged.verdicts, judged.context
@@ -238,8 +234,9 @@ def _compare(
 
 
 def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, are_missed: bool) -> list[gaps.Gap]:
-    """Return the ledgers without which messages cannot be judged. ``are_missed``: whether a message has the verdict
-    SOURCE_MISSING; otherwise the verdicts are not read.
+    """Return the ledgers without which messages cannot be judged.
+
+    ``are_missed``: whether a message has the verdict SOURCE_MISSING.
     """
     evidence, days = judged.evidence, (settings.days_before, settings.days_after)
     absences = (
@@ -251,7 +248,6 @@ def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, are_m
 
 
 def _apply_limits(findings: Findings, settings: ReconcileSettings, history: list[tuple[date, dict[str, Any]]]) -> None:
-    """Set the breaches of thresholds and the plausibility of the volume."""
     findings.breaches = limits.breaches(findings.counts(), settings.limits)
     for pair, pair_limits in settings.pair_thresholds.items():
         findings.breaches += limits.breaches(findings.counts_of(pair), pair_limits)
@@ -262,7 +258,6 @@ def _apply_limits(findings: Findings, settings: ReconcileSettings, history: list
 
 
 def _write_repair(findings: Findings, new_run: Run, sign: Sign | None) -> dict[str, int]:
-    """Write the repair lists and their index; return the number of messages by deed."""
     index = repair_list.RepairIndex(findings.day.isoformat(), new_run.name, findings.fingerprint, {})
     place, staging = new_run.place / "repair", new_run.place / STAGING / "repair"
     deeds: dict[str, int] = {}
@@ -297,7 +292,7 @@ def _result(
 
 
 def _note_failure(new_run: Run, error: BaseException, clock: Clock) -> None:
-    """Keep a failed run as a folder with its result; the pointer never moves to it."""
+    """Write the result of a failed run; the pointer never moves to it."""
     text = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
     result = RunResult("failed", 1, new_run.day.isoformat(), new_run.name, created_at=moment)

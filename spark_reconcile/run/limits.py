@@ -1,7 +1,7 @@
 """Thresholds per verdict and pair, and the plausibility of the volume.
 
 An empty extract agrees with another empty extract. The number of messages is therefore compared with the usual number
-on this weekday; without a history, a date without messages is implausible. Pure. Called by ``job``.
+on this weekday; without a history, a date without messages is implausible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,10 +59,9 @@ class Plausibility(NamedTuple):
 
 
 def plausibility(messages: int, earlier: Sequence[int], low: float, high: float) -> Plausibility:
-    """Compare the number of messages of a date with those of earlier dates of the same weekday.
+    """Compare the number of messages of a date with the median of ``earlier``, dates of the same weekday.
 
-    ``low``, ``high``: the accepted range, as multiples of the median of ``earlier``. Fewer than two earlier dates have
-    no median.
+    ``low``, ``high``: the accepted range, as multiples of the median. At least two earlier dates are needed.
     """
     usual = float(median(earlier)) if len(earlier) >= 2 else None
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:

@@ -1,8 +1,7 @@
 """Reads of the driver from the tables that a run has written: names, counts, and the lines of some messages.
 
 The driver reads these tables itself, a batch at a time, because a query of Spark costs a third of a second even for a
-table of ten rows. They have one row for many messages, or are searched for a few messages. ``stages`` writes them;
-``job`` and the report call these functions.
+table of ten rows.
 """
 
 from collections.abc import Collection, Iterator
@@ -78,7 +77,7 @@ def survey(table: Place, hubs: Collection[str]) -> Survey:
 
 
 def profile(cells: Place) -> list[Row]:
-    """Return the counts of ``cells``, added up over all pairs: a few hundred rows, whatever the number of messages."""
+    """Return the counts of ``cells``, added up over all pairs."""
     keys = ["scope", "verdict", "finding", "latency", "age"]
     names = [*keys, *(name for _, name in SUMS)]
 
@@ -94,22 +93,19 @@ def profile(cells: Place) -> list[Row]:
 
 
 def drill(cells: Place, names: Collection[str]) -> list[Row]:
-    """Return all counts of some pairs by finding, latency and age, for their details on the page.
-
-    ``names``: names of pairs, such as ``1.10008>1.56001``.
-    """
+    """Return all counts of some pairs, named as in ``1.10008>1.56001``, by finding, latency and age."""
     return list(_of_pairs(cells, names))
 
 
 def of_pairs(pairs: Place, names: Collection[str]) -> list[Row]:
-    """Return the counts of some pairs by verdict, of messages of the date only. ``names``: as for ``drill``."""
+    """Return the counts of some pairs by verdict, of messages of the date only."""
     columns = ("pair", "verdict", "messages", "oldest_at")
     rows = [{name: row[name] for name in columns} for row in _of_pairs(pairs, names) if row["scope"] == "date"]
     return sorted(rows, key=lambda row: (row["pair"], row["verdict"]))
 
 
 def _of_pairs(table: Place, names: Collection[str]) -> Iterator[Row]:
-    """Yield the rows of some pairs; ``pair`` is the name of the pair in the settings."""
+    """Yield the rows of some pairs, with the added column ``pair``."""
     wanted = pa.array(sorted(names), pa.string())
     for batch in read_batches(table):
         pair = pc.binary_join_element_wise(batch["sender"], batch["receiver"], ">")
@@ -117,10 +113,7 @@ def _of_pairs(table: Place, names: Collection[str]) -> Iterator[Row]:
 
 
 def stories(exception_lines: Place, lk0s: Collection[str]) -> dict[str, list[Row]]:
-    """Return the lines of some messages by LK0, in the order of time, at most STORY_LINES + 1 of each message.
-
-    The line after the first STORY_LINES is never shown; it only tells that there are more.
-    """
+    """Return the lines of some messages by LK0, in the order of time, at most STORY_LINES + 1 of each message."""
     wanted = pa.array(sorted(lk0s), pa.string())
     by_message: dict[str, list[Row]] = {}
     for batch in read_batches(exception_lines) if lk0s else ():
@@ -138,7 +131,7 @@ _STORY_COLUMNS = ["lk0", "at", "outside", "side", "event", "node", "store", "seq
 
 
 def _shorten(lines: list[Row]) -> None:
-    """Sort lines by time, and keep the first ones. A null comes before all values."""
+    """Sort lines by time, and keep the first ones. A null sorts first."""
     order = ("at", "side", "node", "store", "seq")
     lines.sort(key=lambda line: [(line[name] is not None, line[name]) for name in order])
     del lines[STORY_LINES + 1 :]

@@ -4,7 +4,7 @@
       run=20261121T021503Z-7f3a9c21-4d0e/  output of ``job``; complete when _RESULT.json exists
       CURRENT                              the name of the current run, replaced as a whole
 
-A second run of a date is a second folder; nothing is overwritten except the pointer.
+A second run of a date is a second folder; only the pointer is overwritten.
 """
 
 import json
@@ -57,7 +57,7 @@ def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
 def remove_staging(reports: Place, day: date, staging: str) -> None:
     """Remove the ``staging`` folders of killed runs of a date. The caller holds the lock of the date.
 
-    On an object store, nothing is removed, because no lock distinguishes killed from working runs there.
+    On an object store, no lock distinguishes killed from working runs, so nothing is removed.
     """
     if reports.is_local:
         for run in of_date(reports, day):

@@ -1,5 +1,6 @@
-"""The stages of a run that read rows. A stage reads the lines, or a table that an earlier stage has written; most
-stages write a table, from which ``readings`` returns counts and names to the driver. Called by ``job`` in order.
+"""The stages of a run that read rows. A stage reads the lines or a table of an earlier stage, and most write a table.
+
+``readings`` returns counts and names from these tables to the driver.
 """
 
 from collections.abc import Collection, Iterable
@@ -40,9 +41,7 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
-    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and whether they are of the
-    date.
-    """
+    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and whether on the date."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # The store of the hub that has a copy, according to a line of another node. Most lines have no LK1, so the cheap
     # tests come first.
@@ -74,7 +73,7 @@ def facts(
     """
     counts = Observation()
     all_messages = assessment.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(counts, *_by_scope())
-    # The order of time makes the files of equal inputs equal, also those of the verdicts, which keep this order.
+    # The order of time makes the files of equal inputs equal.
     to_judge = all_messages.where("scope IN ('date', 'carried', 'near')").sortWithinPartitions("born_at", "lk0")
     staged = _stage(to_judge, place, is_published=False)
     return staged, {scope: int(counts.get[scope]) for scope in OTHER_DATES}
@@ -107,7 +106,7 @@ def cells(verdicts: DataFrame, place: Place) -> DataFrame:
 
 
 def pairs(cells: DataFrame, place: Place) -> None:
-    """Write the messages by pair and verdict. The rows of a pair are together, and the worst pair is the first.
+    """Write the messages by pair and verdict, the rows of a pair together, the worst pair first.
 
     A pair is worse if it has more exceptions (of all dates); if equal, more open messages; if equal, more messages.
     """
@@ -138,9 +137,7 @@ _STORY_COLUMNS = ("at", "outside", "side", "event", "node", "store", "seq", "att
 
 
 def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) -> DataFrame:
-    """Write the exceptions with the details that only the lines have, in the order of the report; return the written
-    table.
-    """
+    """Write the exceptions with details from the lines, in the order of the report; return the written table."""
     selected = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     details = (
         exception_lines.groupBy("lk0")
@@ -154,24 +151,22 @@ def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) ->
 
 
 def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
-    """Return a table of messages for a join, to be broadcast if ``count`` is small: Spark overestimates its size."""
+    """Return a table of messages for a join, broadcast if ``count`` is small: Spark overestimates its size."""
     return F.broadcast(messages) if count <= BROADCAST_MAX else messages
 
 
 def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> DataFrame:
-    """Write a table and return the written table. ``is_published``: see ``_write``."""
     _write(frame, place, is_published=is_published)
     return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
 
 
 def _write(frame: DataFrame, place: Place, *, is_published: bool = True) -> None:
-    """Write a table. ``is_published``: whether it stays in the folder of the run; otherwise it is temporary."""
+    """Write a table. ``is_published``: whether it stays in the folder of the run."""
     if is_published:
         frame.write.parquet(place.uri, compression="zstd")
         place.make_reproducible()
     else:
-        # A better compression would cost more time than it saves. Dictionaries save nothing, because nearly all values
-        # of a column of facts are different.
+        # A better compression would cost more time than it saves. Dictionaries save nothing: most values differ.
         frame.write.option("parquet.enable.dictionary", "false").parquet(place.uri, compression="snappy")
 
 

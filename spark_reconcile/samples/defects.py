@@ -1,8 +1,7 @@
 """Defects planted into extracts, to test that they are found: ``semq reconcile plant``, and ``./run demo --inject``.
 
-For each row of the table below, a message about which all three ledgers agree is chosen and its lines in the extracts
-are changed; the nodes and their ledgers are not touched. The lines are moved back in time, so that the message is not
-in flight. Only for small extracts, because they are read into memory.
+For each row of the table below, the lines of a message about which all three ledgers agree are changed in the extracts,
+and moved back in time, so that the message is not in flight. The extracts are read into memory, so they must be small.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -74,8 +73,8 @@ def plant(
 ) -> list[Planted]:
     """Plant one defect of each row of DEFECTS into the extracts of a date; fewer, if there are fewer suitable messages.
 
-    Raises BadRunRequest if the extracts are too large. ``signers``: by node, the signing function for its changed
-    extract; without one, the extract loses its signature.
+    ``signers``: by node, the signing function for its changed extract; without one, the extract loses its signature.
+    Raises BadRunRequest if the extracts are too large.
     """
     sources = [source for source in gather(root, [day]) if source.manifest is not None and source.is_used]
     if sum(source.manifest.rows for source in sources if source.manifest) > ROWS_MAX:
@@ -110,7 +109,7 @@ def _lines(folder: Place | None, manifest: Manifest | None) -> Iterable[Line]:
 
 
 def _is_suitable(lines: list[Line]) -> bool:
-    """Whether a message was forwarded by the hub and delivered, and both ends have noted the delivery."""
+    """Whether the hub forwarded a message, and both ends have noted its delivery."""
     present = {(line["side"], line["event"]) for line in lines}
     return present >= {
         (S, Event.ACCEPTED), (H, Event.FORWARDED), (R, Event.RECEIVED), (S, Event.DELIVERED), (R, Event.SENDER_ACKED)

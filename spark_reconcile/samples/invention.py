@@ -1,8 +1,7 @@
 """Generated ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
 
-Each message follows one of the courses below; each course has the verdict that the job must give. The true verdicts are
-written to a folder of their own, which the job never reads. Columns are made for one slice of the day at a time, so
-that memory is bounded. Called by ``semq reconcile generate`` and by bench/reconciliation.
+Each message follows one of the courses below, which has the verdict that the job must give. The true verdicts are
+written to a folder of their own. Columns are made for one slice of the day at a time, so memory is bounded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,14 +28,13 @@ HUB = "2.hub"
 # The incarnation of every store is this prefix and the date, so that messages of different dates have different names.
 INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
-# Periods at the end and at the start of the date in which only late messages are accepted. The lines of other messages
-# would lie outside the date.
+# At the end and at the start of the date only late messages are accepted, because lines of others would lie outside it.
 _TAIL_MS = 7_200_000
 _LEAD_MS = 60_000
 Numbers = npt.NDArray[np.int64]
 
-# Parts of courses: lines as side:EVENT@milliseconds after the acceptance. Letters after the time: c, the line
-# has the locator of a stored copy; x, it has other bytes; o, its time is outside the dates of the extract.
+# Parts of courses: lines as side:EVENT@milliseconds after the acceptance. Letters after the time: c, the line has the
+# locator of a stored copy; x, it has other bytes; o, its time is outside the dates of the extract.
 COURSE_PARTS = {
     "go": "S:ACCEPTED@0 S:SENT@3",
     "forward": "H:FORWARDED@24",
@@ -219,7 +217,7 @@ class _Slice:
         self._incarnation = f"{INCARNATION_PREFIX}{day:%Y%m%d}"
 
     def write(self, ledger: _Ledger, node: int, names: list[str]) -> None:
-        """Write the lines of one node in this slice, ordered by time. ``node``: index in ``names``; -1 is the hub."""
+        """Write the lines of one node in this slice by time. ``node``: index in ``names``; -1 is the hub."""
         groups = list(self._lines(node))
         if not groups:
             return
@@ -254,8 +252,8 @@ class _Slice:
         steps: list[tuple[CourseStep, Course]],
         names: list[str],
     ) -> pa.RecordBatch:
-        """Return lines as a batch. ``message``, ``at``, ``step``: of each line, the index of its message, its time, and
-        the index of its course step in ``steps``.
+        """Return lines as a batch. ``message``, ``at``, ``step``: for each line, index of its message, time, and index
+        in ``steps``.
         """
         count = len(message)
         nodes = pa.array(names)

@@ -1,7 +1,5 @@
 """Sources: the extracts that a run uses, and how complete they are.
 
-The driver checks and reads them before Spark starts; ``clocks`` and ``gaps`` work on the facts and verdicts of the run.
-
 | module   | subject                                                |
 |----------|--------------------------------------------------------|
 | inputs   | a state for every delivered extract                    |

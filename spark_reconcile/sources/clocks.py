@@ -1,12 +1,10 @@
-"""The difference between each node's clock and the hub's, estimated from the ledgers, so that a wrong clock does not
-look like loss. Called by ``job``.
+"""The difference between each node's clock and the hub's, estimated so that a wrong clock does not look like loss.
 
 A sender records when it sent a message and when the hub answered; the hub's own line lies between the two. The middle
-of the round trip by the sender's clock is therefore the hub's time (the method of RFC 5905). The same holds for the
-receiver's record, between the hub's sending of a copy and its release, or between the sender's sending and the
-end-to-end acknowledgement. The error of each estimate is at most half its round trip; the report states half the mean
-of the round trips. Clocks drift and are corrected: the median of the last hour is used, and that of the first hour only
-for the beginning of the evidence.
+of the round trip by the sender's clock is therefore the hub's time (the method of RFC 5905). The receiver's record lies
+in the same way between the hub's sending of a copy and its release, or between the sender's sending and the end-to-end
+acknowledgement. The error of an estimate is at most half its round trip. Clocks drift and are corrected: the median of
+the last hour is used, and that of the first hour for the beginning of the evidence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_reconcile.days import DAY_MS
 
-ROUND_TRIP_MAX_MS = 10_000  # messages with a longer round trip are not used: their estimates are too imprecise
+ROUND_TRIP_MAX_MS = 10_000  # estimates from longer round trips are too imprecise
 STEP_MS = 10  # estimates are rounded to this step
 # From this difference on, an operator should correct the clock, and the difference stated in a manifest is used.
 WRONG_FROM_MS = 2_000
 STATED_MAX_MS = DAY_MS  # larger differences stated in manifests are not used
-HOUR_MESSAGES_MIN = 3  # an hour with fewer messages is not used, so that a single wrong line does not decide
+HOUR_MESSAGES_MIN = 3  # in an hour with fewer messages, a single wrong line could decide
 HOUR_MS = 3_600_000
 
 
@@ -33,7 +31,7 @@ class Skew(NamedTuple):
     agreeing: int  #: messages in whose hour the estimate differs from ``ms`` by less than WRONG_FROM_MS
     of: int  #: messages in all hours
     first_ms: int  #: estimate of the first hour
-    within_ms: int = 0  #: stated error of the estimate: half the mean round trip, plus half a STEP_MS
+    within_ms: int = 0  #: error of the estimate: half the mean round trip, plus half a STEP_MS
 
     @property
     def is_known_to_differ(self) -> bool:
@@ -42,10 +40,7 @@ class Skew(NamedTuple):
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """Estimate the clock of each node that has suitable messages, by node. ``names``: table of nodes and their hashes.
-
-    Spark returns one row per node and hour.
-    """
+    """Estimate the clock of each node that has suitable messages, by node. ``names``: nodes and their hashes."""
     counted = (
         facts.where(_IS_USABLE)
         .selectExpr(*(f"{expression} AS {name}" for name, expression in _ESTIMATES))
@@ -123,10 +118,9 @@ _ESTIMATES = (
 def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
     """Return, for each node whose times need a correction, its clock minus the hub's in milliseconds.
 
-    It is the estimate, if it exceeds its error; without an estimate, the value of the manifest (``stated``).
-
-    A value of a manifest is used up to one day, because a larger one would keep lost messages in flight beyond the
-    next run. Its precision is unknown, so small values count as zero.
+    It is the estimate, if it exceeds its error; without an estimate, the value of the manifest (``stated``). A value of
+    a manifest of more than a day is not used: it would keep lost messages in flight beyond the next run. Its precision
+    is unknown, so small values count as zero.
     """
     from_estimates = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
     from_manifests = {
@@ -136,5 +130,5 @@ def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dic
 
 
 def first_corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
-    """Return the corrections of the first hour, which apply to the beginning of each node's ledgers."""
+    """Return the corrections of the first hour, for the beginning of each node's ledgers."""
     return corrections({node: skew._replace(ms=skew.first_ms) for node, skew in estimated.items()}, stated)

@@ -1,7 +1,7 @@
 """The inputs of a run: the extracts that are used, their periods, and the messages that an earlier run left open.
 
-Collected on the driver before Spark reads a row; a run that must be refused is refused here. The fingerprint identifies
-the inputs: two runs with the same fingerprint and version of this package publish the same tables and numbers.
+Collected on the driver before Spark reads a row; a run that must be refused is refused here. Two runs with one
+fingerprint and version of this package publish the same tables and numbers.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from spark_reconcile.sources.clocks import WRONG_FROM_MS
 from spark_reconcile.sources.inputs import STATE, THE_HUB, Source
 from spark_reconcile.storage import Place
 
-VERSION = 4  #: version of the job's rules; part of the fingerprint, so that a changed grid changes the fingerprint
+VERSION = 4  #: version of the job's rules; part of the fingerprint
 HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has read it
 NAMED_BY_OTHERS = "ledgers of other nodes name copies in this store"
 
@@ -54,7 +54,6 @@ class Evidence:
 
     @property
     def rows(self) -> int:
-        """The number of lines in all files."""
         return sum(source.manifest.rows for source in self.sources if source.is_used and source.manifest)
 
     @property
@@ -78,8 +77,9 @@ class Evidence:
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
-        """Return this evidence with a missing source for each of these stores of the hub that has no extract; unchanged
-        if no ledger of the hub is used. ``stores``: see ``readings.Survey``.
+        """Return this evidence with a missing source for each of these stores of the hub that has no extract.
+
+        Unchanged if no ledger of the hub is used.
         """
         if not self.hubs:
             return self
@@ -99,7 +99,7 @@ class Evidence:
         """Return the data for judging messages.
 
         ``skew``, ``first``: by node, the correction of its clock at the end and in the first hour. If a clock was
-        slower in the first hour than at the end, its ledger begins later than its times state: the difference is added.
+        slower in the first hour than at the end, its ledger begins later than its times state, by the difference.
         ``unserved``: see ``readings.Survey``.
         """
         periods = self._periods()
@@ -135,11 +135,10 @@ class Evidence:
         )
 
     def _used_on_date(self) -> list[Source]:
-        """Return the used extracts of the date itself."""
         return [source for source in self.sources if source.day == self.day and source.is_used]
 
     def _periods(self) -> dict[str, tuple[int, int]]:
-        """Return, per ledger, start and end of the longest gap-free evidence that contains the date."""
+        """Return, per ledger, start and end of the gap-free evidence that contains the date."""
         extracts: dict[str, list[Manifest]] = {}
         for source in sorted(self.sources, key=lambda source: source.day):
             if source.is_used and source.manifest is not None:
@@ -209,7 +208,6 @@ def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) 
 
 
 def _remembered_of_hub(settings: ReconcileSettings, day: date) -> set[str]:
-    """Return the ledgers of the hub that published runs of the last HUB_REMEMBERED_DAYS have read."""
     published = runs.history(Place.at(settings.reports), day, HUB_REMEMBERED_DAYS)
     sources = (source for _, summary in published for source in summary.get("sources", ()))
     return {source["source"] for source in sources if source["role"] == "platform" and STATE[source["state"]].used}
@@ -225,10 +223,7 @@ def _refuse_unusable(sources: Sequence[Source]) -> None:
 
 
 def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
-    """Raise SourcesMissing if the hub or a required source has no usable extract of the date.
-
-    With ``hub = false``, ``_missing`` does not expect the hub.
-    """
+    """Raise SourcesMissing if the hub or a required source has no usable extract of the date."""
     absent = {source.source for source in inputs.missing(settings.required, evidence.sources, evidence.day)}
     if any(source.source == THE_HUB and source.state == "MISSING" for source in evidence.sources):
         absent.add(THE_HUB)
@@ -244,7 +239,7 @@ def refuse_absent(evidence: Evidence) -> None:
 
 
 def _carried(settings: ReconcileSettings, day: date) -> Run | None:
-    """Return the latest published run of the ``days_before`` + 1 dates before ``day``; None if there is none."""
+    """Return the latest published run of the ``days_before`` + 1 dates before ``day``, if any."""
     for step in range(1, settings.days_before + 2):
         run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
         if run is not None and run.verdicts.exists():

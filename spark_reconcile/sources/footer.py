@@ -1,8 +1,7 @@
 """The footer of a Parquet file: the descriptions of its column chunks.
 
-The descriptions are read in Python, because Arrow ends the whole process if those of a foreign file contradict each
-other. A footer is a struct of Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by
-``parts``, which checks the descriptions, and by ``storage`` for the tables of a run.
+They are read in Python, because Arrow ends the whole process if those of a foreign file contradict each other. A footer
+is a struct of Thrift's compact protocol; the field numbers are those of parquet.thrift.
 """
 
 from collections.abc import Iterator
@@ -59,7 +58,7 @@ def chunks(stream: NativeFile) -> list[Chunk]:
 def sort_encodings(path: Path) -> None:
     """Sort the encodings of each column in the footer of a file that Spark wrote, so that equal runs give equal bytes.
 
-    Spark lists the encodings in the order of Java's hashes, which differs between processes. Raises BadFooter.
+    Their order differs between Java processes. Raises BadFooter.
     """
     with path.open("r+b") as stream:
         raw = bytearray(_footer(stream))
@@ -114,7 +113,7 @@ class _Reader:
         self._raw, self._at, self._values_left = raw, 0, VALUES_MAX
 
     def struct(self, depth: int) -> _Struct:
-        """Read the fields of a struct, in which other structs and lists may be nested to ``depth`` levels."""
+        """Read the fields of a struct with at most ``depth`` nested levels."""
         fields: _Struct = {}
         for number, value in self._fields(depth):
             if number in fields:  # readers differ in which of the two they use

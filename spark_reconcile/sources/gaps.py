@@ -1,7 +1,6 @@
 """Gaps in the evidence: the missing extracts, by ledger and date, that prevent verdicts.
 
 ``stages.absences`` returns the absent ledgers and dates; this module derives from them the extracts that are needed.
-Used by the page (sources, banner), ``RunResult.missing`` and summary.json, so that all of them name the same extracts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,8 +44,8 @@ def _absent_extracts(
 ) -> list[tuple[str, date]]:
     """Return the absent extracts of some ledgers: those of the date itself, else those of the date before.
 
-    If none is absent, return the extracts of the date that were made before the end of the date. If there are none of
-    these either, return the extract of the ledger that ``absence`` names: by its clock, this ledger begins too late.
+    If none is absent, return the extracts of the date that were made before its end. If there are none of these either,
+    return the extract of the ledger that ``absence`` names: by its clock, this ledger begins too late.
     """
     if absence.name == UNKNOWN_STORE:
         return [(UNKNOWN_STORE, absence.day)]
@@ -74,7 +73,7 @@ def _made_too_early(sources: Sequence[Source], ledgers: Collection[str], day: da
 
 
 def missing(sources: Sequence[Source], needed: Iterable[Gap]) -> list[str]:
-    """Return the missing ledgers; a node or the hub stands for its ledgers if they are unknown."""
+    """Return the missing ledgers; for unknown ones, the node or the hub."""
     absent = {source.source for source in sources if source.state == "MISSING"} | {gap.name for gap in needed}
     nodes_with_ledger = {node_of(name) for name in absent if node_of(name) != name}
     return sorted(absent - nodes_with_ledger)

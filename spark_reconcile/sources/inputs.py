@@ -1,8 +1,7 @@
 """The check of extracts: every delivered folder gets a state, so that a bad extract never looks like loss.
 
-The driver reads manifests, Parquet footers, hashes and the columns of node and store. Called by ``evidence`` before
-Spark starts, and by ``samples.defects``. Of several extracts of the same ledger and date, at most one is used. The
-choice does not depend on their order in the folder.
+Of several extracts of one ledger and date, at most one is used. The choice does not depend on their order in the
+folder.
 """
 
 from collections.abc import Iterable, Sequence
@@ -77,7 +76,6 @@ class Source:
 
     @property
     def files(self) -> list[Place]:
-        """The files listed in the manifest."""
         if self.manifest is None or self.folder is None:
             return []
         return [self.folder / part.name for part in self.manifest.files]
@@ -88,7 +86,6 @@ class Source:
         return [file.uri for file in self.files]
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts shown in the report and in summary.json."""
         m = self.manifest
         return {
             "business_date": self.day.isoformat(),
@@ -120,9 +117,7 @@ def gather(root: Place, days: Iterable[date], verify: Verify | None = None) -> l
 
 
 def missing(required: Iterable[str], sources: Sequence[Source], day: date) -> list[Source]:
-    """Return a source in the state MISSING for each required node (``1.10008``) or ledger (``1.10008.1.1``) that has no
-    usable extract of a date.
-    """
+    """Return a source in the state MISSING for each required node or ledger that has no usable extract of a date."""
     present = [source.source for source in sources if source.day == day and source.is_used]
     return [
         Source(day, name, "MISSING")
@@ -156,7 +151,7 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
 
 
 def _manifest_fault(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:
-    """Return the state and the reason if the date or the signature of a manifest is wrong; else two empty texts."""
+    """Return the state and the reason if the date or the signature of a manifest is wrong; else empty texts."""
     if manifest.day != day:
         return "MANIFEST_WRONG", f"it states the date {manifest.business_date}"
     if verify is not None:
@@ -168,7 +163,7 @@ def _manifest_fault(manifest: Manifest, day: date, verify: Verify | None) -> tup
 
 
 def _refuse_false_hubs(sources: Sequence[Source]) -> list[Source]:
-    """If there are nodes of the hub's type, refuse the extracts of institutions that claim to be the hub."""
+    """Refuse extracts of institutions that claim to be the hub, if there are nodes of the hub's type."""
     if not any(source.manifest is not None and source.manifest.is_hub for source in sources):
         return list(sources)
     return [
@@ -180,7 +175,7 @@ def _refuse_false_hubs(sources: Sequence[Source]) -> list[Source]:
 
 
 def _choose(sources: Sequence[Source]) -> list[Source]:
-    """Return all extracts. Of a ledger and date at most one is used: the one with the latest watermark."""
+    """Return all extracts, with at most one used of a ledger and date: the one with the latest watermark."""
     by_ledger: dict[tuple[date, str], list[Source]] = {}
     for source in sources:
         by_ledger.setdefault((source.day, source.source), []).append(source)
@@ -193,7 +188,7 @@ def _choose(sources: Sequence[Source]) -> list[Source]:
 
 
 def _rank(sources: list[Source]) -> list[Source]:
-    """Return the usable extracts of one ledger and date; those that are not used get the state that says why."""
+    """Return the usable extracts of one ledger and date; those that are not used get their state."""
 
     def reach(source: Source) -> tuple[int, int]:
         assert source.manifest is not None

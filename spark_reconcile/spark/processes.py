@@ -1,7 +1,6 @@
 """The Java processes of a local session: their files, and their end together with this process.
 
-On local cores there is one process; ``local-cluster[EXECUTORS,CORES,MIB]`` has one more for each executor. Used by
-``class_archive``, and by ``session`` except under ``spark-submit``, which starts the processes itself.
+On local cores there is one process; ``local-cluster[EXECUTORS,CORES,MIB]`` has one more for each executor.
 """
 
 import atexit
@@ -20,15 +19,14 @@ import pyspark
 from pyspark import SparkContext
 
 END_S = 60.0  # time for Java to end by itself
-# Classes of Spark, loaded and checked (``class_archive``): a start takes 4.5 s of processor time instead of 10.6.
-# The archive is kept in the Python environment that contains this Spark. If it does not fit Java's version and class
-# path, for example after an update, Java ignores it and loads the classes from the JAR files.
+# Classes of Spark, loaded and checked (``class_archive``): a start takes 4.5 s of processor time instead of 10.6. Java
+# ignores an archive that does not fit its version and class path.
 CLASS_ARCHIVE = Path(sys.prefix) / "semq-spark-classes.jsa"
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 LOOPBACK = "127.0.0.1"
 PREFIX, LOCK = "semq-spark-", "lock"
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*([0-9]+)\s*]")
-# Only errors, on stderr. Without an entry for the gateway, Spark would set its log level and print a line about that.
+# Only errors, on stderr. Without an entry for the gateway, Spark would print a line about its log level.
 _LOG = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -46,7 +44,7 @@ logger.shutdown.level = off
 def local_settings(master: str) -> dict[str, str]:
     """Return settings for a local master; empty for other masters, whose processes need this machine's address.
 
-    For a local cluster, also set SPARK_HOME, and SPARK_LOCAL_IP if it is not set, in the environment.
+    For a local cluster, also set SPARK_HOME and, if unset, SPARK_LOCAL_IP in the environment.
     """
     if not master.startswith("local"):
         return {}
@@ -63,7 +61,7 @@ def local_settings(master: str) -> dict[str, str]:
 def folder() -> Path:
     """Return a folder for the Java processes and their spilled data; it is removed when this process ends.
 
-    A lock in the folder shows that this process is running. Folders of killed processes are removed here.
+    A held lock in the folder shows that this process runs. Folders of killed processes are removed here.
     """
     root = Path(tempfile.gettempdir())
     remove_dead(root)
@@ -120,7 +118,6 @@ def _home() -> Path:
 
 
 def _end(created: Path) -> None:
-    """Stop Spark and remove the folder, so that no executor and no file remains."""
     end()
     shutil.rmtree(created, ignore_errors=True)
 
@@ -142,7 +139,5 @@ def end(limit_s: float = END_S) -> None:
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Filter of a logger: drop the records of py4j, which logs a traceback if Java ends before Python releases an
-    object.
-    """
+    """Filter that drops the records of py4j, which logs a traceback if Java ends before Python releases an object."""
     return "py4j" not in Path(record.pathname).parts

@@ -1,8 +1,7 @@
 """The Spark session: few log lines, UTC, ANSI types, a suitable Java.
 
-On local cores the session is created here, with the Java processes of ``processes``. Under ``spark-submit`` the
-submitted session is used: only the settings FIXED are replaced, and SQL settings that it lacks get a default. The job
-uses DataFrames only, so executors run nothing but Java.
+Under ``spark-submit`` the submitted session is used: only the settings FIXED are replaced, and SQL settings that it
+lacks get a default. The job uses DataFrames only, so executors run nothing but Java.
 """
 
 import logging
@@ -23,11 +22,11 @@ from spark_reconcile.spark.java import java_home
 
 ROWS_PER_PARTITION = 400_000
 ROWS_TO_COMPILE_FOR = 200_000  # below this number of rows, compiling a query takes longer than interpreting it
-# Below this number of rows, the expressions are interpreted, too, and a query has one task and one plan: this saves a
-# fifth of the processor time of a run.
+# Below this number of rows, expressions are interpreted, too, and a query has one task and one plan: this saves a fifth
+# of the processor time of a run.
 ROWS_TO_PLAN_FOR = 20_000
-# Options of a local Java process (compiler and garbage collector), for few and for many ledger lines. HotSpot never
-# compiles methods longer than 8,000 bytes, and the code that Spark generates for the facts is longer.
+# Options of a local Java process for few and for many ledger lines. HotSpot never compiles methods longer than 8,000
+# bytes by default, and the code that Spark generates for the facts is longer.
 FEW_LINES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MANY_LINES = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
@@ -38,8 +37,8 @@ SQL_DEFAULTS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# For a submitted Java process, whose options may lack -XX:-DontCompileHugeMethods: Spark generates several short
-# methods instead of one that Java would only interpret.
+# A submitted Java process may lack -XX:-DontCompileHugeMethods: Spark then generates several short methods instead of
+# one that Java would only interpret.
 SUBMITTED_DEFAULTS = {"spark.sql.codegen.hugeMethodLimit": "8000"}
 # Settings needed before the start of a local Java process.
 LOCAL_DEFAULTS = {
@@ -67,8 +66,8 @@ def start(
 ) -> SparkSession:
     """Return the session. Raises NoJava, SparkAway. Under ``spark-submit`` the arguments have no effect.
 
-    ``master``: the Spark master, by default ``local[*]``. ``memory``: heap of a local run, such as ``4g``. ``rows``:
-    number of lines to read, which determines the options of a local Java process. ``conf``: further settings.
+    ``master``: by default ``local[*]``. ``memory``: heap of a local run, such as ``4g``. ``rows``: number of lines to
+    read, which determines options of a local Java process. ``conf``: further settings.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if is_submitted():
@@ -95,7 +94,6 @@ def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[N
 
 
 def _submitted() -> SparkSession:
-    """Return the submitted session, with defaults for its unset settings."""
     spark = SparkSession.builder.getOrCreate()
     for key, value in FIXED.items():
         spark.conf.set(key, value)
@@ -107,12 +105,12 @@ def _submitted() -> SparkSession:
 def _set_default(spark: SparkSession, key: str, value: str) -> None:
     """Change a setting of the running session, unless the configuration of the session contains it."""
     if not spark.sparkContext.getConf().contains(key):
-        # A running session knows Hadoop's settings by names without this prefix.
+        # A running session knows Hadoop's settings without this prefix.
         spark.conf.set(key.removeprefix("spark.hadoop."), value)
 
 
 def _java(master: str, rows: int) -> dict[str, str]:
-    """Return options of the Java processes. Only those on this machine can use its files (log settings, archive)."""
+    """Return options of the Java processes. Only those on this machine can use its files."""
     tuning = MANY_LINES if rows >= ROWS_TO_COMPILE_FOR else FEW_LINES
     local = f"{processes.log_options()} {tuning} {processes.archive_options()}".rstrip()
     return {
@@ -122,9 +120,9 @@ def _java(master: str, rows: int) -> dict[str, str]:
 
 
 def fit_to(spark: SparkSession, rows: int) -> None:
-    """Set, for a number of ledger lines, the number of shuffle partitions, so that a partition fits into memory,
-    whether queries and their expressions are compiled, and whether plans adapt to what a query has read. Settings that
-    the configuration of the session contains stay.
+    """Fit the session to a number of ledger lines: shuffle partitions, compilation of queries, adaptive plans.
+
+    Settings in the configuration of the session have priority.
     """
     are_few = rows < ROWS_TO_PLAN_FOR
     partitions = 1 if are_few else max(2, -(-rows // ROWS_PER_PARTITION))
@@ -144,8 +142,7 @@ def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], **columns: p
 def _heap(memory: str | None) -> dict[str, str]:
     """Return the setting of the driver's heap: ``memory``, else enough for one task per core.
 
-    The default is at most a third of the machine's memory, because the machine has other users and Spark spills to
-    disk.
+    The default is at most a third of the machine's memory, or 1 GiB if that is more: Spark spills to disk.
     """
     machine_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     needed_mib = 1024 + 512 * len(os.sched_getaffinity(0))
