@@ -1,8 +1,7 @@
-"""Agreements applied to a document: type, size and rate.
+"""Agreements applied to a document: type, size and rate (token buckets).
 
-Used by ``partners`` and ``sender.submission`` at the sender's node, and by the hub's directory. Rates are limited by
-token buckets. A full bucket holds the documents of one minute at the sender's node, and the documents of one day at the
-hub: a node that was offline sends its accepted documents when it is online again, and a refusal by the hub is final.
+A full bucket holds the documents of one minute at the sender's node. At the hub it holds those of one day: a node that
+was offline sends its accepted documents when it is online again, and a refusal by the hub is final.
 """
 
 from collections.abc import Sequence
@@ -17,15 +16,14 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 
 @dataclass(slots=True)
 class Meter:
-    """The number of documents that may still be sent now, by pair and terms. Volatile: a restart fills the buckets."""
+    """The number of documents that may still be sent now, by pair and terms. A restart fills the buckets."""
 
     minutes: float  #: minutes of the rate in a full bucket
     #: Tokens, and the monotonic time at which they were counted.
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
 
     def take(self, pair: str, terms: Terms, now: float) -> bool:
-        """Count one document and return True; return False, without counting it, if it exceeds the rate. Terms without
-        a rate allow any number.
+        """Count one document and return True; return False, without counting it, if it exceeds the rate.
 
         ``pair``: the target at the sender's node, sender and target at the hub; ``now``: monotonic seconds.
         """

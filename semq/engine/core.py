@@ -79,9 +79,7 @@ class Core:
         return number
 
     def new_nonce(self) -> int:
-        """Return a new number for one inquiry, so that a negative answer to an earlier inquiry is recognised (rule
-        N28).
-        """
+        """Return a new number for one inquiry (rule N28)."""
         self._nonce += 1
         return self._nonce
 
@@ -108,13 +106,12 @@ class Core:
     def line(
         self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
     ) -> LedgerLine:
-        """Return a ledger line about a row of tb_0031. ``at``: the time, if many lines share it; None: the present
-        time."""
+        """Return a ledger line about a row of tb_0031. ``at``: None: the present time."""
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
     def note_violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
-        """Note a violation by a peer in the ledger, within the bound of ``violations``; the link stays up."""
+        """Note a violation by a peer in the ledger, within the bound of ``violations``."""
         line = LedgerLine(
             self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=shortened(str(error), 500)
         )
@@ -142,8 +139,8 @@ class Core:
     def prepare_row_event(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
-        """Prepare an application event about a row of this node, as ``prepare_event`` does. ``corrects``: the wrong
-        outcome that an earlier event reported; None if there was none.
+        """Prepare an application event about a row of this node (``prepare_event``). ``corrects``: the wrong outcome
+        that an earlier event reported.
         """
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
@@ -173,13 +170,13 @@ def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: N
 
 @work
 def apply_rare_changes(changes: Sequence[RareChange]) -> Steps:
-    """Change facts outside the messages' tables, for instance certificates, retired stores and pieces."""
+    """Change rows outside the messages' tables, for instance certificates."""
     unit = yield NO_NEEDS
     unit.rare_changes.extend(changes)
 
 
 def earliest(dues: Iterable[float | None]) -> float | None:
-    """Return the first of several times; None if there is none."""
+    """Return the earliest time that is not None; None if there is none."""
     first = None
     for due in dues:
         if due is not None and (first is None or due < first):

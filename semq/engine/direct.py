@@ -1,13 +1,7 @@
-"""The rights of a partner in a direct session: it speaks for itself only, to this node only (PROTOCOL.md section 26).
+"""The rights of a partner in a direct session (PROTOCOL.md section 26): it speaks for itself only, to this node only.
 
-The session proves the partner's name. The partner may send only its own statements, and messages that it has accepted
-itself. Both need the same signatures as messages and statements that come by way of the hub; ``secrecy.testimony`` and
-``receiver.recording`` check them.
-
-A node accepts certificates of a partner from the session if it has never known one. Otherwise the hub's directory
-decides; but while there is no session with the hub, the node accepts a renewed certificate that a known key has signed.
-A node without a hub always accepts certificates of its partners, because it has no other source. Called by
-``local_engine``.
+The session proves the partner's name; ``secrecy.testimony`` and ``receiver.recording`` check signatures as for frames
+that come by way of the hub.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,8 +58,7 @@ class DirectSessions:
             self._core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def permitted(self, peer: Address, frames: Sequence[Frame]) -> list[Frame]:
-        """Process introductions, and return the other frames that a partner may send. Note all remaining frames as
-        violations."""
+        """Return the frames to process further: process introductions here, and note forbidden frames as violations."""
         kept: list[Frame] = []
         for frame in frames:
             error = self._fault(peer, frame)
@@ -99,11 +92,10 @@ class DirectSessions:
                 self._learn(node, certificates)
 
     def _acceptable(self, node: str, introduced: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the certificates to learn from an introduction.
+        """Return the certificates to learn from an introduction; none if the hub's directory decides.
 
-        A node without a hub, or a node that has never known a certificate of the partner, learns all of them.
-        While there is no session with the hub, a node learns the successors of the known certificates, and keeps the
-        known ones. In all other cases the result is empty.
+        A node without a hub has no other source, so it learns all. A node with a hub learns all of a partner of which
+        it has never known one; while it has no session with the hub, it adds the successors of the known ones.
         """
         known = self._secrecy.known(node)
         if not self._has_hub or known is None:

@@ -1,10 +1,8 @@
-"""Spans of documents, for distributed tracing. A node exports spans of each sampled document.
+"""Spans of the sampled documents, for distributed tracing.
 
-Spans follow from the lines of the ledger: the store passes the lines of each commit to ``committed``, so a span never
-shows an uncommitted event, and has the times of the ledger. The engine calls ``begin`` where it has the envelope of a
-document, whose headers name the trace. Documents in progress are kept in memory, at most ``OPEN_MAX``; a node that
-restarts has spans only of documents that it sends or delivers again. At its sender, a document of class 1 or 2 without
-@Ack2=1 ends when it is sent.
+Spans are made from committed lines of the ledger (``committed``). Documents in progress are kept in memory only: after
+a restart, a node has spans of documents that it sends or delivers again. At its sender, a document of class 1 or 2
+without @Ack2=1 ends when it is sent.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|
@@ -91,8 +89,7 @@ class DocumentSpans:
         self._open[side, envelope.ident] = _Document(parent, since, not is_receipted)
 
     def committed(self, lines: Sequence[LedgerLine]) -> None:
-        """Process the lines of one commit: note the steps of the documents in progress, and export spans that have
-        ended."""
+        """Process the ledger lines of one commit, and export the spans that have ended."""
         if not self._open:
             return
         for line in lines:

@@ -1,6 +1,4 @@
-"""Errors of the engine, codes 1200–1299: submissions not accepted, messages that cannot be delivered, acts that cannot
-be done, statements of other nodes that are not accepted, and logins.
-"""
+"""Errors of the engine, codes 1200–1299."""
 
 from semq.errors import BadInput, ProtocolViolation, SemqError, Unavailable
 

@@ -1,8 +1,7 @@
 """Frames of the engine as AMQP content, and back (the tables in ARCHITECTURE.md, section "AMQP").
 
 UMX-T attributes are in the content header; the body is the payload of a message, or the records of a packet. A frame
-that is passed on unchanged keeps the header and body with which it arrived; ``write_frame`` builds header and body of
-all other frames. Used by both kinds of nodes, at both ends of a link, and by ``semq.carrier``.
+that is passed on unchanged keeps the header and body with which it arrived.
 """
 
 from typing import Any
@@ -89,9 +88,8 @@ def _is_packed(header: ContentHeader) -> bool:
 
 
 def check_carried(attributes: Attributes) -> None:
-    """Refuse properties and headers that AMQP cannot carry; for documents that do not arrive through AMQP.
-
-    Raises BadAttribute.
+    """Check the attributes of a document that does not arrive through AMQP. Raises BadAttribute if AMQP cannot carry
+    its properties or headers.
     """
     properties = Properties(
         headers=dict(attributes.user_headers) or None,
@@ -108,8 +106,8 @@ def check_carried(attributes: Attributes) -> None:
 def split_by_role(packet: Packet) -> list[Packet]:
     """Split a packet of inquiries into one for role R and one for the other roles; leave any other packet whole.
 
-    The hub answers some inquiries of role S itself, and for that splits the packet. A split packet loses its signature;
-    inquiries of role R need it, so they travel in a packet of their own."""
+    The hub splits a packet if it answers some of its inquiries of role S itself. A split packet loses its signature,
+    which inquiries of role R need."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]
     role_r = [record for record in packet.records if record.role is InquiryRole.R]
@@ -118,6 +116,5 @@ def split_by_role(packet: Packet) -> list[Packet]:
 
 
 def document_size(message: Data) -> int:
-    """Return the size of the document in a message, in bytes, without the bytes that a seal adds. Limits apply to this
-    size."""
+    """Return the size of the document in a message, in bytes, without the bytes that a seal adds."""
     return message.size - OVERHEAD * message.envelope.is_sealed

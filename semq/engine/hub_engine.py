@@ -1,7 +1,6 @@
 """The engine of the hub: forwards or stores each message, and writes no row for a forwarded message.
 
-The driver calls ``link_up`` and ``link_down`` with the sessions of nodes. It calls ``receive``, ``tick`` and ``flush``
-as it does for a local node. ``hub.forwarding`` forwards messages, ``hub.custody`` stores copies.
+The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, and the other methods as for a local node.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -132,7 +131,7 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to every node that is online here, with its former partners and groups as not
+        """Send the changed directory to every node that is online here; former partners and groups are marked as not
         allowed."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
@@ -146,9 +145,7 @@ class HubEngine:
 
     # --- received frames
     def receive(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Process the frames that were read from a session, in order. Frames of a session that has ended or was
-        replaced are ignored.
-        """
+        """Process the frames that were read from a session, in order; ignore them if the session has ended."""
         session = self.sessions.get(str(link.peer))
         if session is None or session.link is not link:
             return
@@ -185,8 +182,8 @@ class HubEngine:
             self._receive_about_copies(peer, here)
 
     def receive_checked_packet(self, speaker: Address, packet: Packet) -> None:
-        """Process a packet that another instance has checked. The packet is about copies in this store, or has
-        inquiries about messages for a node whose home is this store."""
+        """Process a packet that another instance has checked: about copies in this store, or inquiries about messages
+        for a node whose home is this store."""
         if packet.target.node == self.core.address:
             self._receive_about_copies(speaker, packet)
         elif packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
@@ -207,8 +204,7 @@ class HubEngine:
                 self.core.count("unknown_packet")
 
     def _receive_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
-        """Note the certificates of a node and its users who receive documents now, as the node itself presents them.
-        The node's partners get both."""
+        """Note the certificates and the present users that a node states, and send them to its partners."""
         peer = session.link.peer
         for record in records:
             if record.node != str(peer) or (record.certificates is None and record.present is None):
@@ -226,8 +222,7 @@ class HubEngine:
                 self.relay.note_violation(error, str(peer))
 
     def _pass_users_on(self, session: PresentNode) -> None:
-        """Report the users of a node who receive documents now, and whom the definitions name, to its partners. Do
-        nothing if these users have not changed."""
+        """Report the present users of a node to its partners, if those whom the definitions name have changed."""
         node = session.link.peer
         named, before = set(self.directory.users(node)), session.users_passed
         session.users_passed = session.users_present
@@ -238,8 +233,7 @@ class HubEngine:
             self.instances.fronts.changed(node)
 
     def keep_certificates(self, node: Address, certificates: Sequence[str]) -> None:
-        """Keep the certificates of a node and send them to its partners. Raises SemqError for certificates that are
-        refused."""
+        """Keep the certificates of a node and send them to its partners. Raises SemqError if they are refused."""
         known = self.directory.introduce(node, certificates)
         if known is not None:
             self.core.post(apply_rare_changes([Certificates(str(node), known)]))
@@ -253,7 +247,7 @@ class HubEngine:
         self._send_presence(node, online=str(node) in self.sessions)
 
     def _pass_on(self, session: PresentNode, packet: Packet) -> None:
-        """H8 and H14: pass on packets between nodes; inquiries about stored copies are answered here (H7)."""
+        """H8 and H14: pass on a packet between nodes; answer inquiries about stored copies (H7)."""
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
             role_s = [record for record in packet.records if record.role is InquiryRole.S]
             if role_s and (self.instances is None or not self.instances.ask_home(packet, role_s)):
@@ -278,8 +272,7 @@ class HubEngine:
 
     # --- time and turns
     def tick(self) -> None:
-        """Do the work that is due by now: Ack-Fwd, inquiries, reports of users, signs of life, and lines about
-        violations."""
+        """Do the work that is due by now."""
         self.core.write_violation_counts(Side.HUB)
         self.relay.notes.tick()
         self.custody.sweep.tick()
@@ -301,7 +294,7 @@ class HubEngine:
         return earliest(dues)
 
     def flush(self) -> None:
-        """Post the collected ledger lines; send the collected records, and the room of sessions to other instances."""
+        """Post the collected ledger lines, and send the collected records."""
         self.relay.flush()
         for packet in self.core.mail.flush():
             self.relay.pass_on(packet)

@@ -1,9 +1,7 @@
 """The engine of a local node: sends an institution's documents, and records the documents that other nodes send.
 
 The driver calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
-at the time returned by ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called. Documents of
-applications arrive at ``submit``. ``handover`` gives received documents to the inbox, and ``answers`` takes the
-applications' answers.
+at the time in ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -103,8 +101,7 @@ class LocalEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session with the hub, or a direct session with a partner. A session with the hub replaces an earlier
-        one."""
+        """Begin a session with the hub, which replaces an earlier one, or a direct session with a partner."""
         if not is_hub(link.peer):
             self._direct_up(link)
             return
@@ -120,14 +117,12 @@ class LocalEngine:
         self.rows.pump.run_all()
 
     def _direct_up(self, link: Link) -> None:
-        """Begin a direct session. From now on this session also carries inquiries about the documents that went by way
-        of the hub and are unanswered."""
         self.uplink.begin_direct(link)
         self.direct.began(link, self.secrecy.introduction())
         self._use_link_now(link)
 
     def _use_link_now(self, link: Link) -> None:
-        """Inquire about messages in doubt, and send waiting ones, by the session that exists now."""
+        """Inquire about unanswered messages, and send waiting ones, by the session that frames take now."""
         self.core.mail.schedule_flush()
         self.sender.inquire_soon()
         self.owed_acks.schedule.hurry(
@@ -136,9 +131,7 @@ class LocalEngine:
         self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
 
     def introduce(self) -> None:
-        """Send this node's certificates and its users to the hub's directory: at each login, and when certificates have
-        changed. Send certificates to the partners of direct sessions, too.
-        """
+        """Send this node's certificates to the hub and to the partners of direct sessions, and its users to the hub."""
         certificates = self.secrecy.introduction()
         self._searched.clear()  # with another own key, refused documents may be accepted
         if certificates or self._users_named():
@@ -156,7 +149,7 @@ class LocalEngine:
             self._send_own(None)
 
     def _users_named(self) -> list[str]:
-        """Return the users who receive documents now and whom the definitions name; others are not reported."""
+        """Return the present users whom the definitions name; others are not reported."""
         group = self.partners.groups.get(str(self.core.address._replace(type=NodeType.USERS)))
         named = map(parse_address, group.members) if self.users_present and group is not None else ()
         return sorted(address.user for address in named if address.user in self.users_present)
@@ -170,8 +163,8 @@ class LocalEngine:
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
-        """End a session. Its messages under way are in doubt: the node inquires about them in the next session or, if a
-        direct session has ended, by way of the hub."""
+        """End a session. The node inquires about its unanswered messages in the next session; after a direct session,
+        by way of the hub."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
             self._use_link_now(link)
@@ -183,8 +176,8 @@ class LocalEngine:
             lane.flight.clear()
 
     def send_waiting(self, link: Link | None = None) -> None:
-        """Send waiting messages, because ``link`` has room again: to its partner if the link is direct; otherwise (also
-        for None) to all targets."""
+        """Send waiting messages, because ``link`` has room again: to its partner if the link is direct, otherwise to
+        all targets."""
         if link is not None and not is_hub(link.peer):
             self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
         else:
@@ -201,7 +194,6 @@ class LocalEngine:
                 self._receive_packet(link.peer, run)
 
     def _receive_packet(self, peer: Address, packet: Packet) -> None:
-        """Check addressee, source, session and signature of a packet, then process its records."""
         source = packet.source.node
         try:
             check_packet(packet, peer, self.core.address)
@@ -242,8 +234,7 @@ class LocalEngine:
                 self.receive_presence(records)
 
     def receive_presence(self, records: Sequence[Presence]) -> None:
-        """Process records of the hub about partners: which exist, which may get documents, which are online, and their
-        certificates. Records about groups arrive here, too."""
+        """Process records of the hub about partners, their certificates, and groups."""
         try:
             self.partners.learn(records)
         except SemqError as error:
@@ -259,9 +250,8 @@ class LocalEngine:
         self._note_news()
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
-        """Learn a partner's certificates; return the row to be stored, an empty list if nothing has changed. Search for
-        documents that the partner refused, to send them again, if its key for sealing has changed or if they were not
-        searched yet."""
+        """Learn a partner's certificates; return the row to be stored, if there is one. Search for documents that the
+        partner refused, once, and whenever its key for sealing changes, to send them again."""
         stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:
             self._searched.add(node)
@@ -270,7 +260,6 @@ class LocalEngine:
         return [] if known is None or known == stored else [Certificates(node, known)]
 
     def _learn_directly(self, node: str, certificates: Sequence[str]) -> None:
-        """Learn the certificates that a partner has sent in its direct session."""
         if rows := self._learn(node, certificates):
             self.core.post(apply_rare_changes(rows))
         self._note_news()
@@ -294,13 +283,13 @@ class LocalEngine:
         self.core.post(note_lines([line]))
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """Note that a packet, or a record of it, is not believed, and ignore it; timers lead to another inquiry."""
+        """Note that a packet or a record of it is not believed and is ignored; timers lead to another inquiry."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 
     def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
-        """Note a violation by ``source`` in the ledger, within the bound of ``violations``. ``ident`` names the
-        message; an empty text: no particular message."""
+        """Note a violation by ``source`` in the ledger, within the bound of ``violations``. ``ident``: the LK0 of the
+        message, or empty."""
         line = LedgerLine(
             self.core.now_ms(),
             Side.SENDER,
@@ -315,12 +304,12 @@ class LocalEngine:
             self.core.post(note_lines(lines))
 
     def _deliver_to_self(self, frames: list[Data]) -> None:
-        """Record messages that this node has sent to itself. They do not go by way of the hub (seed, defect 5.2)."""
+        """Record messages that this node has sent to itself; they bypass the hub (seed, defect 5.2)."""
         self.receiver.receive_messages(self.core.address, frames)
 
     # --- time and turns
     def tick(self) -> None:
-        """Do the work that is due by now: inquiries, cleanup, expiry, and lines about violations."""
+        """Do the work that is due by now."""
         self.core.write_violation_counts(Side.SENDER)
         self.asker.sweep.tick()
         self.owed_acks.sweep.tick()

@@ -1,5 +1,4 @@
-"""Outgoing records. All records of one turn with the same target and kind are sent in one packet, or in several if they
-are many (ARCHITECTURE.md)."""
+"""Outgoing records. The records of one turn with the same target and kind share packets of bounded size."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,8 +11,7 @@ PacketKind = tuple[Address, Function, Primitive]
 
 
 class Mail:
-    """Collects records by target and kind until ``flush``; calls ``on_first`` for the first record after each
-    ``flush``."""
+    """Collects records until ``flush``; calls ``on_first`` for the first record after each ``flush``."""
 
     def __init__(self, source: Address, records_max: int, on_first: Callable[[], None]) -> None:
         self._source = source

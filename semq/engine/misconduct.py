@@ -1,7 +1,7 @@
 """Numbers of violations of the protocol by source and code, in bounded memory, for health and status.
 
-Every violation is counted here, also those for which ``violations`` admits no line. Violations are counted by the
-source that they name and by their code. After the first ``KEPT_MAX`` pairs, all other pairs share one count.
+Violations for which ``violations`` admits no line are counted, too. After the first ``KEPT_MAX`` pairs of source and
+code, all other pairs share one count.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class Misconduct:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
     def seen(self, since: int = 0) -> list[dict[str, str | int]]:
-        """Return the violations by source and code, the most frequent first; only those of which one occurred at
-        ``since`` or later (milliseconds since 1970 UTC). Counts are those since the start."""
+        """Return the violations by source and code, the most frequent first, with their counts since the start. Leave
+        out those of which none occurred at ``since`` (milliseconds since 1970 UTC) or later."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]
         return [

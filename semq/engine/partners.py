@@ -1,7 +1,5 @@
-"""The directory of partners at a local node, in bounded memory. It has the records of the hub, or the configured
-partners of a node without a hub.
-
-Filled by ``local_engine``; used by ``sender.submission`` and ``sender.groups`` before a document is accepted.
+"""The directory of partners at a local node, in bounded memory: records of the hub, or the configured partners of a
+node without a hub.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,8 +27,7 @@ class KnownGroup(NamedTuple):
 
 @dataclass(slots=True)
 class Partners:
-    """The institutions and groups that the hub has named, with the agreements and present users of the institutions.
-    Until the hub's list is complete, this node accepts a target that is not named yet."""
+    """The known partners and groups. Until the hub's list is complete, a target that is not named is accepted."""
 
     has_hub: bool = True
     complete: bool = False  #: the last complete list was within the bounds: a target that is not named is unknown
@@ -48,7 +45,7 @@ class Partners:
 
     @classmethod
     def configured(cls, nodes: Iterable[str]) -> "Partners":
-        """Return the directory of a node without a hub: these partners, and no agreements or groups."""
+        """Return the directory of a node without a hub."""
         return cls(has_hub=False, complete=True, allowed=dict.fromkeys(nodes, True))
 
     def replace(self, nodes: Iterable[str]) -> None:
@@ -64,16 +61,16 @@ class Partners:
         self._named, self._named_groups, self._terms_bytes = old._named, old._named_groups, old._terms_bytes
 
     def begin(self) -> None:
-        """Begin a session: the hub sends its complete list again, in one or more packets."""
+        """Begin a session: the hub sends its complete list again."""
         self._named.clear()
         self._named_groups.clear()
         self.overflow = self.is_listed = False
 
     def learn(self, records: Sequence[Presence]) -> None:
-        """Process records of the hub. The last record of the complete list removes all partners and groups that the hub
-        has not named in this session, or that exceeded the bounds.
+        """Process records of the hub. The last record of the complete list removes all partners and groups that were
+        not named in this session, or that exceeded the bounds.
 
-        Raises DirectoryTooLarge, once in a session, if the list exceeds the bounds; records within the bounds are kept.
+        Raises DirectoryTooLarge, once in a session, after keeping the records within the bounds.
         """
         overflow, first = self.overflow, None
         for record in records:
@@ -92,7 +89,7 @@ class Partners:
             raise first
 
     def _note_partner(self, record: Presence) -> errors.DirectoryTooLarge | None:
-        """Note a partner, unless it exceeds a bound: return the error then."""
+        """Note a partner; if it exceeds a bound, return the error instead."""
         if not record.node:  # the end of the list
             return None
         if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
@@ -108,15 +105,13 @@ class Partners:
         return None
 
     def _note_users(self, record: Presence) -> None:
-        """Note the users of a partner who receive documents now. A list that exceeds the bound of all users is not
-        kept."""
+        """Note the present users of a partner, unless they exceed the bound of all users."""
         self.present.pop(record.node, None)
         if record.online and record.present and sum(map(len, self.present.values())) + len(record.present) <= USERS_MAX:
             self.present[record.node] = record.present
 
     def _note_group(self, record: Presence) -> errors.DirectoryTooLarge | None:
-        """Note a group, unless it exceeds the bound: return the error then. A group without members no longer exists
-        for this node."""
+        """Note a group; if it exceeds the bound, return the error instead. A group without members has ended."""
         self.groups.pop(record.node, None)
         used = sum(len(known.members) for known in self.groups.values())
         if not record.members:
@@ -135,8 +130,7 @@ class Partners:
             self._terms_bytes += _size(terms)
 
     def check(self, dest: str) -> None:
-        """Raise UnknownTarget or TargetNotAllowed if the directory excludes the target. UnknownTarget is raised only if
-        the directory is complete, or if the node has no hub."""
+        """Check a target. Raises TargetNotAllowed, and, if the directory is complete, UnknownTarget."""
         known = self.allowed.get(dest)
         if known is None and not self.has_hub:
             raise errors.UnknownTarget(
@@ -150,11 +144,10 @@ class Partners:
             raise errors.TargetNotAllowed(target=dest)
 
     def check_agreement(self, dest: str, app_key: AppKey, size: int, waiting: int) -> Terms | None:
-        """Return the terms for a document of ``size`` bytes, as the hub has sent them; None: no agreement restricts the
-        target. The hub checks the document again when it arrives there.
+        """Return the terms for a document of ``size`` bytes; None: no agreement restricts the target. ``waiting``: the
+        number of documents for the target without an outcome.
 
-        Raises TypeNotAllowed or DocumentTooLarge; raises QuotaReached if ``waiting``, the number of documents for the
-        target without an outcome, has reached the limit of the terms.
+        Raises TypeNotAllowed, DocumentTooLarge, QuotaReached.
         """
         agreed = self.terms.get(dest)
         if agreed is None:
@@ -168,7 +161,7 @@ class Partners:
         return terms
 
     def take_rate(self, dest: str, app_key: AppKey, now: float) -> None:
-        """Count a document for the rate of its agreement. Raises TooFast if the document exceeds the rate."""
+        """Count a document for the rate of its agreement. Raises TooFast."""
         terms = first_covering(self.terms.get(dest, ()), app_key)
         if terms is not None and not self.meter.take(dest, terms, now):
             raise errors.TooFast(target=dest, per_minute=terms.per_minute)

@@ -1,8 +1,4 @@
-"""The ports of the engine to its surroundings, and the values that pass through them.
-
-A ``Link`` is a session over AMQP (``NodeLink``, ``DialledLink``), a session at another instance of the hub
-(``hub.carried_link``), or a link of the simulator.
-"""
+"""The ports of the engine to its surroundings, and the values that pass through them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +55,7 @@ class Submission:
     attributes: Attributes
     body: Body
     done: Callable[["Accepted"], None]  #: called after the commit that makes it durable
-    #: called if it is refused, or if it is unknown whether it was accepted; repeat it then with the same token
+    #: called if it is refused, or if it is unknown whether it was accepted (then repeat it with the same token)
     failed: Callable[[Exception], None]
     token: str = ""
     sender: str = ""
@@ -166,7 +162,7 @@ class Seal(Protocol):
     kept: KeptKey | None  #: the row to be written with the first documents under this key; None after that commit
 
     def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
-        """Return envelope and body as they are stored and sent; ``digest`` is the SHA-256 of the payload."""
+        """Return envelope and body as they are stored and sent. ``digest``: SHA-256 of the payload."""
 
     def noted(self) -> None:
         """Set ``kept`` to None, after the commit that contains it."""
@@ -187,8 +183,7 @@ class Secrecy(Protocol):
 
     # --- received documents, before they are recorded
     def takes_floor(self, source: Address) -> bool:
-        """Whether a floor in a message of an institution is accepted. If not, only the floors in its signed ReAck2
-        are."""
+        """Whether floors in messages of an institution are accepted; otherwise only those in its signed ReAck2."""
 
     def check_marker(self, envelope: Envelope) -> bool:
         """Return whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if a required
@@ -196,14 +191,14 @@ class Secrecy(Protocol):
         """
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved. A signed document is not opened for this check. Raises
-        SignerGone, and the errors of ``check_marker``.
-        """
+        """Return whether the sender of a document is proved. Raises SignerGone, and the errors of ``check_marker``."""
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
-        """Return the payload in clear. Raises ProtocolViolation, Unavailable or SignerGone if the proof in the copy is
-        wrong or cannot be checked: the copy is not recorded. Raises another SemqError if the document cannot be read:
-        it is recorded as REJ, provided that its sender is proved."""
+        """Return the payload in clear.
+
+        Raises ProtocolViolation, Unavailable or SignerGone if the proof is wrong or cannot be checked: the copy is not
+        recorded. Raises another SemqError if the document cannot be read: it is recorded as REJ if its sender is
+        proved."""
 
     # --- outgoing documents, and packets in both directions
 
@@ -215,9 +210,8 @@ class Secrecy(Protocol):
         """Return the name of the session key of a sealed message."""
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """Return the new message for a refused one: ``new`` with the session key of ``envelope``, wrapped for the
-        receiver's present key. ``code``: that of the refusal. None: the key that was refused is still the present one,
-        or a key is missing."""
+        """Return ``new`` with the session key of the refused ``envelope``, wrapped for the receiver's present key.
+        ``code``: that of the refusal. None: the refused key is still the present one, or a key is missing."""
 
     def sign(self, packet: Packet) -> Packet:
         """Sign a packet for another institution if it needs a signature and this node has a certificate."""
@@ -251,24 +245,21 @@ class Secrecy(Protocol):
         """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""
 
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
-        """Return those certificates that were issued after all known ones of a partner, and that one of its known keys
-        has signed.
-        """
+        """Return the certificates that are newer than all known ones of a partner and signed by a known key of it."""
 
 
 class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions to which ``node`` may send documents, or which may send documents to it; ``node``
-        itself may be among them."""
+        """Return the institutions that may exchange documents with ``node``, in one direction or both; ``node`` itself
+        may be among them."""
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups to which an institution may send, as records of presence for this institution."""
+        """Return the groups to which an institution may send, as records for this institution."""
 
     def users(self, node: Address) -> Collection[str]:
-        """Return the users whom the definitions name for an institution: partners may address them together, and see
-        their presence."""
+        """Return the users whom the definitions name for an institution; its partners see their presence."""
 
     def serves(self, node: Address) -> bool:
         """Whether an address is an institution of the hub."""
@@ -284,8 +275,8 @@ class Directory(Protocol):
         of a pair of source and target."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Keep the certificates that a node presents. Return all known certificates of the node; None if nothing has
-        changed. Raises SemqError if they are refused."""
+        """Keep the certificates that a node presents. Return all known ones of the node; None: nothing has changed.
+        Raises SemqError if they are refused."""
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
         """Return the certificates of an institution in PEM; None if none is known."""

@@ -1,20 +1,17 @@
-"""Settings of the engine, with the defaults of PROTOCOL.md section 13. Times in seconds, sizes in bytes.
-
-Section ``protocol`` of the configuration takes its defaults from here.
-"""
+"""Settings of the engine, with the defaults of PROTOCOL.md section 13."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The settings of one engine. Those that section ``protocol`` of the configuration has, too, are read from it."""
+    """The settings of one engine. Section ``protocol`` of the configuration sets those that it has, too."""
 
     inquiry_s: float = 15.0  #: first interval of an inquiry, doubled each time (seed 3.2)
     inquiry_s_max: float = 300.0
     inquiry_custody_s_max: float = 3600.0  #: for messages in custody of a store of the hub
     reconnect_spread_s: float = 5.0  #: inquiries that a new session makes due are spread over this time
-    custody_silence_s: float = 60.0  #: T_cust: after so long without the custodian, the receiver is asked instead
+    custody_silence_s: float = 60.0  #: T_cust: if the custodian is silent for so long, the receiver is asked instead
     window: int = 65_536  #: positions per stream beyond the floor
     flight: int = 4096  #: messages to one destination that are sent and not yet answered
     credit_messages: int = 8192  #: W: messages that the hub has sent to one node and that are not answered
@@ -36,7 +33,7 @@ class EngineSettings:
     quota_piece_bytes_per_partner: int = 8 << 30  #: stored bytes of pieces per source
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked
     give_up_after: int = 4  #: answers without an outcome that end a message of class 1 or 2 (rule N22)
-    hub_attempts_max: int = 50  #: sends in one session of a target that records nothing: then the hub parks the row
+    hub_attempts_max: int = 50  #: after so many sends in one session without a record of its target, the row is parked
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until an operator has dealt with them
     keep_parked: bool = True  #: likewise received documents that the application or this node cannot process
 

@@ -1,4 +1,4 @@
-"""The stored form of envelopes. Used by ``sender``, ``hub`` and ``receiver``, and by readers of stored documents."""
+"""The stored form of envelopes."""
 
 import msgspec
 

@@ -1,8 +1,7 @@
 """Tracks: the waiting rows of one destination, or of one user, by source and priority; each track has its own cursor.
 
 Sources take turns, so that many rows of one source do not delay the others; within a source the highest priority goes
-first. Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for outgoing messages, and by
-``receiver.user_queue`` for deliveries to applications.
+first.
 """
 
 from collections.abc import Sequence
@@ -19,19 +18,19 @@ PRIORITY_MAX = 9
 
 
 def level(priority: int) -> int:
-    """Return the priority as a level from 0 to 9: AMQP allows a byte, but higher values count as 9."""
+    """Return the priority as a level from 0 to 9; higher values count as 9."""
     return min(max(priority, 0), PRIORITY_MAX)
 
 
 def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
-    """Divide ``limit`` equally among the next sources; the first sources get one more each, if a remainder is left."""
+    """Divide ``limit`` among the next sources: equally, but for a remainder, which the first ones get."""
     chosen = sources[: min(SOURCES_AT_ONCE, limit)]
     count = len(chosen)
     return [(source, limit // count + (index < limit % count)) for index, source in enumerate(chosen)]
 
 
 def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
-    """Return the first item of each list, then the second of each, and so on, so that sources take turns."""
+    """Return the first item of each list, then the second of each, and so on."""
     most = max(map(len, lists), default=0)
     return [items[index] for index in range(most) for items in lists if index < len(items)]
 
@@ -51,12 +50,12 @@ class Track:
 
 @dataclass(slots=True, frozen=True)
 class Pick:
-    """One read of a track: at most ``limit`` rows behind ``after``; ``arrived`` as it was when the read was posted."""
+    """One read of a track: at most ``limit`` rows behind ``after``."""
 
     track: Track
     limit: int
     after: int
-    arrived: int
+    arrived: int  #: that of the track when the read was posted
 
 
 class Tracks:
@@ -95,7 +94,7 @@ class Tracks:
         if row is not None:
             track.cursor = min(track.cursor, row - 1)
             track.low = min(track.low, row - 1)
-            track.blocked = False  # the row precedes the blocked row
+            track.blocked = False  # the row may precede the blocked row
         if not track.blocked:
             self._ready.setdefault(track.source, {})[track.priority] = track
 
@@ -107,7 +106,7 @@ class Tracks:
                 self._ready.setdefault(track.source, {})[track.priority] = track
 
     def pick(self, limit: int) -> list[list[Pick]]:
-        """Return the tracks to read next, for each of the next sources: ``limit`` rows in all."""
+        """Return the reads (``pick_of``) of each of the next sources; their shares of ``limit`` add up to it."""
         picks = []
         for source, share in shares(list(self._ready), limit):
             self._ready[source] = self._ready.pop(source)  # its next turn is after those of all others
@@ -119,8 +118,10 @@ class Tracks:
         return source in self._ready
 
     def pick_of(self, source: str, limit: int) -> list[Pick]:
-        """Return the (at most two) tracks of highest priority of a source for which ``has`` is true. Each read may find
-        ``limit`` rows; the caller uses at most ``limit`` rows of both, those of the first track first."""
+        """Return reads of the (at most two) tracks of highest priority of a source; ``has(source)`` must be true.
+
+        Each read may find ``limit`` rows. The caller uses at most ``limit`` rows of all reads together, those of the
+        first read first."""
         levels = self._ready[source]
         picks = []
         for priority in sorted(levels, reverse=True)[:TRACKS_AT_ONCE]:

@@ -1,8 +1,4 @@
-"""The sessions of a local node, shared by all parts of its engine: with the hub, and directly with partners.
-
-A frame for a partner takes the direct session with it while there is one, otherwise the session with the hub
-(PROTOCOL.md section 26).
-"""
+"""The sessions of a local node: with the hub, and directly with partners (PROTOCOL.md section 26)."""
 
 from collections import Counter
 
@@ -32,7 +28,7 @@ class NodeSessions:
         self.link = None
 
     def begin_direct(self, link: Link) -> None:
-        """Begin a session with a partner. There may be two, if each side has dialled: the older one is used."""
+        """Begin a session with a partner. There may be two if each side has dialled; the older one is used."""
         self._direct.setdefault(link.peer, []).append(link)
 
     def end_direct(self, link: Link) -> bool:
@@ -56,7 +52,8 @@ class NodeSessions:
         return list(self._direct)
 
     def link_for(self, dest: Address) -> Link | None:
-        """Return the session that frames for a node take now; None if there is none."""
+        """Return the session that frames for a node take now: the direct one, else that with the hub; None if there is
+        none."""
         return self.direct(dest) or self.link
 
     def note_documents(self, link: Link, number: int) -> None:
@@ -80,7 +77,7 @@ class NodeSessions:
         return link.room if link is not None else 0
 
     def takes_datagrams(self, dest: Address) -> bool:
-        """Whether best-effort documents for a node leave beside the link, independent of the link's room."""
+        """Whether best-effort documents for a node can leave as datagrams."""
         return takes_datagrams(self.link_for(dest))
 
     def reaches(self, dest: Address) -> bool:

@@ -1,7 +1,6 @@
-"""Violations of one peer: the ledger gets the first lines of each minute, and one line with the number of the others.
+"""Violations by peer: in each minute the ledger gets the first lines, and one line with the number of the others.
 
-A hostile peer can break a rule with every record of a packet; a line for each record would let it fill the ledger. Used
-by ``core`` for all parts of an engine. Every violation is counted in the metrics, with or without a line.
+Without this bound a hostile peer could fill the ledger, because it can break a rule with every record of a packet.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ class Violations:
         self._minutes: dict[str, Minute] = {}  #: in the order in which they end
 
     def admit(self, peer: str, now: float) -> bool:
-        """Whether a violation gets a line of its own; otherwise it is counted for the line at the end of the minute."""
+        """Return whether a violation gets a line of its own, and count it if not."""
         if peer not in self._minutes and len(self._minutes) >= PEERS_MAX:
             peer = OTHERS
         minute = self._minutes.get(peer)
@@ -41,8 +40,8 @@ class Violations:
         return False
 
     def ended(self, now: float) -> list[tuple[str, int]]:
-        """Remove the minutes that have ended. Return their peers with the number of violations without a line, if this
-        number is not 0."""
+        """Remove the minutes that have ended. Return their peers with the number of violations without a line, unless
+        it is 0."""
         over = []
         for peer, minute in self._minutes.items():
             if minute.until > now:

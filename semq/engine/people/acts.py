@@ -1,6 +1,4 @@
-"""Acts on a node's own messages by an operator or application (cancel, hold, release, send again, remove) or by the
-clock (expire): PROTOCOL.md S10, section 12.
-"""
+"""Acts on a node's own messages by an operator or application, and their expiry (PROTOCOL.md S10, section 12)."""
 
 from collections.abc import Callable, Sequence
 
@@ -37,21 +35,20 @@ class MessageActs:
         """S10: replace the payload by a void marker. The document ends DELIVERED if the receiver's ledger records it
         before the marker, otherwise CANCELLED.
 
-        A row that is a void marker already (cancelled, refused or expired before) is sent again as a cancelled one.
+        A row that is already a void marker is sent again, with the new reason.
         """
         self.core.post(self._cancel([lk0], (Cancelled.code, why), done), failed=failed)
 
     def hold(self, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
-        """Keep a message from being sent (``held`` is True), or release it."""
+        """Keep a message from being sent; ``held`` False: release it."""
         self.core.post(self._hold(lk0, held, why, done), failed=failed)
 
     def resend(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """Send another copy of a message that has not ended. It has the same LK0 and does no harm if the message has
-        arrived."""
+        """Send another copy of a message that has not ended."""
         self.core.post(self._resend(lk0, why, done), failed=failed)
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """Delete the row and body of a document that has ended, for instance a refused one; its ledger lines stay."""
+        """Delete the row and body of a document that has ended; its ledger lines stay."""
         self.core.post(self._remove(lk0, why, done), failed=failed)
 
     def watch_expiry(self, at: int) -> None:
@@ -61,8 +58,8 @@ class MessageActs:
         self._expiring = self._has_new_expiries = True
 
     def _search_at(self, expires_at: int) -> float:
-        """Return the time (monotonic seconds) of the search for a document that expires: at most a minute from now,
-        because the wall clock may change."""
+        """Return when (monotonic seconds) to search for a document that expires: at most a minute from now, because the
+        wall clock may change."""
         wait_s = (expires_at - self.core.now_ms()) / 1000
         return self.core.now() + min(max(wait_s, 0), EXPIRY_SEARCH_S_MAX)
 
@@ -70,10 +67,10 @@ class MessageActs:
         self._busy = False
 
     def _note_search(self, first: int | None, had_new_expiries: bool) -> None:
-        """Plan the next search; ``first`` is the next expiry that the last search found, None if it found none.
+        """Plan the next search; ``first``: the next expiry that the last search found.
 
-        If documents were accepted before the last search began (``had_new_expiries``) or since then, search once more:
-        a search does not find documents that were accepted in its own transaction.
+        If documents were accepted shortly before the last search (``had_new_expiries``) or since then, search once
+        more, because a search does not find documents that were accepted in its own transaction.
         """
         self._busy = False
         soon = self.core.now() + self.core.settings.expiry_s
@@ -102,7 +99,6 @@ class MessageActs:
 
     @work
     def _find_expired(self, now_ms: int, had_new_expiries: bool) -> Steps:
-        """Find documents that have expired, and the time of the next expiry."""
         expired, following = ExpiredRows(now_ms, self.core.settings.expiry_rows), ExpiredRows(FAR_FUTURE, 1)
         unit = yield Needs(queries={expired, following})
         expired_lk0s = [row.lk0 for row in unit.outbound_found(expired) if row.outcome is None and not row.void]
@@ -115,8 +111,8 @@ class MessageActs:
     # --- work
     @work
     def _cancel(self, lk0s: Sequence[LK0], reason: Reason, done: Done = lambda: None) -> Steps:
-        """Withdraw messages. NotThere and TooLate are raised for a single message; in a batch, messages that are gone
-        or have ended are left out."""
+        """Withdraw messages. A batch leaves out messages that are gone or have ended; a single one raises NotThere or
+        TooLate."""
         ids = {lk0.object_id for lk0 in lk0s}
         is_expiry = reason[0] == Expired.code
         why = EXPIRED if is_expiry else reason[1]

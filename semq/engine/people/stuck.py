@@ -1,8 +1,7 @@
-"""Stuck messages: one definition, with a cause and a next step for each.
+"""Stuck messages, with a cause and a next step for each (seed 3.1(2): a tool finds them, a person acts).
 
-Used by command line, console, metrics and alerts (seed 3.1(2): a tool finds them, a person acts). A message is stuck if
-it has not ended in the time that the operator set (it is then called overdue, not failed), or if it waits for the act
-of a person. Reading changes nothing.
+A message is stuck if it is overdue (it has not ended in the time that the operator set), or if it waits for the act of
+a person.
 """
 
 from collections.abc import Collection, Container, Mapping
@@ -16,10 +15,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 class StuckCause(Enum):
     """The cause of a stuck message: its meaning, the next step for a person, and the next step at the hub where that
-    differs.
-
-    Commands are those of the node that names the cause; ``{id}`` is the short name of the message, ``{node}`` the other
-    end.
+    differs. ``{id}`` is the short name of the message, ``{node}`` the other end.
     """
 
     HELD = "an operator has held it", "`semq msg release {id}` releases it, `semq msg cancel {id}` cancels it"
@@ -181,8 +177,7 @@ def stuck_cause(row: Facts, around: Surroundings) -> StuckCause | None:
 
 
 def is_overdue(row: Facts, around: Surroundings) -> bool:
-    """Whether a row has not ended in the time that the operator set. That alone never means that the message has
-    failed."""
+    """Whether a row has not ended in the time that the operator set."""
     if row["side"] == "inbound":
         is_open = row["app_status"] == AppStatus.NEW.name or _awaits_confirmation(row)
         return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
@@ -266,7 +261,7 @@ def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
 
 
 def _awaits_confirmation(row: Facts) -> bool:
-    """Whether this node still waits for the confirmation that one of its acknowledgements was noted."""
+    """Whether the hub or the sender has not confirmed an acknowledgement of this node yet."""
     awaits_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
     return bool(awaits_hub or _awaits_sender(row))
 

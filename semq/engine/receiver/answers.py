@@ -1,8 +1,4 @@
-"""Answers of applications about delivered documents, and acts of operators on received documents (PROTOCOL.md R6).
-
-An answer of an application is committed before the next document of its order is given. Used by the inbox of the local
-node, its operations, and ``completion``.
-"""
+"""Answers of applications about delivered documents, and acts of operators on received documents (PROTOCOL.md R6)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,13 +37,12 @@ class ApplicationAnswer:
 
     @property
     def is_act(self) -> bool:
-        """Whether it is an act of an operator, or of an application by SQL, and not an answer of the consumer that has
-        the documents."""
+        """Whether it is an act of an operator or an application by SQL, not an answer of a consumer."""
         return self.only is not None
 
 
 class ApplicationAnswers:
-    """Answers and acts, from the inbox and the operations."""
+    """Processes answers and acts."""
 
     def __init__(self, core: Core, handover: Handover) -> None:
         self._core = core
@@ -55,8 +50,8 @@ class ApplicationAnswers:
 
     def finish(self, brefs: Sequence[int]) -> None:
         """Note that the application has acknowledged these documents."""
-        # The application does not wait for this commit, so the commit may come later, together with other work. It is
-        # not delayed while there are documents with an order key, because the next document waits for it.
+        # The application does not wait for this commit, so it may be made later, with other work. With order keys, the
+        # next document waits for it.
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handover.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
@@ -64,8 +59,8 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, detail))
 
     def give_back(self, brefs: Sequence[int]) -> None:
-        """Deliver documents again, flagged as redelivered: the application returned them, or its connection was lost. A
-        document that was delivered ``deliveries_max`` times is parked instead."""
+        """Deliver returned documents again, flagged as redelivered. Park a document that was delivered
+        ``deliveries_max`` times."""
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.back))
 
     def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
@@ -73,7 +68,7 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, why, AppStatus.NEW), report)
 
     def requeue(self, brefs: Sequence[int], why: str = "", report: ActReport | None = None) -> None:
-        """Deliver parked documents to the application again, from the same rows."""
+        """Deliver parked documents to the application again."""
         detail = with_why("requeued", why)
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.requeue, detail, AppStatus.PARKED), report)
 
@@ -106,8 +101,7 @@ class ApplicationAnswers:
         return ChangedRows(self._core, self._handover, unit, answer)
 
     def not_committed(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
-        """Deliver the documents of an answer again, because its commit failed. After an act there is nothing to deliver
-        again. Call ``failed``, if it is given."""
+        """Deliver the documents of an answer again, because its commit failed; an act needs no delivery."""
         self._core.count("answer_failed")
         if not answer.is_act:
             # If the store is lost, the next engine delivers the document again.
@@ -153,7 +147,7 @@ class ChangedRows:
         return row
 
     def apply(self) -> None:
-        """After the commit: note that the application no longer has the documents, and deliver waiting documents."""
+        """Note, after the commit, that the application no longer has the documents; deliver waiting ones."""
         for bref in self._answer.brefs:
             self._handover.release(bref)
         for row in self._rows:

@@ -1,9 +1,7 @@
 """Documents that applications finished or parked in their own transactions, by numbers in tb_0030_done.
 
-``semq_done`` writes a number, ``semq_park`` a number and a reason. A NOTIFY reaches the node immediately, and a job
-polls every ten seconds. A number without a reason ends its row of tb_0030 as the ack of an AMQP consumer would; a
-number with a reason parks the row. The same commit deletes the number. A number without a row is only deleted. Used by
-``local_engine``.
+A number without a reason (``semq_done``) ends its row of tb_0030, as the ack of an AMQP consumer does. A number with a
+reason (``semq_park``) parks the row. The same commit deletes the number.
 """
 
 from functools import partial
@@ -28,7 +26,7 @@ class Completions:
         self._must_read_again = False  #: after the batch under way
 
     def poll(self) -> None:
-        """Read numbers. If a batch is under way, read again after it, because it may lack the latest numbers."""
+        """Read the numbers; if a batch is under way, read again after it."""
         if self._is_busy:
             self._must_read_again = True
             return
@@ -36,7 +34,6 @@ class Completions:
         self._core.post(self._read(), failed=lambda error: self._ended(0))
 
     def _ended(self, found: int) -> None:
-        """End a batch. Read the next one if this batch was full, or if ``poll`` was called meanwhile."""
         self._is_busy = False
         if found == BATCH or self._must_read_again:
             self.poll()
@@ -64,8 +61,7 @@ class Completions:
 
     @work
     def _complete(self, answer: ApplicationAnswer, found: int | None = None) -> Steps:
-        """Handle documents, and delete their numbers. ``found``: size of the batch, for the work that ends the batch;
-        otherwise None."""
+        """Change the rows of an answer, and delete their numbers. ``found``: size of the batch, for its last work."""
         unit = yield Needs(pending=set(answer.brefs))
         changes = self._answers.change_rows(unit, answer)
         unit.taken_done.update(answer.brefs)

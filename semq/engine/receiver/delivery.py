@@ -1,7 +1,5 @@
-"""What happens to a recorded document at its application (given, acknowledged, returned, failed, requeued):
-``apply_event`` processes every such event (PROTOCOL.md section 5.3, R6).
-
-Used by ``recording``, ``handover`` and ``answers``. A delivery is counted in a commit before it is made.
+"""The events of a recorded document at its application: given, acknowledged, returned, failed, requeued (PROTOCOL.md
+section 5.3, R6).
 """
 
 from collections.abc import Callable
@@ -58,9 +56,9 @@ def apply_event(
 
 
 def status_without_delivery(row: Pending) -> AppStatus:
-    """Return the status that a row recorded as REJ or VOID gets, because it is never delivered: PARKED for unreadable
-    documents, until an operator decides; DONE for markers, pieces, and documents refused for size or expiry. The caller
-    sets it without ``apply_event``, because the ledger line is already written.
+    """Return the status of a row that was recorded as REJ or VOID and is never delivered: PARKED for an unreadable
+    document, until an operator decides; DONE for a marker, a piece, or a document refused for size or expiry. The
+    caller sets it without ``apply_event``, because the ledger line is already written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
     # A refused piece is not kept: its sender learns the reason, and ends the whole document with it.
@@ -69,9 +67,7 @@ def status_without_delivery(row: Pending) -> AppStatus:
 
 
 def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
-    """Count a delivery and return it. If the stored body cannot be read, park the row, so that it does not delay other
-    rows, and return None.
-    """
+    """Count a delivery and return it. If the stored body cannot be read, park the row and return None."""
     stored, after = unit.pending_bodies.get(row.bref), AfterDelivery(core.now_ms())
     try:
         envelope = decode_envelope(stored)

@@ -1,10 +1,8 @@
-"""Handover of received documents to the application: each at least once, repeats flagged (PROTOCOL.md R6 and section
-11).
+"""Handover of received documents to the application (PROTOCOL.md R6 and section 11).
 
 If a consumer is free and nothing waits before a document, its delivery is decided in the commit that records it.
-Otherwise the document waits in tb_0030; free consumers get waiting documents from all sources in turn, by priority
-(``user_queue``). Documents with an order key are delivered one at a time (``order``); other documents never wait for
-them. A delivery is counted in a commit before it is made. ``answers`` processes the application's answers.
+Otherwise the document waits in tb_0030 for its turn (``user_queue``, ``order``). A delivery is counted in a commit
+before it is made.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 
 class Handover:
-    """The delivered documents that applications have not answered yet, and the choice of the next ones."""
+    """Delivers documents to consumers, and knows those that applications have not answered yet."""
 
     def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
         """``finished``: rows that wait for cleanup when the process starts."""
@@ -37,7 +35,7 @@ class Handover:
         self.queues: dict[str, UserQueue] = {}
         self.orders: dict[OrderId, Order] = {}
         self._blocked = BlockedOrders()
-        self._searches = 0  #: searches of orders under way
+        self._searches = 0  #: number of searches (``search``) that are under way
         self.to_clean = list(finished)
 
     def queue_of(self, user: str) -> UserQueue:
@@ -48,8 +46,8 @@ class Handover:
         return queue
 
     def take_over(self, old: "Handover") -> None:
-        """Continue for an engine whose store was lost: applications keep the documents that they have, and answer to
-        this engine. Both engines use the same ``out``, because answers may still reach ``old``."""
+        """Continue for an engine whose store was lost. Both engines use the same ``out``, because answers of
+        applications may still reach ``old``."""
         self.out = old.out
 
     # --- arriving
@@ -62,25 +60,25 @@ class Handover:
         )
 
     def note_recorded(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
-        """After the commit that recorded ``rows``, each with a flag (it waits for the application): make the deliveries
-        that were decided in the commit (``given``), queue the other waiting rows, and note the remaining rows for
-        cleanup."""
+        """Continue after a commit that recorded ``rows``, each with whether it waits for the application. Make the
+        deliveries that the commit decided (``given``), queue the other waiting rows, and note the rest for cleanup."""
         claimed = set()
         for delivery in given:
             user = delivery.envelope.target.user
             claimed.add(delivery.bref)
             self.out[delivery.bref] = user
             self._inbox.give(user, delivery)
-        for row, is_new in rows:
-            if not is_new:
+        for row, waits in rows:
+            if not waits:
                 self.note_finished(row.bref)
             if row.order_key:
                 self._arrived_in_order(row)
-            elif is_new and row.bref not in claimed:
+            elif waits and row.bref not in claimed:
                 self.note_waiting(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """Search a known order for its next document. A new order waits for its source's turn if other rows wait."""
+        """Search the order of a row for its next document. If the order is new and other rows wait, queue the row
+        instead, until the turn of its source."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.queue_of(row.target.user).has_waiting:
             self.search(key, row.target.user)
@@ -93,7 +91,7 @@ class Handover:
 
     # --- feeding
     def feed(self, user: str) -> None:
-        """Deliver as many documents as the consumers can take; called when a consumer becomes free or rows wait."""
+        """Deliver as many documents as the consumers can take."""
         queue = self.queue_of(user)
         while queue.has_waiting and not queue.is_feeding and (free := self._inbox.free(user)) > 0:
             if not queue.is_known:
@@ -117,15 +115,14 @@ class Handover:
         return self._searches > 0
 
     def note_waiting(self, row: Pending, bref: int | None = None) -> None:
-        """Note that a row waits in the queue of its user, and deliver to free consumers. With ``bref``, all rows of the
-        track from this number on are read again."""
+        """Queue a row, and deliver to free consumers. ``bref``: read the rows of the track from this number on again."""
         self.queue_of(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 
     # --- documents in order
     def search(self, key: OrderId, user: str) -> bool:
-        """Search for the next document of an order, for a free consumer of ``user``. Do nothing and return False if the
-        application still has a document of that order.
+        """Search for the next document of an order, for a free consumer of ``user``. Return False, without a search, if
+        the application still has a document of the order.
         """
         order = self.orders.setdefault(key, Order())
         if order.busy:
@@ -146,18 +143,18 @@ class Handover:
         self._end_search(order)
         self.queue_of(user).note_ready(key)
 
-    def next_of(self, key: OrderId, user: str) -> None:
-        """Let an order deliver its next document in the next turn of its source, and deliver to free consumers."""
+    def continue_order(self, key: OrderId, user: str) -> None:
+        """Let an order deliver its next document in the next turn of its source."""
         self.queue_of(user).note_ready(key)
         self.feed(user)
 
     def note_floor(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
-        """Deliver documents whose predecessor is settled by a new floor, or will never arrive because its incarnation
-        is closed."""
+        """Deliver documents whose predecessor is below a new floor, or was never sent because its incarnation is
+        closed."""
         for key in self._blocked.freed(stream, floor, closed):
             order = self.orders.get(key)
             if order is not None and not order.busy:
-                self.next_of(key, order.user)
+                self.continue_order(key, order.user)
 
     # --- answers of the application
     def note_answered(self, row: Pending) -> None:
@@ -167,7 +164,7 @@ class Handover:
             order = self.orders.setdefault(key, Order())
             if order.busy in (row.bref, 0):
                 order.busy = 0
-                self.next_of(key, row.target.user)
+                self.continue_order(key, row.target.user)
 
     def release(self, bref: int) -> None:
         """Note that the application no longer has a document."""
@@ -188,7 +185,7 @@ class Handover:
     # --- work
     @work
     def _read_tracks(self, queue: UserQueue) -> Steps:
-        """Read the tracks (source and priority) with waiting rows of a user, once in each process."""
+        """Read the tracks (source and priority) with waiting rows of a user, while ``is_known`` is False."""
         query = WaitingTracks(queue.user)
         unit = yield Needs(queries={query})
         found: list[tuple[str, int]] = list(unit.found.get(query, ()))
@@ -201,7 +198,7 @@ class Handover:
     @work
     def _feed(self, queue: UserQueue, picks: list[list[Pick]]) -> Steps:
         """Deliver waiting documents to free consumers; search the orders of those with an order key."""
-        sources = [[(pick, _waiting(queue, pick)) for pick in source] for source in picks]
+        sources = [[(pick, _query(queue, pick)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
         deliveries: list[list[Delivery]] = []
         orders: dict[OrderId, None] = {}
@@ -232,8 +229,8 @@ class Handover:
         self.feed(queue.user)
 
     def _given(self, unit: Unit, row: Pending, orders: dict[OrderId, None]) -> Iterator[Delivery]:
-        """Count and yield the delivery of a row. A row with an order key is not delivered here: its order is added to
-        ``orders``, unless the order is known.
+        """Count and yield the delivery of a row. If the row has an order key, add its order to ``orders`` instead,
+        unless the order is known.
         """
         if row.app_status is not AppStatus.NEW or row.bref in self.out:
             return
@@ -246,7 +243,7 @@ class Handover:
 
     @work
     def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:
-        """First step of a search: find the lowest waiting row of an order."""
+        """Find the lowest waiting row of an order; ``_give_next`` continues the search."""
         query = FirstInOrder(str(key[0]), key[1])
         unit = yield Needs(queries={query})
         row = next(unit.pending_found(query), None)
@@ -265,8 +262,7 @@ class Handover:
 
     @work
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, user_in_turn: str) -> Steps:
-        """Second step of a search: deliver the lowest row if its predecessor is recorded or settled (rules N23 and
-        N24).
+        """Deliver the lowest row of an order if its predecessor is recorded or settled (rules N23 and N24).
 
         ``user_in_turn``: the user whose consumer is free; the row may belong to another user.
         """
@@ -279,43 +275,44 @@ class Handover:
             needs.in_streams.add(stream)
             needs.recorded.add(Slot(stream, lowest.prev.sid))
         unit = yield needs
-        turn = self._turn(unit, next(unit.pending_found(first), None), next(unit.pending_found(waiting), None), user)
+        lowest_now, waiting_now = next(unit.pending_found(first), None), next(unit.pending_found(waiting), None)
+        result = self._decide(unit, lowest_now, waiting_now, user)
         yield COMMITTED
         self._end_search(order)
-        if turn.prev is not None and order.blocked != turn.blocked:
-            self._blocked.add(key, turn.prev)
-        order.blocked = turn.blocked
-        if turn.delivery is not None:
-            order.busy = turn.delivery.bref
+        if result.prev is not None and order.blocked != result.blocked:
+            self._blocked.add(key, result.prev)
+        order.blocked = result.blocked
+        if result.delivery is not None:
+            order.busy = result.delivery.bref
             self.out[order.busy], self._in_order[order.busy] = user, key
-            self._inbox.give(user, turn.delivery)
-        elif turn.is_passed or order.again:
+            self._inbox.give(user, result.delivery)
+        elif result.is_passed or order.again:
             self.search(key, user_in_turn)
             return
-        elif turn.has_no_place:
+        elif result.has_no_place:
             self.queue_of(user).note_ready(key)
         self.feed(user_in_turn)  # if the order did not use the free consumer, offer it again
 
-    def _turn(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_Turn":
+    def _decide(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_SearchResult":
         """Deliver the lowest row of an order, end it, or return why it waits."""
         if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self.out:
-            return _Turn()
+            return _SearchResult()
         if is_overtaking(unit, row):
-            return _Turn()  # recording its predecessor has requested another search
+            return _SearchResult()  # recording its predecessor has requested another search
         if not may_follow(unit, row):
-            return _Turn(blocked=row.bref, prev=row.prev)
+            return _SearchResult(blocked=row.bref, prev=row.prev)
         if row.status is not Arrival.RECV:
             # VOID and REJ end when it is their turn, too: else their successor could overtake their predecessor (F3).
             unit.handle(row, status_without_delivery(row))
             delete_if_done(self.core, unit, row)
-            return _Turn(is_passed=True)
+            return _SearchResult(is_passed=True)
         if self._inbox.free(user) <= 0:
-            return _Turn(has_no_place=True)
+            return _SearchResult(has_no_place=True)
         delivery = deliver(self.core, unit, row)
-        return _Turn(delivery, is_passed=delivery is None)
+        return _SearchResult(delivery, is_passed=delivery is None)
 
 
-class _Turn(NamedTuple):
+class _SearchResult(NamedTuple):
     """The result of a search for the next document of an order."""
 
     delivery: Delivery | None = None
@@ -325,5 +322,5 @@ class _Turn(NamedTuple):
     has_no_place: bool = False  #: no consumer of the user is free
 
 
-def _waiting(queue: UserQueue, pick: Pick) -> Waiting:
+def _query(queue: UserQueue, pick: Pick) -> Waiting:
     return Waiting(queue.user, pick.track.source, pick.track.priority, pick.after, pick.limit)

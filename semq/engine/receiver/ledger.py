@@ -1,7 +1,6 @@
 """The receiver's ledger within one unit: the messages that have arrived (PROTOCOL.md section 5.3).
 
-The ledger alone decides whether a message has arrived; other evidence is a hint. The functions also find entries that
-earlier work of the same unit has staged. Used by ``recording`` and ``reacks``.
+The functions also find entries that earlier work of the same unit has staged.
 """
 
 from semq.engine.core import Core
@@ -14,7 +13,7 @@ NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
 
 
 def stream_of(core: Core, unit: Unit, key: InStreamKey) -> InStream:
-    """Return the stream of a message, made when its first message arrives."""
+    """Return a stream; make it if it does not exist."""
     stream = unit.in_streams.get(key)
     if stream is None:
         stream = unit.in_streams[key] = InStream(key, core.new_id())
@@ -23,7 +22,7 @@ def stream_of(core: Core, unit: Unit, key: InStreamKey) -> InStream:
 
 
 def known(unit: Unit, lk0: LK0, sid: int) -> Recorded:
-    """Return the entry of a message. Class 3 is found by its position, classes 1 and 2 by their LK0."""
+    """Return the entry of a message: of class 3 by its position, of classes 1 and 2 (``sid`` < 0) by its LK0."""
     return recorded_at(unit, Slot(InStreamKey(lk0.store, lk0.inc), sid)) if sid >= 0 else seen(unit, str(lk0))
 
 

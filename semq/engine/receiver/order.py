@@ -1,8 +1,7 @@
 """Documents with an order key: one at a time per source store and key, in the order in which they were accepted.
 
-A document is given only when its predecessor is recorded or settled (PROTOCOL.md section 11, rules N23 and N24). A key
-whose next document has not arrived causes no work until that document arrives, or a ReAck2 shows that it is settled or
-was never sent. Used by ``handover``.
+A document is given only when its predecessor is recorded, settled or never sent (PROTOCOL.md section 11, rules N23 and
+N24). Until then, a blocked order causes no work.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ OrderId = tuple[Store, str]
 
 @dataclass(slots=True)
 class Order:
-    """One source store and order key: its documents go one at a time."""
+    """The state of the documents of one source store and order key."""
 
     busy: int = 0  #: the row that the application has and has not answered; 0: none
     searching: bool = False
@@ -50,9 +49,6 @@ class BlockedOrders:
     def freed(self, stream: InStreamKey, floor: int, closed: int | None) -> list[OrderId]:
         """Remove and return the orders whose awaited position is settled, or was never used because its incarnation is
         closed.
-
-        The cost depends on the number of these orders; the other entries are examined only once, when the incarnation
-        is closed.
         """
         awaited = self._waiting.get(stream)
         if awaited is None:
@@ -70,14 +66,12 @@ class BlockedOrders:
 
 
 def is_overtaking(unit: Unit, row: Pending) -> bool:
-    """Whether the predecessor was recorded earlier in this unit. Then it must be delivered first, although no query
-    returns its row yet."""
+    """Whether the predecessor was recorded earlier in this unit: it must be delivered first, and no query finds it yet."""
     return row.prev is not None and Slot(InStreamKey(row.lk0.store, row.prev.inc), row.prev.sid) in unit.new_recorded
 
 
 def may_follow(unit: Unit, row: Pending) -> bool:
-    """Whether there is no predecessor, or it is recorded, settled, or never sent because its incarnation is closed
-    (section 11)."""
+    """Whether there is no predecessor, or it is recorded, settled, or never sent because its incarnation is closed."""
     if row.prev is None:
         return True
     key = InStreamKey(row.lk0.store, row.prev.inc)

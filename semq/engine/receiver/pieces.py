@@ -1,8 +1,7 @@
 """Bounds of documents in pieces at the receiver's node (PROTOCOL.md section 24).
 
-The bytes of stored pieces are counted for each source, because pieces wait for a manifest that may never come. A piece
-beyond the quota, and a document larger than this node takes, are refused with a receipt; nothing else is affected. An
-empty piece is the notice that its document was given up by its sender; ``local_node.pieces.remains`` acts on it.
+The bytes of stored pieces are bounded for each source, because pieces wait for a manifest that may never come. An empty
+piece is the notice that its sender has given up the document (``local_node.pieces.remains``).
 """
 
 from collections import defaultdict
@@ -75,7 +74,7 @@ def is_stored_piece(row: Pending) -> bool:
 
 
 def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: EngineSettings) -> None:
-    """Check a piece, or a manifest, against the bounds; ``stored``: bytes counted for its source. Raises SemqError."""
+    """Check a piece or a manifest against the bounds. ``stored``: bytes counted for its source. Raises SemqError."""
     if envelope.target.user == PIECES_USER and not payload:
         return  # a notice must not be refused for the quota that it frees
     if envelope.target.user == PIECES_USER:

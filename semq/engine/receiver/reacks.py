@@ -1,7 +1,7 @@
 """ReAck, ReAck2 and inquiries at the receiver (PROTOCOL.md section 5.3: R3, R4, R5, R7, R8).
 
-ReAck and ReAck2 close the acknowledgements of this node, and ReAck2 moves the floors. An inquiry whether a message has
-arrived (R5) is answered from the ledger alone. ``owed_inquiries`` makes this node's own inquiries (R7, R8).
+ReAck and ReAck2 close the acknowledgements of this node, and ReAck2 raises the floors. An inquiry whether a message has
+arrived (R5) is answered from the ledger alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with 
 
 
 class ReAcks:
-    """ReAck and ReAck2 about recorded messages, and inquiries of senders and the hub whether a message is recorded."""
+    """Processes ReAck and ReAck2, and inquiries whether a message is recorded."""
 
     def __init__(self, core: Core, uplink: NodeSessions, handover: Handover) -> None:
         self.core = core
@@ -48,8 +48,6 @@ class ReAcks:
 
     @work
     def _reacks(self, source: Address, records: Sequence[Receipt]) -> Steps:
-        """R3 and R4: close acknowledgements that were noted. Raised floors shorten the ledger and release
-        documents that wait because of their order key."""
         readable, faults = _read(source, records)
         unit = yield Needs(
             pending={record.dest_ref_id for _, record, _ in readable if record.dest_ref_id},
@@ -66,7 +64,6 @@ class ReAcks:
 
     @work
     def _inquiries(self, source: Address, records: Sequence[Inquiry]) -> Steps:
-        """R5: answer from the committed ledger, without a change."""
         readable: list[tuple[LK0, Inquiry]] = []
         faults: list[Fault] = []
         for record in records:
@@ -88,10 +85,7 @@ class ReAcks:
 
 
 def _read(source: Address, records: Sequence[Receipt]) -> tuple[list[tuple[LK0, Receipt, Floors]], list[Fault]]:
-    """Return the readable records, and the faults of the others.
-
-    A ReAck2 must come from the node of its message. ``note`` checks who sends a ReAck.
-    """
+    """Return the readable records, and the faults of the others. A ReAck2 must come from the node of its message."""
     readable: list[tuple[LK0, Receipt, Floors]] = []
     faults: list[Fault] = []
     for record in records:
@@ -114,7 +108,7 @@ def _floors(record: Receipt) -> Floors:
 
 
 class _NodeStatements:
-    """The statements and inquiries of one node, processed in one unit. An object is for one attempt at the unit."""
+    """The statements and inquiries of one node, in one attempt at a unit."""
 
     def __init__(self, owner: ReAcks, source: Address, unit: Unit, faults: Sequence[Fault]) -> None:
         self.core = owner.core
@@ -130,7 +124,7 @@ class _NodeStatements:
         self.core.note_violation(self._unit, Side.RECEIVER, error, ident, str(self._source))
 
     def note(self, lk0: LK0, record: Receipt) -> None:
-        """Record in the row that the hub (ReAck) or the sender (ReAck2) has noted an acknowledgement of this node."""
+        """Note in the row that the hub (ReAck) or the sender (ReAck2) has the acknowledgement of this node."""
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         if row is None:
             return
@@ -160,11 +154,8 @@ class _NodeStatements:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
-        """Raise the floors of the named incarnations and set ``closed``, but only for an incarnation of which this node
-        has recorded a document, or for one of which the row of this ReAck2 awaits a document (``prev``).
-
-        Floors of other incarnations are ignored: a partner could invent any number of incarnations, and each would add
-        a permanent row.
+        """Raise the floors of the named incarnations, and set ``closed``. Ignore an incarnation of which this node has
+        no document and awaits none for this row (``prev``): a partner could invent any number, each a permanent row.
         """
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         awaited = row.prev.inc if row is not None and row.lk0 == lk0 and row.prev is not None else None
@@ -196,7 +187,6 @@ class _NodeStatements:
 
 
 def _answer(arrival: Arrival, record: Inquiry, entry: Recorded) -> Inquiry:
-    """Make the answer to an inquiry from the ledger's entry."""
     answer = ANSWER_BY_ARRIVAL[arrival]
     return Inquiry(
         semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=record.flag,
@@ -210,8 +200,8 @@ ANSWERS: dict[ReceiverDeed, Callable[[Arrival, Inquiry, Recorded], Inquiry]] = {
 
 
 def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[AddressedInquiry]:
-    """Return the inquiries of R7 and R8 about a row, each with its target. ``blocked``: the row waits for its
-    predecessor, so its sender is asked even if both acknowledgements are noted."""
+    """Return this node's inquiries about a row (R7, R8), each with its target. ``blocked``: the row waits for its
+    predecessor, so its sender is asked even if no acknowledgement is owed."""
     facts: dict[str, Any] = {
         "role": InquiryRole.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
         "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),

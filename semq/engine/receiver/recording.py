@@ -72,9 +72,8 @@ class Receiver:
         self.on_recorded = on_recorded  #: called with the number of each recorded row
 
     def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A message
-        whose body is stored ahead is recorded by itself, perhaps after later ones; ``handover`` keeps the order of
-        documents with an order key."""
+        """R1 and R2: record messages of a peer or of this node itself. A message whose body is stored ahead may be
+        recorded after later ones."""
         large = [message for message in messages if self._is_stored_ahead(message)]
         others = [message for message in messages if not self._is_stored_ahead(message)] if large else messages
         if others:
@@ -83,15 +82,13 @@ class Receiver:
             self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
 
     def _is_stored_ahead(self, message: Data) -> bool:
-        """Whether the body of a message is stored ahead on another connection, so that later messages may be recorded
-        before it: the message is of class 3, large, held in memory, and not sealed, so that its body is stored as it
-        arrived."""
+        """Whether the body of a message is stored ahead on another connection. A sealed body is stored opened, so not
+        ahead."""
         is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
     @work
     def _record(self, peer: Address, messages: Sequence[Data]) -> Steps:
-        """R1 and R2 for messages that were read together, or for one whose body is stored ahead."""
         with_slots = _with_slots(messages)
         slots = [slot for _, slot in with_slots if slot is not None]
         unit = yield Needs(
@@ -107,7 +104,7 @@ class Receiver:
 
 
 class _Arrivals:
-    """The messages of one piece of work, in one attempt at its unit. A unit that is decided again gets a new object."""
+    """The messages of one piece of work, in one attempt at its unit."""
 
     def __init__(self, receiver: Receiver, peer: Address, unit: Unit) -> None:
         self._receiver = receiver
@@ -137,15 +134,12 @@ class _Arrivals:
             self._note(message.envelope, error)
 
     def _do_deed(self, entry: Recorded, event: ReceiverEvent, copy: Copy) -> None:
-        """Do the deed of the grid's cell for the state of the ledger entry and the event."""
         rule = RECEIVER.step(entry.status, event)
         assert rule.deed is not None
         EFFECTS[rule.deed](self, rule.after, copy)
 
     def _note_awaited(self, envelope: Envelope, error: SignerAwaited) -> None:
-        """Note the first copy whose signer's certificate has not arrived yet. The copy is a violation only if the
-        certificate does not arrive in time.
-        """
+        """Note the first copy whose signer's certificate has not arrived yet."""
         self.core.count("signer_awaited")
         if error.is_first:
             self._unit.ledger.append(self._line(envelope, Event.OPERATOR, error))
@@ -159,10 +153,9 @@ class _Arrivals:
     def _disbelieve(self, message: Data, error: SignerGone) -> None:
         """Answer a copy whose signer has no valid certificate any more.
 
-        A message that the ledger has is acknowledged from its entry, unless the entry has another digest: then the copy
-        is not answered. A message of class 3 that the ledger does not have is not recorded; its sender gets NOT (S16)
-        and signs it again. Classes 1 and 2 are never sent again, so their refusal is recorded under their LK0, where it
-        occupies no position of a stream; otherwise a copy at the hub would never end.
+        A recorded message is acknowledged, unless the copy has another digest. For an unknown message of class 3, the
+        sender gets NOT and signs it again (S16). Classes 1 and 2 are never sent again, so their refusal is recorded;
+        otherwise a copy at the hub would never end.
         """
         envelope, reason = message.envelope, (error.code, shortened(error.text, 300))
         entry = ledger.known(self._unit, envelope.lk0, envelope.sid)
@@ -216,7 +209,6 @@ class _Arrivals:
         self._acks.append((envelope, copy.entry, 0))
 
     def _check_address(self, envelope: Envelope) -> None:
-        """Check a document's addressee, its source, and the session in which it arrived. Raises NotYours."""
         if envelope.target.node != self.core.address:
             raise NotYours("The message is addressed to another node.", target=str(envelope.target))
         local = self._peer == self.core.address
@@ -229,8 +221,7 @@ class _Arrivals:
             raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
 
     def _replaces_unproved(self, message: Data, entry: Recorded) -> bool:
-        """Whether the sender of this message is proved, and its position has a document with other bytes whose sender
-        is not proved."""
+        """Whether the message has a proved sender, and an unproved document with other bytes is at its position."""
         envelope = message.envelope
         if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
             return False
@@ -245,8 +236,8 @@ class _Arrivals:
             raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
 
     def _take_floor(self, envelope: Envelope, key: InStreamKey) -> None:
-        """Take the floor of a message only if its sender does not sign: no seal binds the floor, because it changes
-        with each attempt. The floors of a partner that signs are taken from its ReAck2."""
+        """Take the floor of a message if its sender does not sign. No seal binds the floor, so the floors of a sender
+        that signs are taken from its ReAck2."""
         stream = ledger.stream_of(self.core, self._unit, key)
         if envelope.floor > stream.floor and self._secrecy.takes_floor(key.store.node):
             self._unit.raise_floor(stream, envelope.floor)
@@ -255,9 +246,8 @@ class _Arrivals:
     def _read(self, message: Data, entry: Recorded) -> tuple[ReceiverEvent, OpenedPayload, Reason | None]:
         """Return the event for the ledger, the opened payload, and the reason of a refusal (None: not refused).
 
-        Raises Mismatch for other bytes than those recorded or stated (an alarm follows), NotYours for ``late`` without
-        an expiry, and the errors of ``Secrecy`` for a missing or wrong proof. Such copies are neither recorded nor
-        answered, except after SignerGone (``_disbelieve``).
+        Raises Mismatch for other bytes than those recorded or stated, NotYours for ``late`` without an expiry, and the
+        errors of ``Secrecy`` for a missing or wrong proof. The copy is then not recorded.
         """
         envelope, secrecy = message.envelope, self._secrecy
         if envelope.void:
@@ -278,7 +268,7 @@ class _Arrivals:
         try:
             opened = secrecy.open(envelope, message.body)
         except (ProtocolViolation, Unavailable, SignerGone):
-            raise  # the proof of the copy is wrong or cannot be checked: the copy is not recorded
+            raise
         except SemqError as error:
             return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
         if not opened.is_proved:
@@ -291,8 +281,7 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: its time has passed, or it is a piece or a manifest beyond the
-        bounds (``check_piece``). None: it is not refused."""
+        """Return why an opened message is refused (expiry, ``check_piece``); None: it is not refused."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         if not envelope.attributes.pieces and envelope.target.user != PIECES_USER:
@@ -311,8 +300,7 @@ class _Arrivals:
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[ReceiverEvent, OpenedPayload, Reason]:
         """Return the refusal of a message, as ``_read`` does; ``kept``: the body to keep. Raises the errors of
-        ``check_origin``: a refusal is recorded and occupies the position of the message permanently, so a required
-        proof of the sender must be valid."""
+        ``check_origin``, because a refusal occupies the position of the message permanently."""
         is_proved = self._secrecy.check_origin(message)
         return ReceiverEvent.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
 
@@ -352,7 +340,7 @@ class _Arrivals:
         return row.bref
 
     def apply(self) -> None:
-        """After the commit: acknowledge the messages, and hand the documents over to the application."""
+        """Acknowledge the messages and hand the documents over, after the commit."""
         for envelope, entry, bref in self._acks:
             ack(self.core, self._receiver.uplink.hub, envelope, entry, bref, self._at)
         for envelope, reason in self._disbelieved:
@@ -377,8 +365,7 @@ def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, br
     """Mail Ack if the copy came from a store of the hub, and Ack2 to the sender if it expects one (class 3, or
     @Ack2=1). Duplicates are acknowledged, too (rule N29).
 
-    Called after the commit. ``bref``: number of the recorded row; 0 for a duplicate. ``at``: milliseconds since 1970
-    UTC.
+    ``bref``: number of the recorded row; 0 for a duplicate. ``at``: milliseconds since 1970 UTC.
     """
     lk0, lk1 = envelope.lk0, envelope.lk1
     status = ANSWER_BY_ARRIVAL[entry.status]
@@ -398,7 +385,7 @@ def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, br
 
 
 def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
-    """Answer NOT to a sender: the proof of its copy is no longer valid, and nothing was recorded (S16)."""
+    """Answer NOT to a sender, because the proof of its copy is no longer valid (S16)."""
     lk0 = envelope.lk0
     receipt = Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, sid=envelope.sid,
@@ -408,20 +395,16 @@ def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) 
 
 
 def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
-    """Return the envelope for the application: of a sealed message, with the digest of the opened payload and without
-    the session key."""
+    """Return the envelope for the application: without the session key, and with the digest of the opened payload."""
     if not envelope.is_sealed:
         return envelope
     return replace(envelope, digest=opened.digest, session_key="")
 
 
 def _with_slots(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:
-    """Return each message with its position in the ledger, None for class 1 and 2.
-
-    Adjacent messages mostly belong to one stream, whose key is then built once.
-    """
+    """Return each message with its position in the ledger; None for classes 1 and 2."""
     with_slots: list[tuple[Data, Slot | None]] = []
-    prefix, stream = None, None
+    prefix, stream = None, None  # adjacent messages mostly belong to one stream, whose key is then built once
     for message in messages:
         envelope = message.envelope
         if not envelope.is_class3:

@@ -1,8 +1,7 @@
 """Documents that wait for the consumers of one user: sources take turns, and each delivers its highest priority first.
 
 In its turn a source gets a share of the free places of the consumers. Half of the share goes to the next documents of
-its order keys, the rest to rows of its tracks, highest priority first; if only one of the two waits, it gets all.
-Volatile, rebuilt from tb_0030 for the first consumer. Used by ``handover``.
+its order keys, the rest to rows of its tracks; if only one of the two waits, it gets all.
 """
 
 from collections import deque
@@ -17,7 +16,7 @@ class SourceTurns:
     """The orders of one source that wait for its turns; its tracks are in ``UserQueue.tracks``."""
 
     keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
-    #: Orders and tracks get shares of one place alternately; True: the next such share goes to a track.
+    #: Whether the next share of one place goes to a track; orders and tracks get these shares alternately.
     is_row_next: bool = False
 
 
@@ -48,7 +47,7 @@ class UserQueue:
         self.is_known = self.is_known if is_known is None else is_known
 
     def wake_all(self, bref: int) -> None:
-        """Note that rows from ``bref`` on may wait on any track; all tracks are read again."""
+        """Note that rows from ``bref`` on may wait on any track, also on one that is not known yet."""
         self.tracks.wake_all(bref)
         self.is_known = False
 
@@ -57,8 +56,7 @@ class UserQueue:
         self.sources.setdefault(str(key[0].node), SourceTurns()).keys.append(key)
 
     def pick(self, limit: int) -> tuple[list[OrderId], list[list[Pick]]]:
-        """Return orders and reads of tracks that fill ``limit`` places. The orders are removed from the queue, and the
-        sources chosen get their next turn after all others."""
+        """Return orders and reads of tracks that fill ``limit`` places; the orders are removed from the queue."""
         keys: list[OrderId] = []
         picks: list[list[Pick]] = []
         for source in [name for name, turns in self.sources.items() if not turns.keys and not self.tracks.has(name)]:
@@ -73,8 +71,7 @@ class UserQueue:
         return keys, picks
 
     def _take_places_for_orders(self, source: str, turns: SourceTurns, share: int) -> int:
-        """Return how many places of a share go to orders: half of them while rows of tracks wait, too. Shares of
-        one place go to orders and tracks alternately."""
+        """Return how many places of a share go to orders."""
         if self.tracks.has(source):
             if turns.keys and share == 1:
                 turns.is_row_next = not turns.is_row_next

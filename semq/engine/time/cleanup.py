@@ -1,10 +1,8 @@
-"""Cleanup: rows are deleted when their state says that they are not needed, never by age (seed 3.3; PROTOCOL.md S13,
-R9).
+"""Cleanup: rows are deleted by their state, never by age (seed 3.3; PROTOCOL.md S13, R9).
 
-A row is deleted in the transaction in which its last condition is met: at the sender when it is delivered, at the
-receiver by ``delete_if_done``. A row of the sender that ended without a delivery stays for a moment, because a receipt
-may correct the outcome (S5c). ``Cleaner`` deletes these rows, and the rows that the store names after a restart, in
-batches while messages pass.
+Most rows are deleted in the transaction in which their last condition is met. ``Cleaner`` deletes the others in
+batches: rows of the sender that ended without a delivery, which stay for a moment because a receipt may correct the
+outcome (S5c), and rows that the store names after a restart.
 """
 
 from semq.engine.core import Core
@@ -20,8 +18,7 @@ PIECES_PAUSE_S = 0.05  # between two such commits
 
 
 def delete_if_done(core: Core, unit: Unit, row: Pending) -> bool:
-    """R9: delete a row of tb_0030 if it is not needed any more, and return whether it was deleted. Called by each piece
-    of work that may fulfil the last condition. A PARKED row stays if ``keep_parked`` is set."""
+    """R9: delete a row of tb_0030 if it is not needed any more, and return whether it was deleted."""
     must_stay = row.app_status is AppStatus.PARKED and core.settings.keep_parked
     if not row.is_removable or must_stay:
         return False
@@ -35,7 +32,7 @@ class Cleaner:
     """Deletion of finished rows of one node, a batch at a time."""
 
     def __init__(self, core: Core, outbound: list[int], pending: list[int]) -> None:
-        """``outbound`` and ``pending``: ids of rows that have ended; other parts of the engine add to these lists."""
+        """``outbound``, ``pending``: ids of rows that have ended; other parts of the engine add to these lists."""
         self._core = core
         self._outbound = outbound
         self._pending = pending

@@ -1,9 +1,4 @@
-"""Expiry of documents (@ExpiresAt; PROTOCOL.md section 12).
-
-Every node compares the expiry with its own clock. The sender withdraws expired documents. The hub refuses them, and
-sends stored ones without their payload. The receiver records them as refused. Used by ``receiver.recording``,
-``hub.forwarding``, ``hub.deeds``, ``sender.deeds`` and ``sender.outbound``.
-"""
+"""Expiry of documents (@ExpiresAt; PROTOCOL.md section 12)."""
 
 from semq.engine.errors import Expired
 from semq.store.rows import Reason
@@ -15,5 +10,5 @@ def is_expired(expires_at: int, now_ms: int) -> bool:
 
 
 def says_expired(reason: Reason | None) -> bool:
-    """Whether a message is, or is to be, refused because its time has passed."""
+    """Whether the reason of a refusal is that the time has passed."""
     return reason is not None and reason[0] == Expired.code

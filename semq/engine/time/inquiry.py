@@ -1,8 +1,7 @@
 """Inquiries about rows without an answer (seed 3.2; PROTOCOL.md S11, S12, H10, R7, R8).
 
 ``Sweep`` processes the slices of a ``Schedule`` that are due, one bounded piece of work at a time, so that inquiries
-use a limited share of a link. Its ``ask`` callback selects the rows to inquire about. ``OutboundAsker`` has the sweep
-of a sender's rows; ``owed_acks`` and ``hub.custody`` have those of other rows.
+use a limited share of a link.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ class Asked(NamedTuple):
 
     rows: int  #: number of rows that may need another inquiry
     send: Callable[[], None]  #: sends the inquiries, after the commit
-    patient: bool = False  #: whether the slower pace is enough for all these rows
+    patient: bool = False  #: the slower pace is enough for all these rows
     longest_s: float | None = None  #: the longest interval; None: that of the schedule
 
 
@@ -67,13 +66,11 @@ class Sweep:
 
     @work
     def _ask_about(self, slice_: Slice) -> Steps:
-        """Inquire about the rows of a slice."""
         settings = self.core.settings
         query = self._query(slice_.first, slice_.last, settings.ask_rows)
         unit = yield Needs(queries={query})
         asked = self._ask(unit, query)
-        # All rows that the query returned, also those that earlier work of this unit has settled: their number shows
-        # whether more rows may follow.
+        # Also the rows that earlier work of this unit has settled: their number shows whether more rows may follow.
         found = unit.found.get(query, [])
         is_full = len(found) >= settings.ask_rows
         last = row_id(found[-1]) if found else slice_.last
@@ -81,7 +78,7 @@ class Sweep:
         self._busy = False
         now = self.core.now()
         if is_full and last < slice_.last:
-            # The slice has more rows than one piece of work may read: the remaining rows are due immediately.
+            # One piece of work may not read more rows: the rest of the slice is due immediately.
             unread = Slice(last + 1, slice_.last, slice_.due, slice_.asked, slice_.patient)
             self.schedule.put_back(unread, slice_.due)
             slice_.last = last

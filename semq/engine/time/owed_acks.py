@@ -1,5 +1,5 @@
-"""Inquiries about acknowledgements of this node that may not have been noted, and about rows that are blocked by their
-order (PROTOCOL.md R7 and R8)."""
+"""Inquiries about acknowledgements that may not have been noted, and about rows blocked by their order (PROTOCOL.md R7
+and R8)."""
 
 from semq.engine.core import Core
 from semq.engine.receiver.handover import Handover
@@ -14,8 +14,7 @@ from semq.umx_t.records import Inquiry
 
 
 class PendingAsker:
-    """Asks the hub and senders whether they have noted this node's acknowledgements, and asks senders of blocked rows.
-    Notes rows that may be deleted."""
+    """Inquires about rows of tb_0030, and notes those that may be deleted."""
 
     def __init__(self, core: Core, handover: Handover, uplink: NodeSessions) -> None:
         self._core = core
@@ -25,7 +24,7 @@ class PendingAsker:
         self.sweep = Sweep(core, self.schedule, Unfinished, self._ask, lambda: uplink.has_any)
 
     def recorded(self, bref: int) -> None:
-        """Plan an inquiry about a row that was recorded and acknowledged, for the case that no ReAck arrives."""
+        """Plan an inquiry about a recorded row, in case no ReAck arrives."""
         self.schedule.add(bref, self._core.now())
 
     def _ask(self, unit: Unit, query: Query) -> Asked:

@@ -1,11 +1,9 @@
-"""The times of inquiries, without a timer per row: slices of record ids that became due together.
+"""The times of inquiries, without a timer per row: slices of record ids that are due together.
 
 Record ids grow with time, so a slice (first id, last id) has the rows of one period. When it is due, one range query
-finds the rows in it that are still unsettled. If there are none, the slice is dropped; otherwise it is due again after
-twice the interval. Neighbouring slices with the same number of inquiries are merged, so that there are only a few
-slices for a target that is offline for weeks. Rows in custody, and received rows that owe no acknowledgement, have a
-slower pace (``patient``), also in a new session.
-Time is monotonic (rule N21).
+finds its unsettled rows. If there are any, the slice is due again after twice the interval. Neighbouring slices of the
+same age are merged, so a target that is offline for weeks has only a few. Rows in custody, and received rows that owe
+no acknowledgement, have a slower pace (``patient``). Time is monotonic (rule N21).
 """
 
 from collections.abc import Iterable
@@ -62,8 +60,7 @@ class Schedule:
         self._slices.append(self._open)
 
     def make_due(self, first: int, last: int, due: float) -> None:
-        """Ask about all rows of a span at ``due``, replacing their plan: at the start of the process, or for an
-        operator."""
+        """Ask about all rows of a span at ``due``, replacing their plan."""
         self._slices = [s for s in self._slices if s.first < first or s.last > last]
         self._slices.append(Slice(first, last, due))
         self._open = None
@@ -80,10 +77,10 @@ class Schedule:
             self._slices.append(Slice(following, last, due))
 
     def hurry(self, due: float, sample: int = 0) -> None:
-        """Make all rows due at ``due`` and start again with the first interval, because a session has begun or ended.
+        """Make all rows due at ``due`` and start again with the first interval.
 
-        Slices of the slower pace keep it, except for the last ``sample`` ids of each: if the custodian has lost
-        copies, it has lost the newest ones.
+        Slices of the slower pace keep it, but the last ``sample`` ids of each are due at ``due``, too: if the custodian
+        has lost copies, it has lost the newest ones.
         """
         patient = [slice_ for slice_ in self._slices if slice_.patient]
         newest = [Slice(max(s.first, s.last - sample + 1), s.last, due) for s in patient if sample]
@@ -104,10 +101,8 @@ class Schedule:
         self._open = None
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
-        """Remove and return the slice that was due first, or None if none is due. Pass it to ``again`` if rows of it
-        remain.
-
-        ``patient``: include slices at the slower pace.
+        """Remove and return the slice that was due first; None if none is due. Pass it to ``again`` if rows of it
+        remain. ``patient``: include slices at the slower pace.
         """
         due = min((s for s in self._slices if patient or not s.patient), key=lambda s: s.due, default=None)
         if due is None or due.due > now:
@@ -118,7 +113,7 @@ class Schedule:
         return due
 
     def again(self, slice_: Slice, now: float, jitter: float, max_s: float | None = None) -> None:
-        """Plan the next inquiry for a slice of which rows remain; merge the slice with a neighbour of the same age."""
+        """Plan the next inquiry for a slice of which rows remain."""
         longest = self._max_s if max_s is None else max_s
         slice_.due = now + retry.interval(slice_.asked + 1, self._first_s, longest, jitter)
         slice_.asked += 1
@@ -136,7 +131,7 @@ class Schedule:
         self._slices.append(slice_)
 
     def put_back(self, slice_: Slice, due: float) -> None:
-        """Put a slice back, to be due at ``due``: the work on it failed, or did not reach all its rows."""
+        """Put a slice back, because the work on it failed or did not reach all its rows."""
         slice_.due = due
         self._slices.append(slice_)
 
@@ -148,12 +143,12 @@ class Schedule:
         return high - low < GAP_MAX and not any(s.patient and s.first <= high and low <= s.last for s in self._slices)
 
     def due_of(self, row_id: int) -> float | None:
-        """Return the time of the next inquiry about a row, if it is still unsettled then; None if none is planned."""
+        """Return the time of the next inquiry about a row; None if none is planned."""
         return min((s.due for s in self._slices if s.first <= row_id <= s.last), default=None)
 
     def next_due(self, patient_from: float = 0.0) -> float | None:
-        """Return the time at which the next slice is due; None if there are no slices. Slices of the slower pace are
-        not due before ``patient_from``."""
+        """Return when the next slice is due; None if there are no slices. Slices of the slower pace are not due before
+        ``patient_from``."""
         if not self._slices:
             return None
         first = min([s.due for s in self._slices if not s.patient], default=inf)
