@@ -1,8 +1,8 @@
 """Limits of one connection's open work; above them, reading from the connection or delivering to it pauses.
 
-Three things are counted. *In hand* are published messages, and chunks of large ones, that the store or a service has
-not settled yet. *Unacknowledged* are deliveries that the client has not settled. *Held* are events that wait until
-their channel may continue. Used by ``session`` and ``channel``.
+*In hand* are published messages, and chunks of large ones, that the store or a service has not settled yet.
+*Unacknowledged* are deliveries that the client has not settled. *Held* are events that wait until their channel may
+continue.
 """
 
 from typing import Protocol
@@ -51,7 +51,6 @@ class Allowance:
             self._link.pause_reading("in hand")
 
     def end_publish(self, size: int) -> None:
-        """Stop counting a publish or a chunk as in hand."""
         self._in_hand_count -= 1
         self._in_hand_bytes -= size
         limits = self._limits
@@ -59,14 +58,11 @@ class Allowance:
             self._link.resume_reading("in hand")
 
     def set_paused(self, reason: str, is_paused: bool) -> None:
-        """Stop reading from the connection for this reason, or remove the reason."""
+        """Pause reading from the connection for this reason, or remove the reason."""
         (self._link.pause_reading if is_paused else self._link.resume_reading)(reason)
 
     def change_held(self, cost: int) -> None:
-        """Add the cost of events that begin to wait. A negative ``cost`` is for events that wait no longer.
-
-        ``session`` computes the cost: a large content costs more than a method.
-        """
+        """Add the cost of events that begin to wait; a negative ``cost`` is for events that wait no longer."""
         self._held += cost
         if self._held >= self._limits.held_events:
             self._link.pause_reading("held")
@@ -79,7 +75,6 @@ class Allowance:
         self.unacked_bytes += size
 
     def settle(self, size: int) -> None:
-        """Stop counting a delivery as unacknowledged."""
         self.unacked_count -= 1
         self.unacked_bytes -= size
 

@@ -1,8 +1,7 @@
-"""The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``definitions``,
-``restoration``, ``queue`` and ``consumption``.
+"""The arguments of queue.declare: names, permitted values and fields. Pure.
 
-Arguments that are not in the table are stored and shown, but have no effect (most of them have none in RabbitMQ,
-either), and are not compared when a queue is declared again. The texts of reasons are RabbitMQ's.
+Other arguments are stored and shown, but have no effect, and are not compared when a queue is declared again. The texts
+of reasons are RabbitMQ's.
 """
 
 from collections.abc import Callable, Mapping
@@ -89,7 +88,7 @@ def _text(value: Any) -> str:
 
 def _key(value: Any) -> str:
     key = _text(value)
-    # Dead letters get this key, so it must fit into a short string for consumers and into a text of the store.
+    # Dead letters get this key, so it must fit into a short string and into a text of the store.
     if len(key.encode()) > _SHORT_STRING_MAX or "\0" in key:
         raise ValueError("{not_a_short_string}")
     return key

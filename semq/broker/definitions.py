@@ -1,8 +1,7 @@
 """The exchanges, queues and bindings of a virtual host, and the operations on them.
 
-Pure state without users, permissions and sockets; ``commands`` checks permissions before it calls this module. Durable
-changes are added to the journal in the same call, so the changes of one turn become one list for the store. Raises the
-AmqpErrors of ``refusals``. ``vhost.VirtualHost`` derives from ``Definitions`` and adds the routing of messages.
+Pure state without users and permissions. Durable changes are added to the journal in the same call. Raises the
+AmqpErrors of ``refusals``.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,12 +48,10 @@ class Definitions:
     # Entries and their size.
 
     def put_exchange(self, exchange: Exchange) -> None:
-        """Add an exchange under its name."""
         self.bytes_held += len(exchange.name) + len(exchange.encoded_arguments)
         self.exchanges[exchange.name] = exchange
 
     def put_queue(self, queue: Queue) -> None:
-        """Add a queue under its name."""
         self.bytes_held += len(queue.name) + len(queue.encoded_arguments)
         self.queues[queue.name] = queue
 
@@ -155,9 +152,9 @@ class Definitions:
         return exchange.durable
 
     def _remove_exchange(self, exchange: Exchange) -> None:
-        """Remove an exchange, its bindings, and the auto-delete exchanges that these bindings kept alive.
+        """Remove an exchange, its bindings, and the auto-delete exchanges that thereby lose their last binding.
 
-        The exchanges are removed in a loop, because a chain of them may be longer than the recursion limit.
+        A loop, because a chain of auto-delete exchanges may be longer than the recursion limit.
         """
         to_remove = [exchange]
         while to_remove:
@@ -266,9 +263,7 @@ class Definitions:
         return self.remove_queue(queue), queue.durable and queue.owner is None
 
     def remove_queue(self, queue: Queue) -> int:
-        """Delete a queue without checks, for instance after auto-delete, expiry or the end of the owning connection.
-        Return the number of messages deleted with it.
-        """
+        """Delete a queue without checks. Return the number of messages deleted with it."""
         if self.queues.get(queue.name) is not queue:
             return 0
         del self.queues[queue.name]
@@ -348,12 +343,11 @@ class Definitions:
 
 
 def _is_unused(exchange: Exchange) -> bool:
-    """Return whether an auto-delete exchange has lost its last binding."""
     return exchange.auto_delete and not exchange.bindings
 
 
 def _is_durable(binding: Binding) -> bool:
-    """Return whether a binding is kept over a restart: both ends are durable, and the queue is not exclusive."""
+    """Return whether a binding is stored: both ends are durable, and a queue is not exclusive."""
     destination = binding.destination
     if not binding.source.durable:
         return False

@@ -1,8 +1,4 @@
-"""The objects that the queues of a virtual host share: clock, timers, journal, memory gauge, long tasks, pager,
-callbacks.
-
-Made by ``server`` for each virtual host; used by ``queue``, ``definitions``, ``vhost`` and ``channel``.
-"""
+"""The objects that the queues of a virtual host share."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -58,5 +54,5 @@ class Environment:
         unused: Callable[[Any], None],
         changed: Callable[[], None],
     ) -> None:
-        """Set the callbacks. Called by the virtual host that uses this environment."""
+        """Set the callbacks."""
         self.on_dead, self.on_unused, self.on_changed = dead, unused, changed

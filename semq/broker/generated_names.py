@@ -1,15 +1,11 @@
-"""Names that the server generates for clients, in RabbitMQ's forms.
-
-Clients match on these forms. Used by ``channel``: ``commands`` (queues), ``consumption`` (consumer tags) and
-``reply_targets`` (addresses of direct replies).
-"""
+"""Names that the server generates for clients, in RabbitMQ's forms. Clients match on these forms."""
 
 import base64
 
 from semq.clock import Clock
 
 REPLY_TO = "amq.rabbitmq.reply-to"
-REPLY_PREFIX = REPLY_TO + "."  # beginning of the address of a channel that waits for direct replies
+REPLY_PREFIX = REPLY_TO + "."  # beginning of an address for direct replies
 
 
 def generated_name(prefix: str, clock: Clock) -> str:
@@ -18,9 +14,7 @@ def generated_name(prefix: str, clock: Clock) -> str:
 
 
 def reply_address(clock: Clock) -> str:
-    """Return an address for direct replies: after REPLY_PREFIX two texts joined by a dot, the second with the padding
-    of base64.
-    """
+    """Return an address for direct replies: REPLY_PREFIX, and two texts joined by a dot."""
     return f"{generated_name(REPLY_PREFIX, clock)}.{_letters(clock)}"
 
 

@@ -1,8 +1,4 @@
-"""Limits of one broker, in addition to those of a connection (``semq.amqp.limits``) and a port (``ListenerConfig``).
-
-Every structure whose size depends on clients has a limit. Set by the node's configuration; applied by the modules that
-hold the structures.
-"""
+"""Limits of one broker, in addition to those of a connection (``semq.amqp.limits``) and a port (``ListenerConfig``)."""
 
 from dataclasses import dataclass, field
 
@@ -13,8 +9,8 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """The limits; sizes are in bytes. Unless a comment states otherwise, the size of a message includes its header and
-    the overhead of the objects in memory (``bodies.weight``), but not a large body that is in the store.
+    """The limits; sizes are in bytes. The size of a message includes its header and the overhead of the objects in
+    memory (``bodies.weight``), but not a large body that is in the store, unless a comment states otherwise.
     """
 
     output_bytes: int = 256 * 1024  # produced for one connection in one turn, before deliveries to it pause
@@ -30,10 +26,10 @@ class BrokerLimits:
     held_events: int = 1_000
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024
-    spill_from: int = 4 * MIB  # bodies from this size on go to the store as they arrive, never complete in memory
+    spill_from: int = 4 * MIB  # bodies from this size on are processed in chunks, as they arrive
     window: int = 16_384  # messages of one lane (priority) of a queue that stay in memory
     window_bytes: int = 16 * MIB  # bodies of all messages of a queue that stay in memory
-    # messages in all queues, in transactions and on their way to the store, above which publishers are blocked
+    # messages of all queues, of transactions and on the way to the store; above it publishers are blocked
     memory_high: int = 1024 * MIB
-    memory_low: int = 896 * MIB  # the same sum, at or below which publishers are unblocked
+    memory_low: int = 896 * MIB  # publishers are unblocked at or below it
     vhost: VhostLimits = field(default_factory=VhostLimits)

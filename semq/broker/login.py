@@ -1,7 +1,7 @@
 """The login of one connection: decisions about the user and the virtual host.
 
-The connection's state machine reads and writes the methods. The reply to a failed login is delayed by the pause that
-the specification requires (4.10.2), and does not show whether the user or the password was wrong. Owned by ``session``.
+The reply to a failed login is delayed by the pause that the specification requires (4.10.2), and does not show whether
+the user or the password was wrong.
 """
 
 import logging
@@ -27,7 +27,7 @@ class Login:
         self.client_properties: Mapping[str, Any] = {}
 
     def process_offer(self, event: e.LoginOffered) -> None:
-        """Decide about connection.start-ok: read the credentials, and let the server check them."""
+        """Process connection.start-ok."""
         self._mechanism = event.mechanism
         self.client_properties = event.client_properties
         try:
@@ -52,9 +52,7 @@ class Login:
         session.request_write()
 
     def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
-        """Check the credentials of a connection to a ``shared_port``, then process connection.open for ``vhost``: the
-        port accepted the login before connection.open named this server.
-        """
+        """Check the credentials of a connection to a ``shared_port``, then process connection.open for ``vhost``."""
         session = self._session
         self._mechanism, self.client_properties = event.mechanism, event.client_properties
 
@@ -70,7 +68,7 @@ class Login:
         session.server.authenticate(session.link.peer, event.mechanism, credentials, finish)
 
     def process_open(self, event: e.OpenRequested) -> None:
-        """Decide about connection.open: the virtual host must exist, and the user must have permissions in it."""
+        """Process connection.open: the virtual host must exist, and the user must have permissions in it."""
         session, name = self._session, event.virtual_host
         vhost = session.server.vhosts.get(name)
         permissions = session.server.authenticator.permissions(session.user, name)
@@ -87,9 +85,6 @@ class Login:
         self._session.close(error)
 
     def accept_secret_offer(self, _event: e.SecretOffered) -> None:
-        """Accept connection.update-secret without checking it, as RabbitMQ does with authentication backends whose
-        secrets do not expire. The connection is authenticated already, and its rights change only with the user's
-        permissions.
-        """
+        """Accept connection.update-secret without checking it, as RabbitMQ does with secrets that do not expire."""
         self._session.machine.accept_secret()
         self._session.request_write()

@@ -1,9 +1,7 @@
 """Long tasks of queues and channels in slices, so that other clients are served in between.
 
-Returning fifty thousand deliveries, or deleting a queue of a million messages, in one step would delay all other
-clients. A task is an iterator, and each step is one slice. The first slice runs immediately, so short tasks keep their
-order. ``server`` runs the later slices one by one, each when the store has saved the changes of the previous slice;
-without a server they run immediately. Used by ``queue`` and ``channel``.
+A task is an iterator, and each step is one slice. ``server`` runs a later slice when the store has saved the changes of
+the slice before; without a server all slices run immediately.
 """
 
 from collections import deque

@@ -1,6 +1,4 @@
-"""A counter of bytes in memory that reports larger changes. Made by ``server``; ``queue``, ``pages`` and
-``transaction`` add to it.
-"""
+"""A counter of bytes in memory that reports larger changes."""
 
 from collections.abc import Callable
 
@@ -8,9 +6,7 @@ STEP = 1 << 20  # bytes
 
 
 class MemoryGauge:
-    """A number of bytes in memory. ``on_change`` is called when the number differs by ``STEP`` or more from the number
-    at the last call.
-    """
+    """A number of bytes. ``on_change`` is called when it differs by ``STEP`` or more from the last reported number."""
 
     __slots__ = ("_on_change", "_reported", "bytes")
 

@@ -1,4 +1,4 @@
-"""Protocols between a connection, its login, and the server. ``AmqpServer`` and ``BrokerSession`` implement them."""
+"""Protocols between a connection, its login, and the server."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol

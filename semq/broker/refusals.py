@@ -1,8 +1,7 @@
 """The refusals of the broker: one function for each sentence, with the error class that carries the reply code. Pure.
 
-The codes are those of AMQP 0-9-1 (4.8 and the rules of each method). The sentences are RabbitMQ's where RabbitMQ has
-one, because client libraries and their users recognise them. Each function takes the facts of its sentence in order and
-returns the error to raise; ``session`` adds class and method id. Used by most modules of this package.
+The codes are those of AMQP 0-9-1 (4.8 and the rules of each method). Sentences that RabbitMQ has, too, have its words,
+because client libraries and their users recognise them.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
-"""The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits, combined in one object.
+"""The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits.
 
-``AmqpServer`` restores the stored state, accepts connections, gives each a ``BrokerSession``, and at the end of every
-turn of the event loop passes one list of operations to the store; then the links write. It also holds the objects that
-sessions share: the memory alarm, the addresses of direct replies, the timers, the counters. Made by the nodes.
+At the end of every turn of the event loop the changes are passed to the store in one list; then the links write.
 """
 
 import asyncio
@@ -43,7 +41,7 @@ from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
 
-# Properties that every server announces in addition to its capabilities, as named by the specification and RabbitMQ.
+# Properties that every server announces, as named by the specification and RabbitMQ.
 SERVER_PROPERTIES: Mapping[str, Any] = {
     "product": "SEMQ",
     "version": __version__,
@@ -55,8 +53,7 @@ SERVER_PROPERTIES: Mapping[str, Any] = {
 
 @dataclass(slots=True)
 class ServerCounters:
-    """Sums since the start, for metrics. ``published`` and ``delivered`` are those of ended connections only:
-    ``AmqpServer.counts`` adds those of open ones."""
+    """Sums since the start. ``published`` and ``delivered`` count ended connections only."""
 
     published: int = 0
     delivered: int = 0
@@ -66,13 +63,13 @@ class ServerCounters:
 
 @dataclass
 class ServerConfig:
-    """The settings of an ``AmqpServer``, besides its store and its clock."""
+    """The settings of an ``AmqpServer``."""
 
     listener: ListenerConfig = field(default_factory=ListenerConfig)
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    #: properties that extend or replace those of ``SERVER_PROPERTIES``
+    #: added to SERVER_PROPERTIES, or replacing them
     properties: Mapping[str, Any] = field(default_factory=dict)
     #: creates the listener, if several servers share one port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None
@@ -165,21 +162,19 @@ class AmqpServer:
         await idle.wait()
 
     def block_publishers(self, shortage: str | None) -> None:
-        """Block publishers because of a shortage that the broker cannot detect, such as disk space. None
-        ends this shortage; publishers stay blocked while memory is short.
+        """Block publishers because of a shortage that the broker cannot detect, such as disk space. None ends this
+        shortage.
         """
         self._shortage = shortage
         self._check_alarm()
 
     def add_vhost(self, name: str) -> None:
-        """Add an empty virtual host. If the store has rows of a virtual host of this name, the next start restores
-        them.
-        """
+        """Add an empty virtual host. Stored rows of a virtual host of this name are restored at the next start."""
         self.vhosts[name] = self._make_vhost(name)
 
     def apply_limits(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
         """Apply changed limits. Objects beyond a limit remain, and an open connection keeps its limits. ``window``,
-        ``window_bytes`` and ``spill_from`` apply only to a server that is made later.
+        ``window_bytes`` and ``spill_from`` are not applied.
         """
         self.limits = limits
         self.listener.config = replace(
@@ -255,7 +250,6 @@ class AmqpServer:
             log.error("the authenticator failed", exc_info=task.exception())
 
     def forget(self, session: BrokerSession) -> None:
-        """Remove a connection that has ended."""
         self.sessions.pop(session, None)
         self.counters.published += session.published
         self.counters.delivered += session.delivered
@@ -280,9 +274,7 @@ class AmqpServer:
         self.turn.before_flush(self._flush_journal)
 
     def _schedule_long_tasks(self) -> None:
-        """Run the next slice when the store has saved the changes of the previous one, so that other clients are served
-        in between.
-        """
+        """Run the next slice when the store has saved the changes of the slice before."""
         loop = asyncio.get_running_loop()
 
         def saved(_error: BaseException | None) -> None:

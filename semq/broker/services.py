@@ -1,9 +1,7 @@
 """The interface between broker and node: exchanges and queues that are served by code of the node.
 
-A node derives classes from ``ServiceExchange`` and ``ServiceQueue`` and registers their objects in a virtual host. To
-clients these look like exchanges and queues that were declared before, but clients cannot bind, purge or delete them.
-The methods are called synchronously in the event loop and must not block. An answer that takes time is given later, by
-the callback or object that the method gets.
+To clients they look like exchanges and queues that were declared before, but clients cannot bind, purge or delete them.
+The methods are called in the event loop and must not block.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,9 +19,8 @@ from semq.transport.peer import PeerInfo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionInfo:
-    """A connection and its user. ``close(error)`` lets a service end the connection, with the reply code of ``error``.
-
-    ``state`` belongs to the service, which may keep data of the session in it.
+    """A connection and its user. A service may keep data in ``state``; ``close`` ends the connection with the reply
+    code of the error.
     """
 
     user: str
@@ -44,7 +41,7 @@ class Confirmed:
 class ServiceNacked:
     """The service could not accept the message; the publisher may repeat it.
 
-    A channel without confirms has no nack. It is closed with ``error``; if ``error`` is None, nothing is sent.
+    A channel without confirms is closed with ``error``; if ``error`` is None, nothing is sent.
     """
 
     error: AmqpError | None = None
@@ -73,10 +70,9 @@ NACKED = ServiceNacked()
 
 
 class ArrivingDocument(LargeBody):
-    """A large body that a service receives in parts; when complete, it is passed in an OfferedMessage."""
+    """A large body that a service receives in parts."""
 
     def add(self, data: bytes) -> None:
-        """Add the next bytes."""
         raise NotImplementedError
 
     def abandon(self) -> None:
@@ -95,21 +91,19 @@ class OfferedMessage(NamedTuple):
     body: bytes
     mandatory: bool
     settle: Settle
-    document: ArrivingDocument | None = None  #: the body as received by the service in parts, instead of ``body``
+    document: ArrivingDocument | None = None  #: the body, if the service has received it in parts
 
 
 class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
-    A message is passed to ``publish`` when all of it has arrived. Its body may have up to ``body_max`` bytes, but not
-    more than the server's limit (``AmqpServer.message_max``); with ``drains`` or ``streams``, ``body_max`` alone
-    counts. A message with a larger body is refused (311): at the content header if the body arrives in chunks
-    (``BrokerLimits.spill_from``), otherwise when all of it has arrived. With ``drains`` it is not refused but passed
-    without its body, which is read and dropped; ``header.body_size`` states its size.
+    ``publish`` gets each message when all of it has arrived. A message with a body of more than ``body_max`` bytes is
+    refused (311), unless the service ``drains``. Without ``drains`` and ``streams``, the server's limit
+    (``AmqpServer.message_max``) applies, too.
     """
 
     is_service = True
-    drains: ClassVar[bool] = False  #: larger messages are not refused, but passed without their body
+    drains: ClassVar[bool] = False  #: larger messages are passed without their body; ``header.body_size`` has its size
     streams: ClassVar[bool] = False  #: the service receives large bodies in parts (``arriving``)
     __slots__ = ("body_max", "service_type")
 
@@ -127,13 +121,12 @@ class ServiceExchange(Exchange):
     ) -> ArrivingDocument | None:
         """Return the receiver of a large body that begins to arrive; None: the body is collected in memory.
 
-        ``pause`` stops reading from the client (True), and resumes (False). Raises AmqpError to refuse the message.
+        ``pause(True)`` stops reading from the client, ``pause(False)`` resumes. Raises AmqpError to refuse the message.
         """
         return None
 
     def publish(self, message: OfferedMessage) -> None:
-        """Process one message. Call ``message.settle`` exactly once, now or later, in the event loop; the channel
-        may be closed by then.
+        """Process one message. Call ``message.settle`` exactly once, now or later; the channel may be closed by then.
 
         An AmqpError raised here is the same as settling with ``Refused``.
         """
@@ -154,13 +147,12 @@ class ServiceConsumer(Protocol):
     arguments: Mapping[str, Any]
 
     @property
-    def session(self) -> SessionInfo:
-        """The session of the consumer."""
+    def session(self) -> SessionInfo: ...
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now. If it is 0, ``ServiceQueue.resume`` is called once it may
-        have risen.
+        """The number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called once it may have
+        risen.
         """
 
     def deliver(
@@ -172,14 +164,12 @@ class ServiceConsumer(Protocol):
         redelivered: bool,
         token: Any,
     ) -> None:
-        """Deliver one message. ``token`` is passed to ``ServiceQueue.settled`` when the client settles the delivery.
-        For a consumer with ``no_ack`` it is passed at the end of the turn, as acknowledged.
+        """Deliver one message. ``ServiceQueue.settled`` gets ``token`` when the client settles the delivery, or at the
+        end of the turn if the consumer has ``no_ack``.
         """
 
     def cancel(self) -> None:
-        """End the consumer: the client is notified (consumer cancel notify), and unacknowledged tokens are settled as
-        lost.
-        """
+        """End the consumer and notify the client; unacknowledged tokens are settled as lost."""
 
 
 @dataclass(slots=True)
@@ -202,8 +192,9 @@ class ServiceGetter(Protocol):
         """Whether the channel still waits; it may have been closed."""
 
     def answer(self, delivery: ServiceDelivery | None, remaining: int) -> None:
-        """Answer with a message (None: there is none) and the number of messages left after it. To be called once; a
-        message for a channel that was closed meanwhile is settled as lost.
+        """Answer once, with a message (None: there is none) and the number of messages left after it.
+
+        If the channel was closed meanwhile, the message is settled as lost.
         """
 
 
@@ -221,12 +212,12 @@ class ServiceQueue:
         return None
 
     def attach(self, consumer: ServiceConsumer) -> None:
-        """Add a consumer. Its client has been sent consume-ok; deliveries may begin immediately."""
+        """Add a consumer; deliveries may begin immediately."""
         raise NotImplementedError
 
     def detach(self, consumer: ServiceConsumer) -> None:
-        """Remove a consumer. While its channel is open, the client may still settle its deliveries; those that are open
-        when the channel ends are settled as lost.
+        """Remove a consumer. Its deliveries may still be settled; at the end of the channel the open ones are settled
+        as lost.
         """
         raise NotImplementedError
 
@@ -235,13 +226,13 @@ class ServiceQueue:
         raise NotImplementedError
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """Note that deliveries were settled, in order. All settlements of one consumer with one disposition that arrive
-        in one read of the client's socket are one call. ``consumer`` is None for messages of basic.get.
+        """Note that deliveries were settled, in order, in batches of one consumer and disposition. ``consumer`` is None
+        for messages of basic.get.
         """
         raise NotImplementedError
 
     def get(self, getter: ServiceGetter) -> None:
-        """Process basic.get: answer ``getter``, now or later, in the event loop."""
+        """Process basic.get: answer ``getter``, now or later."""
         getter.answer(None, 0)
 
     def counts(self, answer: Callable[[int, int], None]) -> None:

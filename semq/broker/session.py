@@ -1,9 +1,6 @@
 """One client connection: turns the events of its state machine into work on channels and the virtual host.
 
-The session owns a ``ServerConnection`` and has no socket: ``SocketLink`` passes events to it, ``server`` supplies the
-objects that sessions share. An error raised by the work closes the channel or the connection that caused it, with class
-and method of the request; other channels and connections are not affected. ``login`` handles the negotiation,
-``allowance`` counts open work.
+An error raised by the work closes the channel or the connection that caused it, with class and method of the request.
 """
 
 import logging
@@ -69,19 +66,17 @@ class BrokerSession:
         self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads replies
         self._confirming: dict[ConnectedChannel, None] = {}
         self.feeding: dict[ConnectedChannel, None] = {}  # channels with a large body being sent
-        self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that must follow a reply
-        self._delays = 0  # number of replies that notices must follow
-        self._feeds_first = False  # whether large bodies were served before other deliveries the last time
+        self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that follow a reply
+        self._delays = 0  # number of replies to be sent before the notices
+        self._feeds_first = False  # whether large bodies were served first the last time
         self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the one served last is at the end
 
     # From the link.
 
     def link_made(self, link: SocketLink) -> None:
-        """Start the session on a connected socket."""
         self.link = link
         if link.peer.certificate is None:
-            # EXTERNAL is not offered: a client that uses the first mechanism it supports might choose it, and would be
-            # refused.
+            # EXTERNAL is not offered: a client that tries its first mechanism only would be refused.
             self.machine.mechanisms = tuple(name for name in self.machine.mechanisms if name != "EXTERNAL")
         self.allowance = Allowance(self.limits, link)
         self.server.sessions[self] = None
@@ -106,7 +101,6 @@ class BrokerSession:
             self.resume_consumers()
 
     def link_lost(self, error: Exception | None) -> None:
-        """End the session after the socket was closed."""
         if not self.is_ending:
             log.info("connection of %s from %s lost: %s", self.user or "?", self.link.peer, error or "end of stream")
         self._end()
@@ -115,7 +109,6 @@ class BrokerSession:
     # Output.
 
     def request_write(self) -> None:
-        """Request a write at the end of this turn."""
         self.link.request_write()
 
     def content_queued(self) -> None:
@@ -142,7 +135,6 @@ class BrokerSession:
         self._delays += 1
 
     def send_notices(self) -> None:
-        """Send the delayed notices, after the reply."""
         self._delays -= 1
         if not self._delays:
             notices, self._notices = self._notices, []
@@ -186,7 +178,7 @@ class BrokerSession:
             self.vhost.route_dead_letters()
 
     def publish_arrived(self, channel: ConnectedChannel, event: e.Published) -> None:
-        """Publish a large message that has arrived completely, and release the body if nothing else uses it."""
+        """Publish a large message that has arrived completely."""
         self._handle(channel, event, _published)
         release(event.body)
 
@@ -216,7 +208,6 @@ class BrokerSession:
     # Beginning and end.
 
     def open(self, vhost: VirtualHost, permissions: Permissions) -> None:
-        """Open the connection for a user who may use this virtual host."""
         self.vhost = vhost
         self._permissions = permissions
         self.info = SessionInfo(
@@ -233,11 +224,9 @@ class BrokerSession:
             hooks.on_open(self.info)
 
     def force_close(self, text: str) -> None:
-        """Close the connection because the node is stopping."""
         self.close(ConnectionForced(text))
 
     def close(self, error: AmqpError) -> None:
-        """Close the connection from this side."""
         if not self.is_ending:
             self.machine.connection_error(error)
             self.request_write()
@@ -285,7 +274,7 @@ class BrokerSession:
     # Permissions.
 
     def require(self, right: Right, kind: str, name: str) -> None:
-        """Raise AccessRefused unless the user has the right over this name. Results are cached."""
+        """Raise AccessRefused unless the user has the right over this name."""
         if (right, name) in self._allowed:
             return
         if not self._permissions.allow(right, name):
@@ -295,8 +284,8 @@ class BrokerSession:
         self._allowed.add((right, name))
 
     def apply_permissions(self, permissions: Permissions | None) -> bool:
-        """Apply changed permissions (None: no access). Return False if the connection must end, because the
-        user has no access, or consumes from a queue that the user may no longer read.
+        """Apply changed permissions (None: no access). Return False if the connection must end, because the user has no
+        access, or consumes from a queue that the user may no longer read.
         """
         if permissions == self._permissions:
             return True
@@ -311,30 +300,26 @@ class BrokerSession:
     # Consumers.
 
     def add_consumer(self, consumer: ChannelConsumer) -> None:
-        """Register a consumer that was started on this connection."""
         self._consumers_in_turn[consumer] = None
 
     def remove_consumer(self, consumer: ChannelConsumer) -> None:
-        """Remove a consumer that has ended."""
         self._consumers_in_turn.pop(consumer, None)
 
     def resume_consumers(self) -> None:
-        """Continue after output or unacknowledged deliveries have decreased: with the requests that wait until the
-        client reads replies, with large bodies, and with deliveries.
+        """Continue after output or unacknowledged deliveries have decreased: with waiting requests, large bodies, and
+        deliveries.
         """
         stalled, self._stalled = self._stalled, {}
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # The kind that is served first may fill the output, so large bodies and other deliveries alternate in being
-        # first.
+        # The kind served first may fill the output, so large bodies and other deliveries take turns in being first.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()
         self.vhost.route_dead_letters()
 
     def _feed(self) -> None:
-        """Continue with the large bodies that are being sent."""
         for channel in list(self.feeding):
             if channel.feeder is not None:
                 channel.feeder.continue_sending()
@@ -367,7 +352,7 @@ class BrokerSession:
     # Blocking.
 
     def note_published(self) -> None:
-        """Mark this client as a publisher, which is blocked while the broker has a shortage."""
+        """Mark this client as a publisher; publishers are blocked while the broker has a shortage."""
         self._is_publisher = True
         if self.server.alarm is not None:
             self.block(self.server.alarm)
@@ -381,7 +366,6 @@ class BrokerSession:
             self.link.pause_reading("alarm")
 
     def unblock(self) -> None:
-        """Unblock the client after a shortage."""
         if self._is_blocked and not self.is_ending:
             self._is_blocked = False
             self.machine.unblock()
@@ -408,7 +392,6 @@ def _cost(event: e.ConnectionEvent) -> int:
 
 
 def _cause(event: Any) -> tuple[int, int]:
-    """Return class and method id of the method that caused an event."""
     if isinstance(event, e.MethodReceived):
         return event.method.row.class_id, event.method.row.method_id
     return _METHOD_IDS.get(type(event), (0, 0))

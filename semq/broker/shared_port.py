@@ -5,10 +5,8 @@
 | ``NAME``       | virtual host ``/`` of the server of that name   |
 | ``NAME/HOST``  | virtual host ``HOST`` of that server            |
 
-A client sends the name of the virtual host only after its login. So the port accepts every login that it can read,
-keeps the credentials until connection.open, and lets the server of that name check them: a wrong password is refused at
-connection.open. Every server has its own users, limits, memory alarm and counts; ``SharedPort`` belongs to the process,
-``ServerDoor`` replaces the listener in each server.
+A client sends the name of the virtual host only after its login. So the port accepts every login that it can read, and
+lets the named server check the credentials at connection.open.
 """
 
 import asyncio
@@ -66,7 +64,7 @@ class SharedPort:
 
 
 class ServerDoor:
-    """The listener of one server on a shared port: the connections of the server, and its limits of connections."""
+    """The listener of one server on a shared port."""
 
     def __init__(self, port: SharedPort, name: str, config: ListenerConfig, server: "AmqpServer") -> None:
         self.config = config
@@ -87,12 +85,11 @@ class ServerDoor:
 
     @property
     def port(self) -> int:
-        """The listening port."""
         return self._shared.listener.port
 
     @property
     def handshakes_failed(self) -> int:
-        """Return 0: a handshake fails before the client has named a server."""
+        """0: a handshake fails before the client has named a server."""
         return 0
 
     def use(self, tls: ssl.SSLContext) -> None:
@@ -112,15 +109,12 @@ class ServerDoor:
         return True
 
     def leave(self, session: "PortSession") -> None:
-        """Stop counting a connection."""
         self._sessions.discard(session)
         if not self._sessions:
             self._is_empty.set()
 
     async def stop(self, drain_s: float) -> None:
-        """Refuse new clients, close the connections, and drop those that have not answered after ``drain_s``
-        seconds.
-        """
+        """Refuse new clients, close the connections, and drop those that are still open after ``drain_s`` seconds."""
         if self._shared.doors.get(self._name) is self:
             del self._shared.doors[self._name]
         for session in list(self._sessions):
@@ -150,7 +144,6 @@ class PortSession:
         self._is_ending = False
 
     def link_made(self, link: SocketLink) -> None:
-        """Store the link."""
         self.link = link
 
     def process(self, events: list[e.ConnectionEvent]) -> None:
@@ -202,24 +195,20 @@ class PortSession:
         self.link.request_write()
 
     def force_close(self, text: str) -> None:
-        """Close the connection because the server, or the process, is stopping."""
         if self._session is not None:
             self._session.force_close(text)
         elif not self._is_ending:
             self.link.abort()
 
     def writable(self, is_writable: bool) -> None:
-        """Pass on to the session whether the peer reads."""
         if self._session is not None:
             self._session.writable(is_writable)
 
     def flushed(self) -> None:
-        """Pass on to the session that output was written."""
         if self._session is not None:
             self._session.flushed()
 
     def link_lost(self, error: Exception | None) -> None:
-        """End the session, and stop counting the connection."""
         if self._session is not None:
             self._session.link_lost(error)
         if self._door is not None:

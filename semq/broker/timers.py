@@ -1,8 +1,4 @@
-"""Deadlines of queues: expiry of messages and of queues, and reads to be repeated.
-
-``queue`` and ``pages`` register callbacks for times on the monotonic clock and do not wait themselves. ``server`` takes
-the earliest time, waits for it, and calls ``run``.
-"""
+"""Deadlines of queues: expiry of messages and of queues, and reads to be repeated."""
 
 import heapq
 from collections.abc import Callable
@@ -10,9 +6,7 @@ from itertools import count
 
 
 class Timer:
-    """One deadline. After ``cancel`` its callback is never called; cancelling a deadline that has passed does
-    nothing.
-    """
+    """One deadline. After ``cancel`` its callback is never called."""
 
     __slots__ = ("_timers", "callback", "deadline")
 
@@ -28,9 +22,7 @@ class Timer:
 
 
 class Timers:
-    """Deadlines in order. ``on_earlier`` is called when a new deadline is the earliest, so that the server can set its
-    own timer again.
-    """
+    """Deadlines in order. ``on_earlier`` is called when a new deadline is the earliest."""
 
     def __init__(self, on_earlier: Callable[[], None] = lambda: None) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
@@ -39,9 +31,7 @@ class Timers:
         self._on_earlier = on_earlier
 
     def at(self, deadline: float, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` at ``deadline`` (seconds of the monotonic clock), unless the returned timer is cancelled
-        before.
-        """
+        """Call ``callback`` at ``deadline`` (monotonic clock, in seconds), unless the returned timer is cancelled."""
         timer = Timer(deadline, callback, self)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         if self._heap[0][2] is timer:
@@ -56,9 +46,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def note_cancelled(self) -> None:
-        """Note a cancelled timer. When more than half of the heap is cancelled, rebuild it, so that it never holds more
-        than twice the live timers.
-        """
+        """Note a cancelled timer. Rebuild the heap if more than half of it is cancelled."""
         self._cancelled += 1
         if self._cancelled * 2 > len(self._heap):
             self._heap = [row for row in self._heap if row[2].callback is not None]
@@ -66,8 +54,8 @@ class Timers:
             self._cancelled = 0
 
     def run(self, now: float) -> None:
-        """Call the callbacks that are due at ``now``. A deadline in the past that a callback adds is due in the next
-        run, not in this one.
+        """Call the callbacks that are due at ``now``; a deadline that a callback adds is due in the next run at the
+        earliest.
         """
         due: list[Timer] = []
         while self._heap and self._heap[0][0] <= now:

@@ -1,9 +1,4 @@
-"""Users, their passwords and permissions per virtual host, and the interface for other authentication.
-
-``Authenticator`` is the interface: a node with certificates or a directory supplies its own implementation.
-``UserTable`` is the built-in one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. ``server``
-and ``login`` ask the authenticator that the node has supplied.
-"""
+"""Users, their passwords and permissions per virtual host, and the interface for other authentication."""
 
 import hashlib
 import hmac
@@ -69,15 +64,14 @@ class Authenticator(Protocol):
 def digest_of(password: str | bytes) -> bytes:
     """Return the digest by which a password is compared: BLAKE2b (RFC 7693) under a key of this process.
 
-    It is fast and not for storage: the configuration has the passwords in clear, and the listener's pause after a
-    refused login limits guesses.
+    It is fast and not for storage.
     """
     return hashlib.blake2b(password.encode() if isinstance(password, str) else password, key=_KEY).digest()
 
 
 @dataclass(slots=True)
 class User:
-    """One row of the table. ``password`` is the result of ``digest_of``; None: login by certificate only."""
+    """One user. ``password`` is the result of ``digest_of``; None: login by certificate only."""
 
     name: str
     password: bytes | None = None
@@ -86,10 +80,9 @@ class User:
 
 
 class UserTable:
-    """Users with name and password; the built-in ``Authenticator``.
+    """The built-in ``Authenticator``.
 
-    PLAIN and AMQPLAIN compare passwords; EXTERNAL uses the subject of the verified certificate as the name. A user may
-    be restricted to loopback connections, as RabbitMQ does with guest.
+    PLAIN and AMQPLAIN compare passwords; EXTERNAL uses the subject of the verified certificate as the name.
     """
 
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")

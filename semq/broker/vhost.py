@@ -1,9 +1,4 @@
-"""A virtual host: its definitions, the services of the node, and the routing of messages.
-
-Pure state, like ``definitions``, from which it derives. ``channel.publication`` and the node itself publish messages;
-messages that die in a queue are sent to its dead-letter exchange when the queue has finished its operation
-(``route_dead_letters``).
-"""
+"""A virtual host: its definitions, the services of the node, and the routing of messages. Pure state."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -43,8 +38,7 @@ _ACCEPTED, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)
 class PreparedPublish:
     """A message that the caller stores in its own transaction.
 
-    The caller writes ``ops`` in the transaction, and calls ``commit`` when the transaction is committed. Only then
-    consumers see the message; without this call it does not exist.
+    The caller writes ``ops`` in the transaction, and calls ``commit`` after it. Only then consumers see the message.
     """
 
     ops: list[StoreOp]
@@ -53,7 +47,7 @@ class PreparedPublish:
 
     def commit(self) -> int:
         """Put the message into its queues, except deleted ones. Return the number of queues at the preparation; at a
-        second call, do nothing and return 0.
+        second call 0.
         """
         entries, self._entries = self._entries, []
         self._admit(entries)
@@ -70,18 +64,13 @@ class SessionHooks:
 
 @dataclass(slots=True)
 class _Death:
-    """A dead message, its queue, and the reason."""
-
     queue: Queue
     message: Message
     reason: DeathReason
 
 
 class VirtualHost(Definitions):
-    """One virtual host: its definitions, the services of the node, and the routing of messages.
-
-    ``hooks`` are called for connections that open it; ``register`` adds an exchange or a queue served by the node.
-    """
+    """One virtual host. ``hooks`` are called for connections that open it."""
 
     def __init__(
         self, name: str, env: Environment, new_queue_id: Callable[[], int], limits: VhostLimits | None = None
@@ -125,7 +114,7 @@ class VirtualHost(Definitions):
         queues = self.route(exchange, message.routing_key, message.headers)
         if not message.extra_keys:
             return queues
-        by_all_keys = dict.fromkeys(queues)  # as a list, each queue would be compared with all others for each key
+        by_all_keys = dict.fromkeys(queues)  # a dict: in a list, each queue would be compared with all others
         for key in dict.fromkeys(message.extra_keys):
             by_all_keys.update(dict.fromkeys(self.route(exchange, key, message.headers)))
         return list(by_all_keys)
@@ -151,14 +140,15 @@ class VirtualHost(Definitions):
         return self.send(message, self.route_message(exchange, message))
 
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
-        """Publish a message of the node as a client would. Raises NotFound if the exchange does not exist."""
+        """Publish a message of the node. Raises NotFound if the exchange does not exist."""
         outcome = self.publish(self.find_exchange(exchange), Message(exchange, routing_key, header, body))
         self.route_dead_letters()
         return outcome
 
     def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PreparedPublish:
-        """Prepare a message of the node for publishing in the node's own transaction (see ``PreparedPublish``); a full
-        queue that refuses it is left out. Raises NotFound if the exchange does not exist.
+        """Prepare a message of the node for its own transaction. Full queues that refuse the message are left out.
+
+        Raises NotFound if the exchange does not exist.
         """
         message = Message(exchange, routing_key, header, body)
         prepared = PreparedPublish([], [], self._admit_prepared)
@@ -180,7 +170,7 @@ class VirtualHost(Definitions):
         self.route_dead_letters()
 
     def route_dead_letters(self) -> None:
-        """Send dead messages to the dead-letter exchanges; called when a queue has finished an operation."""
+        """Send dead messages to the dead-letter exchanges. Called when a queue has finished an operation."""
         if self._is_routing_dead:
             return
         self._is_routing_dead = True

@@ -1,10 +1,8 @@
 """A large message being received on a channel: its bytes are passed to the store in chunks, or to a service.
 
-Strategy: a message that may not be published is refused at the content header, before its body arrives. For queues,
-full chunks are written, and reading from the client pauses when the store is behind; when the body is complete and
-saved, the message is published like any other. A service exchange states its largest size, and whether a larger message
-is refused or is passed without its body. It receives the bytes itself (``ServiceExchange.arriving``), or gets the
-complete body from memory. Made by ``session``, kept by ``channel``.
+A message that may not be published is refused at the content header, before its body arrives. A message for queues is
+published when the store has saved its body. A service receives the bytes itself (``ServiceExchange.arriving``), or gets
+the complete body.
 """
 
 from semq.amqp.content import ContentHeader
@@ -32,7 +30,7 @@ class ArrivingBody:
         self._gathered = 0  # bytes in ``_pieces``
         self._index = 0  # of the next chunk
         self._body_id = 0  # 0 for a message to a service, whose body is not stored by the broker
-        self._is_drained = False  # whether the bytes are dropped, because the service gets the message without its body
+        self._is_drained = False  # whether the body is dropped, because the service gets the message without it
         self._document: ArrivingDocument | None = None
         exchange, limit = check_publish(channel, self._event(b"")), channel.session.server.message_max
         if isinstance(exchange, ServiceExchange):
@@ -47,7 +45,6 @@ class ArrivingBody:
             self._document = exchange.arriving(info, method.routing_key, header, self._set_paused)
 
     def add(self, data: bytes) -> None:
-        """Add the next bytes."""
         if self._is_drained:
             return
         if self._document is not None:
@@ -75,7 +72,7 @@ class ArrivingBody:
         self._channel.session.journal.when_saved(self._saved)
 
     def abandon(self) -> None:
-        """Discard the part that has arrived, because the channel was closed or the store did not accept a chunk."""
+        """Discard the part that has arrived."""
         if self._body_id:
             self._channel.session.server.bodies.drop(self._body_id)
         if self._document is not None:

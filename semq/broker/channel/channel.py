@@ -1,8 +1,6 @@
 """One channel of one client: its consumers, its unsettled deliveries, its confirms, its transaction.
 
-This module has the state of the channel and the elementary operations on it. ``commands`` (definitions),
-``consumption`` and ``publication`` process the methods of clients and call this module. Output is passed to the
-connection's state machine immediately. Owned by ``session``.
+``commands`` (definitions), ``consumption`` and ``publication`` process the methods of clients.
 """
 
 from collections import deque
@@ -36,7 +34,7 @@ WaitingContent: TypeAlias = tuple[BasicReturn | BasicGetOk | BasicDeliver, Conte
 
 
 class BrokerChannel:
-    """One channel. ``held`` is the list of waiting events while the channel waits (``hold``), else None."""
+    """One channel. ``held`` has the waiting events while the channel waits (``hold``), else it is None."""
 
     __slots__ = (
         "_holds",
@@ -124,7 +122,7 @@ class BrokerChannel:
         self.feeder.continue_sending()
 
     def finish_feeding(self, then: Callable[[], None]) -> None:
-        """Resume the channel after a large body has been sent; first call ``then``."""
+        """Continue after a large body has been sent; first call ``then``."""
         self.feeder = None
         self.session.feeding.pop(self, None)
         then()
@@ -161,9 +159,7 @@ class BrokerChannel:
         session.content_queued()
 
     def _fits(self, header: ContentHeader) -> bool:
-        """Return whether a header fits into one frame; headers are never split. If it does not fit, close the
-        connection, because its client has negotiated too small a frame-max.
-        """
+        """Return whether a header fits into one frame; otherwise close the connection. Headers are never split."""
         session = self.session
         if len(header.raw) <= session.machine.payload_max:
             return True
@@ -180,11 +176,10 @@ class BrokerChannel:
     def reply_when_saved(
         self, method: Method, no_wait: bool, must_wait: bool, then: Callable[[], None] = lambda: None
     ) -> None:
-        """Reply to a request, then call ``then``: at once, or, if ``must_wait``, when the store has saved the changes
-        of the request.
+        """Reply to a request at once, or, if ``must_wait``, when the store has saved its changes; then call ``then``.
 
         The channel processes no other event while it waits. If the store fails, the channel is closed instead of the
-        reply. ``then`` is called in any case, also if the channel was closed meanwhile.
+        reply. ``then`` is called in any case.
         """
         if not must_wait:
             self.reply(method, no_wait)
@@ -208,7 +203,7 @@ class BrokerChannel:
             self.held = deque()
 
     def release(self) -> None:
-        """End one ``hold``. After the last one, process the waiting events until one makes the channel wait again."""
+        """End one ``hold``. After the last one, process the waiting events."""
         self._holds -= 1
         if self._holds or not self.is_open:
             return
@@ -247,9 +242,7 @@ class BrokerChannel:
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
     def assign_tag(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
-        """Return a delivery tag for a message that basic.get has taken from its queue; unless ``no_ack``, the message
-        is outstanding from now on.
-        """
+        """Return a delivery tag for a message of basic.get, which is outstanding from now on unless ``no_ack``."""
         tag = self.next_tag
         self.next_tag = tag + 1
         if not no_ack:
@@ -261,9 +254,7 @@ class BrokerChannel:
     # Settlement.
 
     def settle(self, tag: int, multiple: bool, disposition: Disposition) -> None:
-        """Process basic.ack, nack and reject. Raises PreconditionFailed for a tag that is not outstanding on this
-        channel.
-        """
+        """Process basic.ack, nack and reject. Raises PreconditionFailed for a tag that is not outstanding."""
         if not multiple:
             delivery = self.unacked.pop(tag, None)
             if delivery is None:
@@ -279,9 +270,8 @@ class BrokerChannel:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
         last_tag = tag or self.next_tag - 1
-        # Tags are consecutive numbers. A scan of all numbers starts after the last settlement with ``multiple``, so
-        # that it visits each number once. If most of these numbers are already settled, by single settlements, the
-        # scan would visit them in vain; the outstanding tags are sorted instead.
+        # A scan of all numbers begins after the last settlement with ``multiple``. If single settlements have settled
+        # most of them, sorting the outstanding tags is faster.
         tags: Iterable[int] = range(self.lowest_tag, last_tag + 1)
         if last_tag - self.lowest_tag > 2 * len(self.unacked):
             tags = sorted(number for number in self.unacked if number <= last_tag)
@@ -302,7 +292,7 @@ class BrokerChannel:
             self.lowest_tag = min(self.lowest_tag, tag)
 
     def _apply_one(self, delivery: UnsettledDelivery, disposition: Disposition) -> None:
-        """Settle one delivery, as ``apply`` does for several but faster."""
+        """Settle one delivery: ``apply`` for one, but faster."""
         consumer, source, session = delivery.consumer, delivery.source, self.session
         session.allowance.settle(delivery.size)
         if consumer is not None:
@@ -315,9 +305,7 @@ class BrokerChannel:
         self._resume_after_settlement((consumer,) if consumer is not None else ())
 
     def apply_in_slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
-        """Settle deliveries as ``apply`` does. If there are many, the channel waits, and other connections are served
-        in between.
-        """
+        """Settle deliveries. If there are many, the channel waits, and other connections are served in between."""
         if len(deliveries) <= SLICE:
             self.apply(deliveries, disposition)
             return
@@ -398,7 +386,7 @@ class BrokerChannel:
     # Consumers.
 
     def drop_consumer(self, consumer: ChannelConsumer) -> None:
-        """End a consumer: deliver no more to it; its unacknowledged deliveries stay outstanding."""
+        """End a consumer; its unacknowledged deliveries stay outstanding."""
         self.consumers.pop(consumer.tag, None)
         self.session.remove_consumer(consumer)
         if self.reply_consumer is consumer:
@@ -412,8 +400,8 @@ class BrokerChannel:
             self.session.vhost.remove_queue(source)
 
     def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None:
-        """Requeue the unacknowledged deliveries of one consumer, or with None those of the whole channel. With None an
-        open transaction is rolled back first; otherwise the deliveries settled in it stay in it.
+        """Requeue the unacknowledged deliveries of one consumer, or with None those of the whole channel. None rolls an
+        open transaction back first.
         """
         if self.transaction is not None and consumer is None:
             self.restore_unacked(self.transaction.roll_back())
@@ -423,7 +411,7 @@ class BrokerChannel:
         self.apply_in_slices([delivery for _, delivery in lost], Disposition.LOST)
 
     def end(self) -> None:
-        """End the channel, for any reason. Consumers are removed first, so that nothing is redelivered to them."""
+        """End the channel. Consumers are removed first, so that nothing is redelivered to them."""
         self.is_open = False
         self.held = None
         if self.arrival is not None:
@@ -441,8 +429,8 @@ class BrokerChannel:
     # Confirms.
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """Note that the store has saved the publish with the number ``sequence``, or has failed (``error``). Number 0
-        needs no confirm. ``size`` is that of ``begin_publish``.
+        """Note that the store has saved publish number ``sequence``, or has failed (``error``). Number 0 needs no
+        confirm. ``size`` is that of ``begin_publish``.
         """
         self.session.allowance.end_publish(size)
         self.confirm(sequence, error is None)
@@ -454,7 +442,6 @@ class BrokerChannel:
             self.session.note_confirms(self)
 
     def write_confirms(self) -> None:
-        """Send the confirms of this turn."""
         if not self.is_open or self.confirms is None:
             return
         machine = self.session.machine
@@ -467,7 +454,7 @@ class BrokerChannel:
 
 
 def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[Source, ChannelConsumer | None, list[Any]]]:
-    """Yield neighbouring deliveries of one source and consumer together, in order."""
+    """Yield neighbouring deliveries of one source and consumer together."""
     start = 0
     for at in range(1, len(deliveries) + 1):
         first = deliveries[start]

@@ -1,9 +1,7 @@
-"""The methods that define exchanges, queues and bindings, and queue.purge. One function per method, from the request to
-the reply.
+"""The methods that define exchanges, queues and bindings, and queue.purge.
 
-Each function checks names, locks and permissions (RabbitMQ's table of required rights), calls ``vhost``, and replies
-when the store has saved the change. ``DEFINITIONS`` maps methods to functions for ``session``. Consumers and messages
-are in ``consumption``.
+Each function checks names, locks and permissions (RabbitMQ's table of required rights), and replies when the store has
+saved the change.
 """
 
 from collections.abc import Callable
@@ -61,7 +59,7 @@ def exchange_declare(channel: BrokerChannel, request: m.ExchangeDeclare) -> None
 
 
 def exchange_delete(channel: BrokerChannel, request: m.ExchangeDelete) -> None:
-    """exchange.delete: delete an exchange; a missing one is not an error."""
+    """exchange.delete; a missing exchange is not an error."""
     session = channel.session
     if not request.exchange:
         raise refusals.default_exchange()
@@ -106,7 +104,7 @@ def queue_declare(channel: BrokerChannel, request: m.QueueDeclare) -> None:
     if request.passive:
         queue, must_wait = session.vhost.find_queue(name, session), False
         if isinstance(queue, ServiceQueue):
-            # The number of messages is shown only to users who may read the messages.
+            # Only users who may read the messages get their number.
             session.require(Right.READ, "queue", name)
     else:
         name = name or generated_name("amq.gen-", session.clock)
@@ -207,12 +205,12 @@ def queue_purge(channel: BrokerChannel, request: m.QueuePurge) -> None:
 
 
 def queue_delete(channel: BrokerChannel, request: m.QueueDelete) -> None:
-    """queue.delete: delete a queue, optionally only if unused or empty."""
+    """queue.delete; a missing queue is not an error, as in RabbitMQ."""
     session = channel.session
     name = named_queue(channel, request.queue)
     session.require(Right.CONFIGURE, "queue", name)
     if name not in session.vhost.queues:
-        channel.reply(m.QueueDeleteOk(0), request.no_wait)  # as in RabbitMQ, deleting a missing queue is not an error
+        channel.reply(m.QueueDeleteOk(0), request.no_wait)
         return
     queue = session.vhost.find_queue(name, session)
     session.delay_notices()

@@ -1,8 +1,7 @@
-"""Publisher confirms of one channel: their numbers, and their outcomes, which arrive in any order and are sent in few
-frames. Pure.
+"""Publisher confirms of one channel: their numbers, and their outcomes, which arrive in any order. Pure.
 
-Used by ``channel``. Rule (RabbitMQ): numbers start at 1 with confirm.select; each number is acknowledged or refused
-exactly once; a frame with ``multiple`` covers every number up to its own that no earlier frame covers.
+Rule (RabbitMQ): numbers start at 1 with confirm.select; each number is acknowledged or refused exactly once; a frame
+with ``multiple`` covers every number up to its own that no earlier frame covers.
 """
 
 from typing import NamedTuple
@@ -17,8 +16,8 @@ class Confirm(NamedTuple):
 
 
 class Confirms:
-    """The numbers of one channel. All numbers up to ``_settled_to`` have an outcome; ``_ahead`` holds the later numbers
-    that have an outcome.
+    """The numbers of one channel. All numbers up to ``_settled_to`` have an outcome; ``_ahead`` has the later numbers
+    with an outcome.
     """
 
     __slots__ = ("_ahead", "_assigned", "_confirmed_to", "_early_acks", "_failed", "_sent", "_settled_to")
@@ -33,7 +32,6 @@ class Confirms:
         self._sent: set[int] = set()  #: numbers above ``_confirmed_to`` that were sent in a frame of their own
 
     def next_number(self) -> int:
-        """Return the number of the next publish."""
         self._assigned += 1
         return self._assigned
 

@@ -1,8 +1,4 @@
-"""A consumer on a channel: whether it has room for more deliveries, and the delivery of messages.
-
-``queue`` uses it as ``consumers.QueueConsumer``, services as ``services.ServiceConsumer``. Made by ``consumption`` for
-basic.consume, owned by its ``channel``.
-"""
+"""A consumer on a channel: whether it has room for more deliveries, and the delivery of messages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -58,11 +54,11 @@ class Consumer:
 
     @property
     def is_attached(self) -> bool:
-        """Whether the consumer is still on its channel: it was not cancelled, and the channel was not closed."""
+        """Whether the consumer was not cancelled and its channel is open."""
         return self.channel.consumers.get(self.tag) is self
 
     def resume(self) -> None:
-        """Notify the source that there may be room again, if this consumer had none before."""
+        """Notify the source that there may be room again, if there was none before."""
         if self.is_set_aside:
             if isinstance(self.source, ServiceQueue):
                 self.is_set_aside = False
@@ -90,9 +86,7 @@ class Consumer:
         )
 
     def note_cancelled(self) -> None:
-        """Remove the consumer, whose queue was deleted or whose service has ended it; notify the client, if the client
-        supports that.
-        """
+        """Remove the consumer, whose queue was deleted or whose service has ended it; notify the client."""
         self.channel.consumers.pop(self.tag, None)
         self.channel.session.remove_consumer(self)
         self.channel.session.cancel_consumer(self.channel.number, self.tag)
@@ -143,7 +137,7 @@ _CREDIT_MAX = 256  # credit of a consumer with no-ack or without a prefetch
 def redelivery_header(entry: QueueEntry, payload_max: int) -> ContentHeader:
     """Return the header of a redelivered message with the number of earlier deliveries (x-delivery-count).
 
-    If the header would then be longer than ``payload_max`` bytes, it is returned unchanged: a header is never split.
+    It stays unchanged if it would be longer than ``payload_max`` bytes, because a header is never split.
     """
     header = entry.message.header
     with_count = header.amended(headers={"x-delivery-count": entry.deliveries})

@@ -1,8 +1,4 @@
-"""The methods about consuming messages (qos, consume, cancel, get, recover), and confirm.select and tx.
-
-One function per method; ``MESSAGES`` maps methods to functions for ``session``. basic.ack, nack and reject have events
-of their own, which ``session`` passes to ``channel.settle``; publishes are in ``publication``.
-"""
+"""The methods about consuming messages (qos, consume, cancel, get, recover), and confirm.select and tx."""
 
 from collections.abc import Callable
 from typing import Any
@@ -108,7 +104,7 @@ def basic_get(channel: BrokerChannel, request: m.BasicGet) -> None:
     session.require(Right.READ, "queue", named_queue(channel, request.queue))
     source = queue_for(channel, request.queue)
     if isinstance(source, ServiceQueue):
-        session.settlements.flush()  # messages that the client returned before this request are available again
+        session.settlements.flush()  # messages returned before this request are available again
         source.get(Getter(channel, source, request.no_ack))
         return
     _get(channel, source, request.no_ack)

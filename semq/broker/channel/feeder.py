@@ -1,8 +1,7 @@
 """A large message being sent on a channel: read from the store chunk by chunk, as fast as the client reads it.
 
-While one chunk is being sent, the next is read from the store, so at most two are in memory. Between two chunks the
-other channels of the connection are served. Meanwhile the channel processes nothing else, because contents and methods
-of one channel must not be mixed (AMQP 0-9-1, 4.2.6). Owned by ``channel``.
+At most two chunks are in memory. Meanwhile the channel processes nothing else, because contents and methods of one
+channel must not be mixed (AMQP 0-9-1, 4.2.6); other channels are served between two chunks.
 """
 
 import logging
@@ -16,12 +15,12 @@ log = logging.getLogger(__name__)
 
 
 class Feeder:
-    """One body being sent; it is kept until the last byte has been sent or the channel is closed."""
+    """One body being sent."""
 
     def __init__(self, channel: ConnectedChannel, body: LargeBody) -> None:
         self._channel = channel
         self._body = body
-        self._chunks_requested = 0  # number of chunks requested from the store
+        self._chunks_requested = 0
         self._chunks_sent = 0
         self._is_reading = False
         self._next: bytes | None = None  # chunk that has been read and not sent yet
@@ -46,7 +45,6 @@ class Feeder:
         self._on_end = then
 
     def cancel(self) -> None:
-        """Release the body, after the channel has been closed."""
         self._body.release()
 
     def _chunk_read(self, data: bytes | None, error: BaseException | None) -> None:

@@ -1,7 +1,6 @@
 """Protocols between the parts of a channel, and between a channel and its connection.
 
-``BrokerSession`` implements ``ChannelConnection``, ``BrokerChannel`` implements ``ConnectedChannel``, ``Consumer``
-implements ``ChannelConsumer``. The protocols let these modules refer to each other without a circular import.
+They let the modules refer to each other without a circular import.
 """
 
 from collections import deque
@@ -190,7 +189,7 @@ class ChannelConnection(Protocol):
 class UnsettledDelivery:
     """A delivery that its client has not settled; ``consumer`` is None for basic.get.
 
-    ``item`` is the entry of a queue, or the token of a service; ``size`` is the size of the body in bytes.
+    ``item`` is the entry of a queue, or the token of a service; ``size`` is that of the body in bytes.
     """
 
     __slots__ = ("consumer", "item", "size", "source")

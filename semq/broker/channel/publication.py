@@ -1,10 +1,7 @@
 """basic.publish: from the event to the queues or the service, with all checks.
 
-Strategy: ``publish`` checks the message and passes it to the transaction, to a service (``_offer``), to the channel
-that waits for a direct reply, or to the queues. The confirm of a message for queues is sent immediately, or after the
-commit if the message must be stored. The confirm of a message for a service is sent when the service calls ``settle``.
-Called by ``session`` for each ``Published`` event, by ``arrival`` for each large message, and by ``consumption`` for
-tx.commit.
+The confirm of a message for queues is sent immediately, or after the commit if the message must be stored; that of a
+message for a service when the service calls ``settle``.
 """
 
 from semq.amqp.errors import AmqpError
@@ -58,11 +55,11 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     elif number:
         channel.confirm(number, not outcome.is_refused)
         if not outcome.queues:
-            channel.write_confirms()  # as in RabbitMQ: no queue has the message, so the confirm need not wait
+            channel.write_confirms()  # as in RabbitMQ: no queue has the message
 
 
 def check_publish(channel: BrokerChannel, event: Published) -> Exchange:
-    """Check that this user may publish this message to its exchange; return the exchange. Raises AmqpError."""
+    """Check that this user may publish this message; return its exchange. Raises AmqpError."""
     session = channel.session
     if event.immediate:
         raise refusals.not_implemented("immediate=true")
@@ -78,8 +75,8 @@ def check_publish(channel: BrokerChannel, event: Published) -> Exchange:
 
 
 def resolve_names(channel: BrokerChannel, event: Published) -> None:
-    """Check that a user-id names the logged-in user; replace a reply-to ``amq.rabbitmq.reply-to`` with the address of
-    this channel for direct replies. Raises PreconditionFailed.
+    """Check that a user-id names the logged-in user; replace reply-to ``amq.rabbitmq.reply-to`` with this channel's
+    address for direct replies. Raises PreconditionFailed.
     """
     header, user = event.header, channel.session.user
     if header.user_id is not None and header.user_id != user:
@@ -97,8 +94,8 @@ def message_of(event: Published) -> Message:
 
 
 def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, message: Message) -> PublishResult:
-    """Put a message into its queues, or send it to the channel that waits for this direct reply; return it to the
-    publisher if it is mandatory and reaches neither.
+    """Put a message into its queues, or send it as a direct reply; return it to the publisher if it is mandatory and
+    reaches neither.
     """
     outcome = channel.session.vhost.publish(exchange, message)
     if event.mandatory and not (outcome.queues or outcome.is_refused):
@@ -112,7 +109,7 @@ def send_return(channel: BrokerChannel, event: Published, code: int, text: str) 
 
 
 class Settlement:
-    """The ``settle`` callback of one publish to a service; to be called once."""
+    """The ``settle`` callback of one publish to a service."""
 
     __slots__ = ("_channel", "_event", "_number", "_size")
 
@@ -191,7 +188,7 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
     session = settle._channel.session  # noqa: SLF001 - both classes are in this module
-    # A message larger than ``body_max`` comes here only if the service drains; it is passed without its body.
+    # A message larger than ``body_max`` comes here only if the service drains.
     body = event.body if event.header.body_size <= exchange.body_max else b""
     arrived: object = event.body  # declared as bytes; ``arrival`` puts an ArrivingDocument here
     document = arrived if isinstance(arrived, ArrivingDocument) else None

@@ -1,4 +1,4 @@
-"""The channels that wait for direct replies (RabbitMQ's ``amq.rabbitmq.reply-to``). Owned by ``server``."""
+"""The channels that wait for direct replies (RabbitMQ's ``amq.rabbitmq.reply-to``)."""
 
 from semq.broker.channel.ports import ConnectedChannel
 from semq.broker.generated_names import reply_address
@@ -35,7 +35,7 @@ class ReplyTargets:
     def send(self, vhost: VirtualHost, message: Message) -> bool:
         """Send a reply to the channel that its routing key names; return whether there is one in the virtual host.
 
-        Replies have no queue: a reply that the client does not read in time is lost.
+        A reply that the client does not read in time is lost, because replies have no queue.
         """
         target = self.find(vhost, message.routing_key)
         if target is None or target.reply_consumer is None:

@@ -1,8 +1,4 @@
-"""Settlements of service queues, collected over one read of a socket and passed on in batches.
-
-A service that works in batches (a group commit) therefore gets one call for a hundred acknowledgements. Owned by
-``session``.
-"""
+"""Settlements of service queues, passed on in batches."""
 
 from typing import Any, Protocol, TypeAlias
 
@@ -35,7 +31,7 @@ class Settlements:
     def add(
         self, source: ServiceQueue, consumer: SettlingConsumer | None, token: Any, disposition: Disposition
     ) -> None:
-        """Add a settlement. It is passed to the service at the end of the read, or of the turn."""
+        """Add a settlement for the next ``flush``, which is at the end of this turn at the latest."""
         key = source, consumer, disposition
         tokens = self._tokens.get(key)
         if tokens is None:

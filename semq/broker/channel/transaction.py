@@ -1,10 +1,9 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-Publishes are checked immediately and routed at the commit, where only a service or a full queue can refuse them. All
-changes are passed to the store in one list. commit-ok is sent when the store has saved them and every service has
-settled its messages. If one message is refused, the others are committed all the same, and the channel is closed.
-Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding again. Used by
-``channel``, ``consumption`` and ``publication``.
+Publishes are checked immediately and routed at the commit, where only a service or a full queue can refuse them. If one
+is refused, the others are committed all the same, and the channel is closed. commit-ok is sent when the store has saved
+all changes and every service has settled its messages. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does not
+redeliver.
 """
 
 from collections.abc import Callable
@@ -53,8 +52,8 @@ class Transaction:
         self.bytes = 0
 
     def publish(self, event: Published, message: Message | None, limits: BrokerLimits) -> None:
-        """Keep a publish for the commit. Raises PreconditionFailed if this transaction, or all open transactions
-        together, become too large.
+        """Keep a publish for the commit. Raises PreconditionFailed if this transaction, or all open ones together,
+        become too large.
         """
         retain(event.body)
         size = weight(event.header, event.body)
@@ -67,7 +66,6 @@ class Transaction:
             raise refusals.bad_request("all open transactions together exceed the limit of this server")
 
     def settle(self, deliveries: TaggedDeliveries, disposition: Disposition) -> None:
-        """Keep a settlement for the commit."""
         self._settled.append(HeldSettlement(deliveries, disposition))
 
     def take_settlements(self) -> list[HeldSettlement]:
@@ -80,10 +78,7 @@ class Transaction:
         return published
 
     def roll_back(self) -> TaggedDeliveries:
-        """Discard everything; return the settled deliveries, which are outstanding again.
-
-        Pieces of a large document that a service has stored already are deleted later (``local_node.pieces.remains``).
-        """
+        """Discard everything; return the settled deliveries, which are outstanding again."""
         for held in self.take_published():
             release(held.event.body)
         return [tagged for settlement in self.take_settlements() for tagged in settlement.deliveries]
@@ -96,7 +91,7 @@ class Commit:
 
     def __init__(self, channel: ConnectedChannel) -> None:
         self._channel = channel
-        self._waiting = 1  # number of expected answers: that of the store, and those added by ``expect``
+        self._waiting = 1  # answers awaited: of the store, and of each service (``expect``)
         self._failure: AmqpError | None = None
         self.on_done: Callable[[], None] = lambda: None
 
@@ -105,11 +100,10 @@ class Commit:
         self._waiting += 1
 
     def note_refused(self) -> None:
-        """Note that a full queue has refused a message; the answers are awaited nevertheless."""
+        """Note that a full queue has refused a message."""
         self._failure = self._failure or refusals.bad_request("a full queue refused a message of the transaction")
 
     def note_saved(self, error: BaseException | None) -> None:
-        """Note the store's answer."""
         self.note_answer(None if error is None else refusals.not_stored())
 
     def note_answer(self, failure: AmqpError | None) -> None:

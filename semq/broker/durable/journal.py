@@ -1,14 +1,8 @@
 """The operations of one turn, collected until its end and then passed to the store as one list.
 
-``Journal`` keeps three things together: the operations, the publishes that are confirmed when the operations are
-committed, and the other callbacks for that commit. Used by the modules of queues, channels and definitions; flushed by
-``server`` once per turn of the event loop. The bytes of messages on their way to the store are counted, so that
-``server`` can block publishers when the store is behind.
-
-If the store was unavailable, a failed list remains valid in memory: its queues exist, its messages are delivered,
-acknowledged messages are deleted. The list is kept (``unwritten``) and written before anything else, so that no message
-is confirmed while its queue is not stored, and no acknowledged message is delivered again. A list that the store
-refused is repeated operation by operation, so that only the operations at fault are missing in the store.
+If the store was unavailable, a failed list remains valid in memory, and is kept (``unwritten``) and written before
+anything else. So no message is confirmed while its queue is not stored, and no acknowledged message is delivered again.
+A list that the store refused is repeated operation by operation, so that only the operations at fault are missing.
 """
 
 import logging
@@ -35,8 +29,8 @@ _Publish: TypeAlias = tuple[Publisher, int, int]  # publisher, number of the pub
 
 
 class Journal:
-    """The operations of this turn. ``pending_bytes`` counts the bytes of messages and chunks that were added and are
-    not committed yet.
+    """The operations of this turn. ``pending_bytes`` counts the bytes of messages and chunks that are not committed
+    yet.
     """
 
     def __init__(self, store: MessageStore, on_pending: Callable[[], None] = lambda: None) -> None:
@@ -58,14 +52,13 @@ class Journal:
         return bool(self._unwritten) or self._unwritten_in_progress > 0
 
     def add(self, op: StoreOp) -> None:
-        """Add an operation to the list of this turn."""
         if not self._ops:
             self._on_pending()
         self._ops.append(op)
         self.pending_bytes += _size(op)
 
     def drop(self, queue_id: int, position: int) -> None:
-        """Note that a message left its queue; collected per queue."""
+        """Note that a message left its queue."""
         if not self._drops:
             self._on_pending()
         if self.refused:
@@ -77,9 +70,7 @@ class Journal:
             positions.append(position)
 
     def mark_handed_out(self, queue_id: int, position: int) -> None:
-        """Note that messages of the queue up to this position may have been delivered. Only the highest position
-        counts: messages with priority, and returned messages, do not leave in order of position.
-        """
+        """Note that messages of the queue up to this position may have been delivered."""
         if not self._handed_out:
             self._on_pending()
         if position > self._handed_out.get(queue_id, 0):
@@ -103,7 +94,7 @@ class Journal:
         self._waiters.append(waiter)
 
     def flush(self) -> None:
-        """Pass this turn's operations to the store as one list, after failed ones that still have to be written."""
+        """Pass this turn's operations to the store as one list, after failed ones."""
         if self._unwritten:
             for unwritten in self._unwritten.take():
                 self._save_unwritten(unwritten)
@@ -128,9 +119,6 @@ class Journal:
         self._store.save(ops, done)
 
     def _save_unwritten(self, ops: list[StoreOp]) -> None:
-        """Write failed operations as one list. If the store refuses the list, write each operation alone, so that a bad
-        operation does not prevent the others.
-        """
         self._unwritten_in_progress += 1
 
         def done(error: BaseException | None) -> None:
@@ -147,21 +135,19 @@ class Journal:
         self._store.save(ops, done)
 
     def _save_each(self, ops: list[StoreOp]) -> None:
-        """Write each operation of a refused list alone, because only one of them may be at fault."""
         for op in ops:
             self._save_unwritten([op])
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops
         ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
-        # The only rule for a drop is that it follows the add of its message, so drops may wait for the end of the turn.
+        # A drop must only follow the add of its message, so all drops may come last.
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
         self._ops, self._drops, self._handed_out = [], {}, {}
         return ops
 
 
 def _size(op: StoreOp) -> int:
-    """Return the number of message bytes in an operation."""
     if type(op) is AddMessage:
         return len(op.body) + len(op.header)
     return len(op.data) if type(op) is AddBodyChunk else 0

@@ -1,6 +1,6 @@
 """A store without a disk, for a node whose durable queues are kept in memory only.
 
-Like every store it answers after the call has returned: in the next turn of the event loop.
+Like every store it answers in a later turn of the event loop.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ def in_the_next_turn(callback: Callable[[], None]) -> None:
 
 
 class BodiesInMemory:
-    """Chunks of large bodies, in memory. ``later`` calls a function soon, by default in the next turn."""
+    """Chunks of large bodies, in memory. ``later`` calls a function soon."""
 
     def __init__(self, later: CallLater = in_the_next_turn) -> None:
         self._later = later
@@ -37,9 +37,7 @@ class BodiesInMemory:
 
 
 class NoStore(BodiesInMemory):
-    """A store that keeps only large bodies and confirms everything: waiting messages stay in the memory of their
-    queues.
-    """
+    """A store that keeps only large bodies and confirms everything."""
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
         self._later(lambda: done((), None))

@@ -1,4 +1,4 @@
-"""Rebuilding of the virtual hosts from the store. Called by ``server`` once, before any connection is accepted."""
+"""Rebuilding of the virtual hosts from the store, before any connection is accepted."""
 
 import logging
 from collections.abc import Mapping
@@ -18,9 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodies) -> None:
-    """Restore exchanges, queues, bindings and messages, in this order. Rows of virtual hosts that are not configured
-    have no effect.
-    """
+    """Restore exchanges, queues, bindings and messages, except those of virtual hosts that are not configured."""
     for exchange in state.exchanges:
         vhost = vhosts.get(exchange.vhost)
         if vhost is not None and exchange.name not in vhost.exchanges:
@@ -88,9 +86,7 @@ def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
 
 
 def _settings(row: DeclareQueue, arguments: Mapping[str, Any]) -> QueueSettings:
-    """Return the settings of a queue. Arguments that are no longer permitted have no effect, so that the queue remains
-    usable.
-    """
+    """Return the settings of a queue. Arguments that are no longer permitted have no effect."""
     while True:
         try:
             return read_queue_arguments(arguments)

@@ -1,12 +1,10 @@
 """Operations that the store has not saved because it was unavailable: for each object, only the last one. Pure.
 
-The broker continues without its store: queues are declared; messages are accepted, acknowledged and dead-lettered. All
-of that is written when the store is available again, so that after a restart no acknowledged message is delivered again
-and no dead-lettered message is lost. A client that waited for the store at that time has received an error (a publisher
-has received basic.nack), although its change may still take effect. Used by ``journal``.
+The broker continues without its store, and these operations are written when the store is available again. A client
+that waited for the store has received an error (a publisher basic.nack), although its change may still take effect.
 
-The lists are written in this order: definitions (one list), messages, marks of deliveries, drops, bodies that are no
-longer needed (lists of bounded size). A crash between two lists repeats messages and loses none.
+The lists are written in this order: definitions, messages, marks of deliveries, drops, bodies that are no longer
+needed. A crash between two lists repeats messages and loses none.
 """
 
 import logging
@@ -53,9 +51,7 @@ class UnwrittenOps:
         return any((self._defined, self._added, self._dropped, self._marked, self._handed_out, self._bodies))
 
     def keep(self, ops: Iterable[StoreOp]) -> None:
-        """Keep failed operations, given in the order in which they were added. Chunks of bodies are not kept: their
-        sender has received an error.
-        """
+        """Keep failed operations, in their order. Chunks of bodies are not kept: their sender has received an error."""
         for op in ops:
             keep = _KEEPERS.get(type(op))
             if keep is not None:
@@ -103,7 +99,7 @@ class UnwrittenOps:
     def _add(self, op: AddMessage) -> None:
         self._added.setdefault(op.queue_id, {})[op.position] = op
         dropped = self._dropped.get(op.queue_id)
-        # A list of ``take`` that failed again has a drop in front of each message.
+        # A list of ``take`` that failed again has a drop before each message.
         if dropped is not None and op.position in dropped:
             del dropped[op.position]
             self._drop_count -= 1
@@ -143,7 +139,7 @@ def _bounded_lists(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
     for op in ops:
         current.append(op)
         if type(op) is DropMessages:
-            continue  # never end a list here: this drop must precede the message added at the same position
+            continue  # the drop and the message added at its position stay in one list
         if type(op) is AddMessage:
             size += len(op.body) + len(op.header)
         if size >= LIST_BYTES or len(current) >= LIST_COUNT:
@@ -154,7 +150,6 @@ def _bounded_lists(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
 
 
 def _object_key(op: StoreOp) -> Hashable:
-    """Return the key of the object that an operation defines or deletes."""
     if isinstance(op, DeclareQueue | DeleteQueue):
         return op.queue_id
     if isinstance(op, DeclareExchange | DeleteExchange):

@@ -1,8 +1,6 @@
-"""Bodies that are too large for memory, kept in the store in chunks from the first byte on.
+"""Bodies that are too large for memory, kept in the store in chunks.
 
 ``StoredBody`` replaces ``bytes`` in a message; each holder retains it, and the last release deletes the chunks.
-``Bodies`` assigns ids, and writes and deletes chunks. Used by ``arrival`` (receiving), ``feeder`` (sending), ``pages``
-(several transient messages in one body), and all modules that keep messages.
 """
 
 from collections.abc import Iterator
@@ -32,14 +30,13 @@ class LargeBody:
         return self.size
 
     def retain(self) -> None:
-        """Add a holder. A subclass that counts its holders overrides this."""
+        """Add a holder."""
 
     def release(self) -> None:
-        """Remove a holder, as ``retain`` adds one."""
+        """Remove a holder."""
 
     @property
     def chunks(self) -> int:
-        """The number of chunks."""
         raise NotImplementedError
 
     def read(self, index: int, done: ReadDone) -> None:
@@ -90,15 +87,12 @@ class Bodies:
         self._ids = count(next_id)
 
     def new_id(self) -> int:
-        """Return an id that no other body has."""
         return next(self._ids)
 
     def add(self, body_id: int, index: int, data: bytes) -> None:
-        """Add the writing of a chunk to the journal."""
         self.journal.add(AddBodyChunk(body_id, index, data))
 
     def drop(self, body_id: int) -> None:
-        """Add the deletion of a body to the journal."""
         self.journal.add(DropBody(body_id))
 
 

@@ -1,8 +1,8 @@
-"""The consumers of one queue, and their turns. Pure; used by ``queue`` only.
+"""The consumers of one queue, and their turns. Pure.
 
 Consumers of the highest priority that have room come first; consumers of one priority take turns. A consumer has room
 while it may get a message (prefetch, channel.flow, output). One without room is set aside until ``resume`` is called
-for it, so a queue with ten thousand full consumers considers only those with room.
+for it, so that full consumers cost nothing.
 """
 
 import heapq
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class QueueConsumer(Protocol):
-    """The interface of a consumer for its queue."""
+    """A consumer, as its queue uses it."""
 
     priority: int
     is_set_aside: bool  #: it had no room, and waits for ``resume``
@@ -22,19 +22,15 @@ class QueueConsumer(Protocol):
     def has_room(self) -> bool:
         """Return whether the consumer has room for a message; after False, ``resume`` is called when it may have."""
 
-    def deliver_entry(self, queue: Any, item: Any) -> None:
-        """Deliver one message to the consumer."""
+    def deliver_entry(self, queue: Any, item: Any) -> None: ...
 
     def note_cancelled(self) -> None:
         """Note that the queue was deleted."""
 
 
 class ConsumerRing:
-    """Consumers and their turns. With ``single_active`` only one gets messages: the oldest of the highest priority at
-    the time when it became ``active``.
-
-    A lane is the queue of turns of one priority. Clients choose priorities freely, so a lane exists only while a
-    consumer of this priority has a turn.
+    """Consumers and their turns. With ``single_active`` only one gets messages, until it is removed: when it became
+    ``active``, it was the oldest of the highest priority.
     """
 
     __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "members")
@@ -44,7 +40,7 @@ class ConsumerRing:
         self.active: QueueConsumer | None = None
         self._lanes: dict[int, deque[QueueConsumer]] = {}
         self._priorities: list[int] = []  # priorities that have a lane, lowest first
-        self._turns = 0  # number of turns in all lanes, including the turns of removed consumers
+        self._turns = 0  # number of turns in all lanes, also of removed consumers
         self._age = count()
         # with ``single_active``, a heap of the consumers that have not been active
         self._waiting: list[tuple[int, int, QueueConsumer]] | None = [] if single_active else None
@@ -64,8 +60,7 @@ class ConsumerRing:
     def remove(self, consumer: QueueConsumer) -> None:
         """Remove a consumer. If it was the active one, the next one becomes active."""
         self.members.pop(consumer, None)
-        # The turn of the consumer is skipped later instead of searched for now, so that removing many consumers is
-        # cheap.
+        # The turn of the consumer is skipped later: a search for it would be expensive.
         limit = 2 * len(self.members) + 8
         if self._turns > limit:
             self._sweep()
@@ -83,7 +78,7 @@ class ConsumerRing:
             self._enter(consumer)
 
     def next(self) -> QueueConsumer | None:
-        """Return the consumer whose turn it is, or None if none has room. Set consumers without room aside."""
+        """Return the consumer whose turn it is, or None if none has room."""
         while self._priorities:
             lane = self._lanes[self._priorities[-1]]
             while lane:

@@ -1,15 +1,14 @@
-"""Dead-lettering: the headers of a message after it died in a queue, and the detection of cycles.
+"""Dead-lettering: the headers of a message after it died in a queue, and the detection of cycles. Pure.
 
-Pure functions over messages; called by ``vhost``, which does the routing. RabbitMQ's rules for dead-letter exchanges:
+RabbitMQ's rules for dead-letter exchanges:
 
 - The header x-death has an entry for each queue and reason, with a count; the latest entry is the first. The headers
   ``x-first-death-*`` never change.
 - The expiration is removed, so that the message does not expire again in the next queue.
-- A message that would return to a queue in which it died is dropped, unless it was rejected there or later.
+- A message that would return to a queue in which it died is dropped, unless that death or a later one was a rejection.
 
-x-death lists at most a hundred different deaths here; ``x-deaths-forgotten`` counts the others. If more than a hundred
-are not listed, and no listed death is a rejection, the message is dropped, too, because it may be in a longer cycle
-than the list can show.
+x-death lists at most a hundred deaths here; ``x-deaths-forgotten`` counts the others. A message with more than a
+hundred others is dropped, too, unless a listed death is a rejection: it may be in a cycle longer than the list.
 """
 
 from collections.abc import Mapping
@@ -22,8 +21,8 @@ from semq.broker.queues.message import Message
 
 Death = Mapping[str, Any]
 
-_DEATHS_MAX = 100  # different deaths listed in one message, since its header must fit into a frame
-_FORGOTTEN = "x-deaths-forgotten"  # header with the number of deaths that were removed from the list
+_DEATHS_MAX = 100  # deaths listed in one message, since its header must fit into a frame
+_FORGOTTEN = "x-deaths-forgotten"  # header: number of deaths that are not listed
 _FORGOTTEN_MAX = 100
 
 
@@ -46,7 +45,9 @@ def dead_letter(
 
 
 def would_cycle(message: Message, queue: str) -> bool:
-    """Return whether the message has, or may have, died in ``queue`` before, and was not rejected there or later."""
+    """Return whether the message has, or may have, died in ``queue``, and neither that death nor a later one was a
+    rejection.
+    """
     deaths = read_deaths(message)
     last = len(deaths) - 1 if _forgotten(message) > _FORGOTTEN_MAX else None
     at = next((index for index, death in enumerate(deaths) if death.get("queue") == queue), last)
@@ -54,7 +55,7 @@ def would_cycle(message: Message, queue: str) -> bool:
 
 
 def read_deaths(message: Message) -> list[Death]:
-    """Return the x-death header, latest first; values of clients that are not lists of tables are ignored."""
+    """Return the x-death header, latest first; invalid values of clients are ignored."""
     deaths = message.headers().get("x-death")
     return [death for death in deaths if isinstance(death, Mapping)] if isinstance(deaths, list) else []
 

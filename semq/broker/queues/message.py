@@ -1,11 +1,7 @@
-"""One message inside the broker: its exchange and key, its content header as it arrived, its body; and its entry in one
-queue. Pure.
+"""One message inside the broker, and its entry in one queue. Pure.
 
-Delivery mode, priority and expiration are read from the header if their flags are set. A table of headers is decoded
-once, because a malformed one must be reported to its sender and not to its receivers. All other properties stay
-encoded. A message is made by ``publication`` and ``vhost`` for each publish, by ``deadletter``, and by ``queue`` and
-``pages`` when it is read from the store; all queues to which it is routed share it. An entry is made by ``queue`` and
-``pages`` and moved by ``ready``; deliveries refer to it.
+Its header stays encoded, apart from the properties that the broker needs. The table of headers is decoded once, because
+the sender of a malformed one must get the error.
 """
 
 import re
@@ -22,7 +18,7 @@ _MODES = (1, PERSISTENT)
 # Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
 _CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
-# The delivery mode of a header that has no properties but these is read directly from the bytes.
+# If a header has no other properties than these, its delivery mode is read directly from the bytes.
 _UP_TO_MODE = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
 _FIRST = 14  # position of the first property
 _PRIORITY_OR_EXPIRATION = _PRIORITY | _EXPIRATION
@@ -30,11 +26,11 @@ _REPLY_TO_OR_USER_ID = _REPLY_TO | _USER_ID
 
 
 class Message:
-    """A message. ``expiration`` is its own time to live in milliseconds, None for unlimited; ``size`` is the size of
-    its body in bytes.
+    """A message, shared by all queues to which it is routed. ``expiration`` is its own time to live in milliseconds,
+    None for unlimited; ``size`` is that of its body in bytes.
 
-    ``weight`` is the approximate size of the message in memory, in bytes; a large body is in the store and is not
-    counted. ``extra_keys`` are the routing keys from CC and BCC.
+    ``weight`` is the approximate size of the message in memory, in bytes, without a large body, which is in the store.
+    ``extra_keys`` are the routing keys from CC and BCC.
     """
 
     __slots__ = (
@@ -66,14 +62,14 @@ class Message:
             raise refusals.bad_request(f"invalid message: {{delivery_mode_unknown,{mode}}}")
         self.is_persistent = mode == PERSISTENT
         if not header.raw[_FIRST:].isascii():
-            _ = header.properties  # raises for text that is not UTF-8, which receivers could not decode
+            _ = header.properties  # raises for text that is not UTF-8
         if flags & _HEADERS:
             self._read_headers()
         if flags & _PRIORITY_OR_EXPIRATION:
             self.priority = header.priority or 0
             self.expiration = read_expiration(header.expiration)
         if self.header.spans is not None:
-            # Discard the decoded form: it is many times larger than the bytes, and most messages only wait.
+            # Discard the decoded form, which is much larger than the bytes.
             self.header = ContentHeader(self.header.raw, header.body_size, header.depth)
 
     def _read_headers(self) -> None:
@@ -86,7 +82,6 @@ class Message:
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
-        """All routing keys of the message."""
         return (self.routing_key, *self.extra_keys)
 
     @property
@@ -106,10 +101,7 @@ def property_flags(header: ContentHeader) -> int:
 
 
 def delivery_mode(header: ContentHeader, flags: int) -> int | None:
-    """Return the delivery mode, read directly from the bytes if the header has no properties but those of _UP_TO_MODE.
-
-    Raises FrameError for truncated or surplus data in the header.
-    """
+    """Return the delivery mode, or None. Raises FrameError for truncated or surplus data in the header."""
     if flags & ~_UP_TO_MODE:
         return header.delivery_mode
     raw = header.raw
@@ -125,7 +117,7 @@ def delivery_mode(header: ContentHeader, flags: int) -> int | None:
 
 
 def needs_name_check(header: ContentHeader) -> bool:
-    """Return whether the header has a reply-to or a user-id, which must be checked on publish."""
+    """Return whether the header has a reply-to or a user-id."""
     return bool(property_flags(header) & _REPLY_TO_OR_USER_ID)
 
 
@@ -138,8 +130,8 @@ def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
 
 
 def read_expiration(value: str | None) -> int | None:
-    """Return the expiration property in milliseconds; None if there is none. Raises PreconditionFailed unless it is a
-    decimal number below 2**32.
+    """Return the expiration property in milliseconds, or None. Raises PreconditionFailed unless it is a decimal number
+    below 2**32.
     """
     if value is None:
         return None

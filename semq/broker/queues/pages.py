@@ -1,11 +1,9 @@
 """Pages of a long queue that are not in memory: messages between those in memory at its head and the newest ones.
 
-A ``QueuePage`` consists of neighbours in one lane (``ready``). For a message that the store has as a row, only the
-position is kept, and the row is read again shortly before its delivery. Transient messages have no rows: those of one
-page are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, or at the next
-start. Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has
-confirmed all of it. If that fails, or if the journal then still has to write failed operations, the page stays in
-memory. ``Pager`` writes and reads pages; used by ``queue``.
+For a message that the store has as a row, only the position is kept. Transient messages have no rows: those of one page
+are written to the store as one body, which is deleted when they have been read, or at the next start. Messages with
+large bodies stay in memory. A page leaves memory only when the store has confirmed all of it, and no failed operation
+waits to be written.
 """
 
 import logging
@@ -34,7 +32,9 @@ _ROW = Struct(">qdIBBII")  # position, expiry (NaN for none), deliveries, length
 
 
 class QueuePage:
-    """Messages of one lane, in order. ``entries`` is None when the page is not in memory, apart from ``kept``."""
+    """Neighbouring messages of one lane (``ready``), in order. ``entries`` is None when the page is not in memory; then
+    only the messages in ``kept`` are.
+    """
 
     __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")
 
@@ -46,13 +46,12 @@ class QueuePage:
         self.entries: list[QueueEntry] | None = None
         self.rows: array[int] = array("q")  # positions of the messages that are rows of the store
         self.kept: list[QueueEntry] = []  # messages that stay in memory
-        self.body_id = 0  # body that holds the transient messages; 0 if there are none, or if the page is in memory
+        self.body_id = 0  # body with the transient messages; 0 if there are none, or if the page is in memory
         self.is_reading = False
         self.is_gone = False  # its messages are back in memory, or dropped
 
     @classmethod
     def of(cls, entries: list[QueueEntry]) -> "QueuePage":
-        """Return a page that is still in memory."""
         page = cls(entries[0].position, entries[-1].position, len(entries), sum(e.message.size for e in entries))
         page.entries = entries
         return page
@@ -74,13 +73,12 @@ def pages_of(backlog: StoredBacklog, max_priority: int) -> Iterator[tuple[int, Q
 
 
 class PagedQueue(Protocol):
-    """The part of a queue that its pages use. Implemented by ``queue.Queue``."""
+    """The part of a queue that its pages use."""
 
     queue_id: int
     name: str
 
-    def entry_of_row(self, row: AddMessage) -> QueueEntry:
-        """Return the entry for a row of the store."""
+    def entry_of_row(self, row: AddMessage) -> QueueEntry: ...
 
 
 class Pager:
@@ -128,7 +126,7 @@ class Pager:
             if entry.is_stored:
                 page.rows.append(entry.position)
         if len(page.kept) == page.count:
-            page.kept.clear()  # all messages stay in memory, so the page stays as it is
+            page.kept.clear()  # the page stays as it is
             return
         page.body_id, page.entries = body_id, None
         self.memory.add(-freed)
@@ -141,13 +139,10 @@ class Pager:
         _PageReading(self, queue, page, then).begin()
 
     def retry_later(self, then: Callable[[], None]) -> None:
-        """Call ``then`` after a pause, to repeat a read that failed."""
         self._timers.at(self._clock.monotonic() + RETRY_S, then)
 
 
 class _PageReading:
-    """A page being read: rows, then transient messages."""
-
     def __init__(
         self, pager: Pager, queue: PagedQueue, page: QueuePage, then: Callable[[list[QueueEntry]], None]
     ) -> None:

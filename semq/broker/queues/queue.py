@@ -1,10 +1,4 @@
-"""One message queue: waiting messages, consumers, unacknowledged messages, and limits.
-
-Pure. A queue accepts messages from ``vhost`` (``publish``), delivers them to consumers that have room (``pump``), and
-is notified by channels about settlements (``settle``). Changes to be stored are added to the ``Journal``; messages that
-die are passed to ``on_dead``, if there is a dead-letter exchange. ``definitions`` handles names and locks, the methods
-in ``channel`` check permissions.
-"""
+"""One message queue: waiting messages, consumers, unacknowledged messages, and limits. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
@@ -112,9 +106,7 @@ class Queue:
     # Input.
 
     def refuses(self, message: Message) -> bool:
-        """Return whether the queue is full and refuses the message (x-overflow); a refused message may be
-        dead-lettered.
-        """
+        """Return whether the queue is full and refuses the message (x-overflow), which it may dead-letter."""
         settings = self.settings
         if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
             return False
@@ -130,7 +122,7 @@ class Queue:
             self._store(entry)
             self.admit(entry)
             return entry.is_stored
-        # A consumer with no-ack gets the message in this turn and does not return it, so there is nothing to store.
+        # A consumer with no-ack does not return the message, so there is nothing to store.
         if not consumer.no_ack:
             self._store(entry)
         self.env.memory.add(message.weight)
@@ -138,7 +130,7 @@ class Queue:
         return entry.is_stored
 
     def entry_for(self, message: Message) -> QueueEntry:
-        """Return an entry for a message, with the next position in the queue; it is not added to the queue yet."""
+        """Return an entry for a message, with the next position in the queue; it is not in the queue yet."""
         position = self.next_position
         self.next_position = position + 1
         retain(message.body)
@@ -146,18 +138,17 @@ class Queue:
         return QueueEntry(message, position, self._expiry_of(message) if expires else None)
 
     def admit(self, entry: QueueEntry) -> None:
-        """Add an entry to the waiting messages."""
         self.ready.push(entry)
         self.env.memory.add(entry.message.weight)
         self._watch(entry)
         if self.is_limited:
             self._drop_surplus()
 
-    # Restoring after a restart, before any consumer exists: called in this order. Pages use ``entry_of_row``, too.
+    # Restoring after a restart, before any consumer exists; called in this order.
 
     def restore_marks(self, handed_out: int, ended: bool) -> None:
-        """Mark messages up to ``handed_out`` as redelivered, as in RabbitMQ. If the earlier process has not
-        ``ended`` in an orderly way, mark all, because its last deliveries may not have been recorded.
+        """Mark messages up to ``handed_out`` as redelivered, as in RabbitMQ. If the earlier process has not ``ended``
+        in an orderly way, mark all, because its last deliveries may not have been recorded.
         """
         self.flagged_to = handed_out if ended else _ALL_POSITIONS
         self.next_position = handed_out + 1  # positions are never used twice
@@ -214,9 +205,7 @@ class Queue:
         self._continue()
 
     def _continue(self) -> None:
-        """Apply the limits, call ``read_waiters`` and deliver, after messages at the head have been read or have
-        expired.
-        """
+        """Apply the limits and deliver, after messages at the head have been read or have expired."""
         if self.has_expiring:
             self._remove_expired(self.env.clock.monotonic())
         if self.is_limited:
@@ -230,11 +219,10 @@ class Queue:
     # Rows of the store.
 
     def stores(self, message: Message) -> bool:
-        """Return whether this message in this queue must be stored."""
+        """Return whether this message must be stored."""
         return self.durable and message.is_persistent and self.owner is None
 
     def row_for(self, entry: QueueEntry) -> AddMessage:
-        """Return the store's row for an entry."""
         message, body, expires_at = entry.message, entry.message.body, entry.expires_at
         if expires_at is not None:
             clock = self.env.clock
@@ -272,7 +260,7 @@ class Queue:
 
     def get(self) -> QueueEntry | None:
         """Return one message for basic.get, which is unacknowledged from now on. Return None if no message waits, or if
-        the next one is being read: the callbacks in ``read_waiters`` are called after the read.
+        the next one is being read: ``read_waiters`` are called after the read.
         """
         self.note_use()
         entry = self.pop()
@@ -281,9 +269,7 @@ class Queue:
         return entry
 
     def pop(self) -> QueueEntry | None:
-        """Return the next message that has not expired, and remove the expired messages before it. Return None if there
-        is none, or if it is being read.
-        """
+        """Return the next message that has not expired. Return None if there is none, or if it is being read."""
         ready = self.ready
         if not self.has_expiring:
             return ready.pop() if len(ready) else None
@@ -429,9 +415,7 @@ class Queue:
     # Consumers and the end.
 
     def subscribe(self, consumer: QueueConsumer, exclusive: bool) -> None:
-        """Add a consumer that ``consumption`` has checked. The caller has sent consume-ok, and calls ``pump``
-        after this call.
-        """
+        """Add a consumer. The caller has sent consume-ok, and calls ``pump`` afterwards."""
         self.consumers.add(consumer)
         if exclusive:
             self.exclusive_consumer = consumer
@@ -460,7 +444,6 @@ class Queue:
         return count
 
     def _delete_in_slices(self, entries: list[QueueEntry], pages: list[QueuePage]) -> Iterator[None]:
-        """Delete waiting messages in slices. ``pages`` have the messages not in memory, ``entries`` are the others."""
         for start in range(0, len(entries), SLICE):
             for entry in entries[start : start + SLICE]:
                 self._forget(entry)
@@ -476,9 +459,7 @@ class Queue:
             self.env.journal.add(DropBody(page.body_id))
 
     def delete(self) -> int:
-        """End the queue: delete its waiting messages, stop its timers and notify its consumers. Return the number of
-        waiting messages.
-        """
+        """End the queue; return the number of its waiting messages, which are deleted."""
         count = len(self.ready)
         self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear()))
         self.is_deleted = True
@@ -495,6 +476,5 @@ class Queue:
 
 
 def _single_call(then: Callable[[], None]) -> Iterator[None]:
-    """Return a task that consists of one call."""
     then()
     yield from ()

@@ -1,13 +1,11 @@
-"""The waiting messages of one queue, in the order in which they leave. Pure; used by ``queue`` only.
+"""The waiting messages of one queue, in the order in which they leave. Pure.
 
-Strategy: messages that arrive in order of position are in a deque; messages that are returned, or arrive after messages
-with higher positions, are in a heap; of the two heads, the one with the lower position leaves first. So a message
-returns to its original position at the cost of the heap only. A queue with priorities has a deque and a heap for each
-priority in use (a lane).
+Messages that arrive in order of position are in a deque. Messages that are returned, or arrive later than messages with
+higher positions, are in a heap. Of the two heads, the one with the lower position leaves first. A queue with priorities
+has a lane, with deque and heap, for each priority in use.
 
 The pages of a long queue (``pages``) follow the deque, and the newest messages follow the pages. When the newest
-messages fill a page, ``on_full`` removes the page from memory; ``on_low`` reads the next page before its messages are
-needed. If they are needed earlier, ``pop`` returns None.
+messages fill a page, ``on_full`` removes it from memory; ``on_low`` reads the next page before its messages are needed.
 """
 
 import heapq
@@ -20,7 +18,7 @@ from semq.broker.queues.pages import PAGE, PAGE_BYTES, QueuePage
 
 
 class _ReturnedEntry(NamedTuple):
-    """A row of the heap; positions are unique, so entries are never compared."""
+    """A row of the heap. Positions are unique, so entries are never compared."""
 
     position: int
     entry: QueueEntry
@@ -60,7 +58,7 @@ class PriorityLane:
         return self.close_page()
 
     def close_page(self) -> QueuePage:
-        """Make the newest messages a page, which is still in memory, and return it."""
+        """Make the newest messages a page, which is still in memory."""
         page = QueuePage.of(self.newest)
         self.pages.append(page)
         self.newest, self.newest_bytes = [], 0
@@ -113,7 +111,7 @@ class PriorityLane:
 
 class ReadyMessages:
     """Waiting messages: higher priority first, then by position. ``bytes`` is the size of the bodies of all messages,
-    ``out_bytes`` the size of those in pages.
+    ``out_bytes`` of those in pages.
 
     Once a lane has ``window`` messages in memory, or the bodies in memory of all lanes exceed ``window_bytes``, the
     lane's new messages are divided into pages; this ends when its last page has been read.
@@ -147,12 +145,12 @@ class ReadyMessages:
         return self._count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        """Yield the entries in memory, in the order in which they would leave."""
+        """Yield the entries in memory, in the order in which they leave."""
         for priority in self._order:
             yield from self._lanes[priority]
 
     def push(self, entry: QueueEntry) -> None:
-        """Add a new message at its position, usually the end."""
+        """Add a new message."""
         lane, size = self._lane(entry.message.priority), entry.message.size
         self._count += 1
         self.bytes += size
@@ -167,7 +165,7 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_page(self, priority: int, page: QueuePage) -> None:
-        """Add a page, whose messages are not in memory, after all other messages of its lane (restart)."""
+        """Add a page that is not in memory after all other messages of its lane (restart)."""
         lane = self._lane(priority)
         if lane.newest:
             self.out_bytes += lane.close_page().bytes
@@ -188,7 +186,7 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_back(self, entry: QueueEntry) -> None:
-        """Put a message that had left back to its position."""
+        """Return a message to its position."""
         self._lane(entry.message.priority).put_back(entry)
         self._count += 1
         self.bytes += entry.message.size
@@ -201,9 +199,7 @@ class ReadyMessages:
         return self._head(lane)
 
     def pop(self) -> QueueEntry | None:
-        """Remove and return the message that leaves next; None if it is being read. Raises IndexError if there
-        is none.
-        """
+        """Remove and return the message that leaves next; None if it is being read. Raises IndexError if none waits."""
         return self._pop(self._first(self._order))
 
     def pop_least(self) -> QueueEntry | None:
@@ -213,9 +209,7 @@ class ReadyMessages:
         return self._pop(self._first(reversed(self._order)))
 
     def pop_expired(self, now: float, at_most: int) -> list[QueueEntry]:
-        """Remove and return up to ``at_most`` expired messages at the heads of the lanes; messages behind an unexpired
-        one wait.
-        """
+        """Remove and return up to ``at_most`` expired messages at the heads of the lanes."""
         expired: list[QueueEntry] = []
         for lane in self._lanes.values():
             while len(expired) < at_most and (head := self._head(lane)) is not None:

@@ -1,8 +1,4 @@
-"""Exchanges, which choose the destinations of a message: one class for each type of exchange.
-
-An exchange keeps its own bindings; ``match`` returns the destinations of the bindings that fit a message. ``routes``
-follows bindings between exchanges, and ``definitions`` keeps the exchanges of a virtual host, keyed by name. Pure. New
-types are added to ``EXCHANGE_TYPES``; exchanges served by the node are in ``services``.
+"""Exchanges, which choose the destinations of a message: one class for each type of exchange. Pure.
 
 Rules: AMQP 0-9-1, 3.1.3 (types), and RabbitMQ's extensions: all-with-x, any-with-x and exchange-to-exchange bindings.
 """
@@ -27,7 +23,7 @@ class BindingDestination(Protocol):
 
 
 class Binding(NamedTuple):
-    """One binding; two are equal if source, destination, routing key and arguments are equal."""
+    """One binding."""
 
     source: "Exchange"
     destination: BindingDestination
@@ -36,9 +32,7 @@ class Binding(NamedTuple):
 
 
 class Exchange:
-    """One exchange. Subclasses maintain an index of their bindings by ``_index`` and ``_unindex`` and implement
-    ``match``.
-    """
+    """One exchange and its bindings. Subclasses implement ``match``, ``_index`` and ``_unindex``."""
 
     type: ClassVar[str] = ""
     is_service: ClassVar[bool] = False
@@ -113,9 +107,7 @@ class Exchange:
 
 
 class _KeyedExchange(Exchange):
-    """An exchange that routes by the routing key alone, or to all destinations. Bindings that differ only in arguments
-    share one index entry.
-    """
+    """An exchange that needs no headers for routing. Bindings that differ only in arguments share one index entry."""
 
     __slots__ = ("_pairs",)
 
@@ -193,7 +185,7 @@ class FanoutExchange(_KeyedExchange):
 
 
 class TopicExchange(_KeyedExchange):
-    """An exchange that routes by patterns of words; the result for each key is cached until a binding changes."""
+    """An exchange that routes by patterns of words; the result for a key is cached until a binding changes."""
 
     type = "topic"
     __slots__ = ("_cache", "_cache_size", "_topics")

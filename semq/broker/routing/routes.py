@@ -1,8 +1,4 @@
-"""Routing from an exchange to queues, through exchange-to-exchange bindings and alternate exchanges; cycles are safe.
-
-Pure; called by ``vhost`` for every message that is not published to the default exchange. A queue that is reached in
-several ways gets the message once.
-"""
+"""Routing from an exchange to queues, through exchange-to-exchange bindings and alternate exchanges. Pure."""
 
 from collections.abc import Callable
 
@@ -12,7 +8,7 @@ from semq.broker.routing.exchanges import BindingDestination, Exchange, Headers
 def route(
     start: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
 ) -> list[BindingDestination]:
-    """Return the queues for a message published to ``start``, each once.
+    """Return the queues for a message published to ``start``, each once; cycles of exchanges are safe.
 
     ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ.
     """

@@ -1,8 +1,6 @@
-"""The index of a topic exchange: the destinations whose pattern matches a routing key.
+"""The index of a topic exchange: the destinations whose pattern matches a routing key. Pure.
 
-A trie over the words of the patterns. The cost of a look-up depends on the number of words in the key and on the
-branches at ``*`` and ``#``, not on the number of patterns, so 100,000 bindings are as fast as ten. Pure; used by
-``exchanges.TopicExchange`` only.
+A trie over the words of the patterns, so the cost of a look-up does not depend on the number of patterns.
 
 Rule (AMQP 0-9-1, 3.1.3.3): words are separated by dots, ``*`` stands for exactly one word, ``#`` for none or more.
 """
@@ -14,13 +12,11 @@ T = TypeVar("T")
 
 
 def _words(text: str) -> list[str]:
-    return text.split(".") if text else []  # as in RabbitMQ: an empty key has no word, so ``*`` does not match it
+    return text.split(".") if text else []  # as in RabbitMQ: ``*`` does not match an empty key
 
 
 class _Node(Generic[T]):
-    """One position in the trie; ``star`` and ``hash`` are the branches at ``*`` and ``#``, ``ends`` the destinations
-    whose pattern ends here.
-    """
+    """One position in the trie; ``ends`` has the destinations whose pattern ends here."""
 
     __slots__ = ("ends", "hash", "star", "words")
 
@@ -95,8 +91,7 @@ class TopicIndex(Generic[T]):
         words = _words(key)
         count = len(words)
         todo: list[tuple[_Node[T], int]] = [(self._root, 0)]
-        # Several hashes in one pattern reach the same position in exponentially many ways, so each position is visited
-        # once.
+        # Each position is visited once: several hashes reach it in exponentially many ways.
         seen: set[tuple[int, int]] = set()
         while todo:
             node, at = todo.pop()
