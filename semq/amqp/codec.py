@@ -1,9 +1,7 @@
 """Conversion between method frames and ``Method`` values, by the table of the specification.
 
-``fast_path`` reads and writes the usual case of the most frequent methods itself; tests compare both modules. Called by
-the modules of ``connection``. Decoding raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal
-values and ``NotSupported`` for unknown methods. These errors have the ids of the method, or 0 if the data ends before
-the ids. Encoding raises ``LocalMisuse``.
+Decoding raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal values and ``NotSupported``
+for unknown methods. Encoding raises ``LocalMisuse``.
 """
 
 import struct
@@ -33,7 +31,7 @@ IDS = Struct(">HH")
 
 
 class WireType(NamedTuple):
-    """The writer and reader of one wire type, and the value of a reserved argument of this type."""
+    """The writer and reader of one wire type, and the value of a reserved argument."""
 
     write: Callable[[Any], bytes]
     read: Callable[[bytes, int, int], tuple[Any, int]]

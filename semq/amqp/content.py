@@ -1,8 +1,6 @@
 """Content headers, kept as raw bytes until a field is read.
 
-``ContentHeader`` keeps the payload of the header frame as it arrived, so a hub that only forwards a message never
-decodes it. ``Properties`` is the value from which a header is built. Headers are made by ``channel`` and ``fast_path``
-from received frames, and by owners for messages to be sent. Source: AMQP 0-9-1, 4.2.6.1.
+So a hub that only forwards a message never decodes its header. Source: AMQP 0-9-1, 4.2.6.1.
 """
 
 import struct
@@ -39,8 +37,7 @@ HEAD_AND_FLAGS: Final = Struct(">HHQH")  # HEAD, then the property flags
 PROPERTIES_AT: Final = HEAD_AND_FLAGS.size  # position of the first property
 UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces another word of flags
 
-# For each type of property, its writer and its size in bytes. TEXT_SIZE and TABLE_SIZE stand for a size that is stated
-# in front of the value.
+# For each type of property, its writer and its size in bytes; TEXT_SIZE and TABLE_SIZE: the size precedes the value.
 TEXT_SIZE: Final = 0
 TABLE_SIZE: Final = -1
 PROPERTY_TYPES: dict[str, tuple[Callable[[Any], bytes], int]] = {
@@ -217,8 +214,8 @@ class ContentHeader:
         )
 
     def locate(self) -> dict[str, tuple[int, int]]:
-        """Return start and stop of each property in ``raw``, and keep them in ``spans``. Raises ``FrameError`` for
-        truncated or surplus data, ``SyntaxFault`` for flags of unknown properties.
+        """Return start and stop of each property in ``raw``. Raises ``FrameError`` for truncated or surplus data,
+        ``SyntaxFault`` for flags of unknown properties.
         """
         raw, at = self.raw, PROPERTIES_AT
         spans = {}
@@ -270,8 +267,7 @@ def _encode_property(name: str, value: Any) -> bytes:
 
 
 def _amended_table(table: bytes, changes: Mapping[str, FieldValue], depth: int) -> bytes:
-    """Return the bytes of a table with some entries replaced, added or (None) removed."""
-    decode_table(table, 0, depth)  # raises for a malformed table, which the loop below does not check
+    decode_table(table, 0, depth)  # raises for a malformed table
     fields, at = [], 4
     while at < len(table):
         name, value_at = read_short_string(table, at)

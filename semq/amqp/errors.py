@@ -301,7 +301,7 @@ class LocalMisuse(AmqpError):  # noqa: N818 (the name states whose error it is)
     code = "SEMQ-4900"
     remedy = "Correct the program that uses the connection; the peer has done nothing wrong."
     name = "LOCAL_MISUSE"
-    reply_code = 541  # used only if this error must be sent to a peer
+    reply_code = 541
 
     def __init__(self, text: str) -> None:
         super().__init__(text, blame=Blame.LOCAL)

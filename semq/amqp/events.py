@@ -1,8 +1,6 @@
 """The events that a connection reports to its owner, one class per kind.
 
-Made by the modules of ``connection`` and by ``fast_path``; read by the transport and the broker. Method arguments have
-the names of the specification. Docstrings that begin with "S:" or "C:" are about events of servers or clients
-only.
+Docstrings that begin with "S:" or "C:" are about events of servers or clients only.
 """
 
 from semq.amqp.content import ContentHeader
@@ -60,7 +58,7 @@ class Opened(ConnectionEvent):
 class ConnectionFailed(ConnectionEvent):
     """This side raised a connection exception and sent connection.close; only close-ok is awaited.
 
-    All channels are closed. ``pause``: the negotiation was not finished, so delay the output for some seconds (4.10.2).
+    ``pause``: the negotiation was not finished, so delay the output for some seconds (4.10.2).
     """
 
     error: AmqpError
@@ -68,10 +66,9 @@ class ConnectionFailed(ConnectionEvent):
 
 
 class ConnectionClosed(ConnectionEvent):
-    """The connection has ended: write the output of ``take_output``, then close the socket. Reported exactly once.
+    """The connection has ended: write the output of ``take_output``, then close the socket.
 
-    ``error`` is None after an orderly close by either side. ``by_peer``: the peer closed it. ``pause``: as
-    in ``ConnectionFailed``.
+    ``error`` is None after an orderly close. ``by_peer``: the peer closed it. ``pause``: as in ``ConnectionFailed``.
     """
 
     error: AmqpError | None
@@ -106,11 +103,10 @@ class ChannelOpened(ConnectionEvent):
 
 
 class ChannelClosed(ConnectionEvent):
-    """The channel is closed. A server deletes its consumers, and requeues its unacknowledged messages.
+    """The channel is closed. ``error`` is None for reply code 200.
 
     ``by_peer``: the peer sent channel.close, and this side has sent close-ok. Otherwise the peer made an error, and
-    this side has sent channel.close; the number is free again at ``ChannelReleased``. ``error`` is None for reply code
-    200.
+    this side has sent channel.close; the number is free again at ``ChannelReleased``.
     """
 
     channel: int

@@ -1,9 +1,8 @@
 """The fast path: publish, deliver, ack, nack and reject with complete contents, read and written in one step.
 
-A *fast reader* reads the usual case: a well-formed method on an idle channel and, if the method carries content, header
-and body in one frame each, complete in the buffer. It moves the frame reader past them and returns the event. In any
-other case it returns None and does not move the frame reader; the general path (``codec``, ``channel``) then reads the
-same bytes and reports errors. Tests compare both paths. Called by the modules of ``connection``.
+A *fast reader* reads the usual case: a well-formed method on an idle channel, with header and body, if any, in one
+frame each, complete in the buffer. It moves the frame reader past them and returns the event. In any other case it
+returns None and does not move the frame reader; the general path (``codec``, ``channel``) then reads the same bytes.
 """
 
 from collections.abc import Callable
@@ -83,7 +82,6 @@ def _content(
 
 
 def _text(octets: bytes) -> str | None:
-    """Return the text of a short string, or None if it is malformed."""
     try:
         return text_of(octets)
     except SyntaxFault:
@@ -97,7 +95,7 @@ def _published(
     key_at = start + 7 + data[start + 6] if stop - start >= 9 else stop  # position of the routing key's length
     if key_at >= stop or key_at + 2 + data[key_at] != stop:
         return None
-    exchange = known_texts.get(data[start + 7 : key_at])  # a lookup without a call, for names seen before
+    exchange = known_texts.get(data[start + 7 : key_at])  # without a call, for names seen before
     if exchange is None:
         exchange = _text(data[start + 7 : key_at])
     routing_key = known_texts.get(data[key_at + 1 : stop - 1])

@@ -1,9 +1,4 @@
-"""Frames: splitting received bytes into frames, and building frames.
-
-``FrameReader`` takes the bytes that the socket returned and yields the positions of complete frames, so that bytes are
-copied only if they are kept. ``Pieces`` collects a payload that arrives in parts. Called by ``connection``; this module
-knows no methods and no channels. Source: AMQP 0-9-1, 4.2.3.
-"""
+"""Frames: splitting received bytes into frames, and building frames. Source: AMQP 0-9-1, 4.2.3."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -34,9 +29,8 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 class Pieces:
     """Bytes that arrive in pieces and are joined once.
 
-    Large pieces stay in the buffer in which they arrived. Small pieces are copied into one buffer, and so is a piece
-    that would keep a received buffer of more than four times its size alive. Therefore the memory that a peer can
-    occupy stays in proportion to the bytes it sent.
+    A piece is copied if it is small, or if it would keep a received buffer of more than four times its size alive. So
+    the memory that a peer can occupy stays in proportion to the bytes it sent.
     """
 
     __slots__ = ("_parts", "size")
@@ -58,15 +52,14 @@ class Pieces:
             self._parts.append(bytearray(piece))
 
     def join(self) -> bytes:
-        """Return everything that was added."""
         return b"".join(self._parts)
 
 
 class FrameReader:
     """A reader that splits bytes into frames. ``payload_max`` may change between two frames.
 
-    ``header_max`` is the largest content header in bytes; ``connection`` and ``fast_path`` check it. A header is never
-    split into frames, so a received header can be forwarded only if it fits into one frame.
+    ``header_max`` is the largest content header in bytes. A header is never split into frames, so a received header can
+    be forwarded only if it fits into one frame.
     """
 
     __slots__ = ("_frame", "_head", "_missing", "_pieces", "at", "buffer", "header_max", "payload_max")
@@ -75,7 +68,7 @@ class FrameReader:
         self.payload_max = self.header_max = payload_max
         self.buffer = b""
         self.at = 0
-        self._head = b""  # the beginning of a frame head, shorter than a complete one
+        self._head = b""  # an incomplete frame head
         self._frame: tuple[int, int] | None = None  # type and channel of an incomplete frame
         self._pieces = Pieces()  # the part of its payload that has arrived
         self._missing = 0  # bytes of its payload that have not arrived
@@ -83,13 +76,13 @@ class FrameReader:
     def frames(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
         """Yield type, channel, start and stop of the payload in ``buffer``, for each complete frame.
 
-        A caller that reads beyond the yielded frame moves ``at``. In place of the type there may be ``UNKNOWN_TYPE``
-        (the start is then the unknown type), ``BAD_END`` or ``OVERSIZE`` (the start is then the length). After one of
-        these the caller must stop, because the bytes can no longer be divided into frames. Otherwise exhaust the
-        iterator: its last step keeps an incomplete frame for the next call.
+        In place of the type there may be ``UNKNOWN_TYPE`` (the start is then the unknown type), ``BAD_END`` or
+        ``OVERSIZE`` (the start is then the length). After one of these the caller must stop. Otherwise exhaust the
+        iterator: its last step keeps an incomplete frame for the next call. A caller that reads beyond the yielded
+        frame moves ``at``.
         """
         if self._head:
-            data = self._head + data  # rare: a frame head was split between two reads
+            data = self._head + data  # a frame head was split between two reads
         self.buffer, self.at = data, 0
         if self._frame is not None and (event := self._gather(data, *self._frame)):
             yield event

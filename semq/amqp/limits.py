@@ -1,7 +1,6 @@
 """Limits of one connection, which bound everything a peer can declare or send.
 
-Made by the code that configures a listener or an outgoing connection; applied by ``connection`` and the modules below
-it. Source: AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
+Source: AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
 """
 
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ from semq.amqp.spec import FRAME_MIN_SIZE
 from semq.amqp.wire import DEPTH_MAX, TABLE_DEPTH
 
 MIB = 1 << 20
-# A value of body_max that permits every size that a content header can declare. It costs no memory if stream_from is
-# set.
+# A body_max for every size that a content header can declare. It costs no memory if stream_from is set.
 ANY_SIZE = (1 << 64) - 1
 
 

@@ -1,9 +1,7 @@
 """The methods of AMQP 0-9-1 and RabbitMQ's extensions as value classes, one per row of ``spec.GRID``.
 
 Each class finds its row by its own name (``QueueDeclareOk`` is ``queue.declare-ok``) and fails at import if the names
-or the order of its arguments differ from the row. A reply is an extension if its request is. ``codec`` encodes and
-decodes them. Publish, deliver, ack, nack and reject are here for the general path and tests; ``fast_path`` reads and
-writes them without these objects.
+or the order of its arguments differ from the row.
 """
 
 from types import MappingProxyType
@@ -17,7 +15,6 @@ NO_TABLE: Table = MappingProxyType({})
 
 
 def _row_of(class_name: str) -> MethodRow:
-    """Return the row for a class name: the row queue.declare-ok for QueueDeclareOk."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in class_name).split()
     return ROWS[f"{words[0]}.{'-'.join(words[1:])}"]
 

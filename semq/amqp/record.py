@@ -1,8 +1,7 @@
 """Small slotted value classes, declared like dataclasses: the base of methods and events.
 
-A ``Record`` has its annotated fields as slots, an ``__init__`` that takes them by position or by name, equality by type
-and value, and a ``repr``. Dataclasses would work as well, but a hundred of them add 60 ms to the import time of every
-command.
+A ``Record`` has its annotated fields as slots, an ``__init__``, equality by type and value, and a ``repr``. A hundred
+dataclasses would add 60 ms to the import time of every command.
 """
 
 from typing import Any, ClassVar, dataclass_transform, get_origin

@@ -1,7 +1,7 @@
 """The three supported SASL mechanisms: readers of a client's response, and the response for PLAIN.
 
-Called by the owners of connections of both roles; the owner of a server checks the password. Source: RFC 4616 (PLAIN),
-RFC 4422 appendix A (EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, with LOGIN and PASSWORD in it.
+Source: RFC 4616 (PLAIN), RFC 4422 appendix A (EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, with
+LOGIN and PASSWORD in it.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,8 @@
 """AMQP 0-9-1 as a table: classes, methods, arguments, senders, replies, and the basic properties.
 
-``GRID`` has the methods, ``PROPERTIES`` the properties. ``methods`` has a class for each row, which must have the
-arguments of the row; ``connection`` looks up senders and replies.
-
-A row has method, id, sender (C client, S server), replies (a method with replies is synchronous), and on the following
-lines the arguments in wire order. ``-`` is a reserved argument: sent empty, ignored when received. Methods with a star
-carry content. Rows beyond the specification are RabbitMQ's extensions. An unknown sender, wire type or reply fails at
-import.
+A row of ``GRID`` has method, id, sender (C client, S server), replies (a method with replies is synchronous), and on
+the following lines the arguments in wire order. ``-`` is a reserved argument: sent empty, ignored when received.
+Methods with a star carry content. Rows beyond the specification are RabbitMQ's extensions.
 """
 
 from typing import NamedTuple

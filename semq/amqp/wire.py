@@ -1,9 +1,8 @@
 """Primitive types and field tables of AMQP 0-9-1: bytes to values and back.
 
-Called by ``codec`` and ``fast_path`` (methods), ``content`` (properties) and ``sasl``. Decoders take a buffer and a
-position and return the value and the next position; truncated or surplus data raises ``FrameError`` (501), illegal
-values raise ``SyntaxFault`` (502). No memory is allocated for declared data before it has arrived. Encoders raise
-``LocalMisuse``.
+Decoders take a buffer and a position and return the value and the next position; truncated or surplus data raises
+``FrameError`` (501), illegal values raise ``SyntaxFault`` (502). No memory is allocated for declared data before it has
+arrived. Encoders raise ``LocalMisuse``.
 
 | letter | meaning                 | Python           | letter | meaning          | Python      |
 | ------ | ----------------------- | ---------------- | ------ | ---------------- | ----------- |
@@ -15,9 +14,8 @@ values raise ``SyntaxFault`` (502). No memory is allocated for declared data bef
 | F A    | table, array            | dict, list       | V      | nothing          | None        |
 
 A long string that is not UTF-8 is decoded as bytes. An int is encoded as I, l or L, the first that is large enough;
-bytes are encoded as x. The letters are RabbitMQ's, which all clients use; the letters of the specification differ.
-Names of fields may contain any character except zero: no client observes the rule of 4.2.5.5 (letters, $, # and _),
-which would forbid even ``x-match``.
+bytes are encoded as x. The letters are RabbitMQ's, which all clients use. Names of fields may contain any character
+except zero: no client observes the rule of 4.2.5.5, which would forbid even ``x-match``.
 """
 
 import struct
@@ -28,9 +26,9 @@ from typing import Any, Final, TypeAlias
 
 from semq.amqp.errors import FrameError, LocalMisuse, SyntaxFault
 
-TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another limit
-DEPTH_MAX: Final = 256  # largest limit that an owner may set, and the limit for encoding: both directions are recursive
-CACHED_TEXTS_MAX: Final = 4096  # number of names and keys in a cache, at which the cache is cleared
+TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another
+DEPTH_MAX: Final = 256  # largest limit that an owner may set, and the limit for encoding
+CACHED_TEXTS_MAX: Final = 4096  # number of texts at which a cache is cleared
 
 
 class Timestamp(int):
@@ -70,7 +68,7 @@ def _learn_text(octets: bytes) -> str:
 
 
 def uncached_text(octets: bytes) -> str:
-    """Return the text as ``text_of`` does, without caching, for texts that are rarely repeated."""
+    """Return the text as ``text_of`` does, for texts that are rarely repeated."""
     try:
         text = octets.decode()
     except UnicodeDecodeError as error:
@@ -95,7 +93,7 @@ def _learn_short_string(text: str) -> bytes:
 
 
 def uncached_short_string(text: str) -> bytes:
-    """Return the bytes as ``short_string`` does, without caching, for texts that are rarely repeated."""
+    """Return the bytes as ``short_string`` does, for texts that are rarely repeated."""
     try:
         octets = text.encode()
     except (AttributeError, UnicodeEncodeError) as error:
@@ -132,8 +130,8 @@ NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
 
 
 def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[dict[str, Any], int]:
-    """Return the table at ``at`` and the position after it. ``depth``: levels of tables and arrays that are permitted,
-    including this one. Raises ``FrameError`` or ``SyntaxFault``.
+    """Return the table at ``at`` and the position after it. ``depth``: permitted levels of tables and arrays, including
+    this one. Raises ``FrameError`` or ``SyntaxFault``.
     """
     try:
         table, stop = read_table(data, at, depth)
@@ -145,8 +143,8 @@ def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[di
 
 
 def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
-    """Read a table as ``decode_table`` does; the caller turns the exceptions in ``TRUNCATED`` into FrameError, and
-    checks that the position is within the data.
+    """Read a table as ``decode_table`` does, but data that ends too early may raise the exceptions in ``TRUNCATED``, or
+    give a position behind the data.
     """
     if not depth:
         raise SyntaxFault("a table or array is nested too deeply")
@@ -161,7 +159,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
         if name is None:
             name = _learn_text(octets)
         kind = data[stop]
-        if kind == 0x53:  # S, by far the most common type, read without a call
+        if kind == 0x53:  # S, the most common type, read without a call
             at = stop + 5 + _read_long(data, stop + 1)[0]
             octets = data[stop + 5 : at]
             try:
@@ -172,7 +170,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
             unpack, size = NUMBERS[kind]
             value = unpack(data, stop + 1)[0]
             at = stop + 1 + size
-        elif kind == 0x78:  # x, the type of a field that every message between nodes has
+        elif kind == 0x78:  # x, which every message between nodes has
             at = stop + 5 + _read_long(data, stop + 1)[0]
             value = data[stop + 5 : at]
         else:
@@ -186,8 +184,8 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
 
 
 def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """Return the field value of any type whose letter is at ``at``, and the next position. ``depth``: as in
-    ``decode_table``, of the table or array that contains the value.
+    """Return the field value whose letter is at ``at``, and the next position. ``depth`` is that of the table or array
+    that contains the value.
     """
     kind = data[at]
     if kind in NUMBERS:

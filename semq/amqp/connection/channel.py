@@ -1,7 +1,6 @@
 """One channel: its state, the content arriving on it, and the content being sent on it.
 
-Made by ``connection``, ``client`` and, for channel 0, ``sender``. ``connection`` applies the state grids; this module
-assembles contents and checks that replies answer requests. Source: AMQP 0-9-1, 4.2.6 and 4.6.
+Source: AMQP 0-9-1, 4.2.6 and 4.6.
 """
 
 from collections import deque
@@ -41,7 +40,7 @@ from semq.amqp.spec import ROWS
 
 ContentMethod: TypeAlias = BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
 
-# Constructors of the events for complete contents. They take the channel, the arguments of the method, header and body.
+# Constructors of the events for complete contents: (channel, *arguments of the method, header, body).
 CONTENT_EVENTS: dict[type[Method], Callable[..., ConnectionEvent]] = {
     BasicPublish: Published,
     BasicDeliver: Delivered,
@@ -114,7 +113,7 @@ class Channel:
     # Requests and replies
 
     def await_reply(self, method: Method) -> None:
-        """Record the replies that may answer a request being sent. A request with no-wait has none."""
+        """Record the replies that may answer a request being sent."""
         if method.row.replies and not getattr(method, "no_wait", False):
             self.awaited.append(method.row.replies)
 
@@ -129,20 +128,19 @@ class Channel:
     # Arriving contents
 
     def check_idle(self) -> None:
-        """Check, when a method arrives, that no content is incomplete. Raises ``UnexpectedFrame``."""
+        """Check that no content is incomplete. Raises ``UnexpectedFrame``."""
         if self.arriving is not None:
             due = "header" if self.arriving.header is None else "body"
             raise UnexpectedFrame(f"a method arrived where a content {due} was expected", *self.arriving.method.ids)
 
     def begin(self, method: ContentMethod) -> None:
-        """Begin a content, on arrival of its method."""
         self.arriving = ArrivingContent(method)
 
     def add_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
         """Process a content header and return the events.
 
         Raises ``UnexpectedFrame``, ``FrameError`` or ``SyntaxFault`` for a wrong header; ``ContentTooLarge`` or
-        ``ResourceError`` for a large body, before any byte of it is kept.
+        ``ResourceError`` for a large body.
         """
         content = self.arriving
         if content is None or content.header is not None:
@@ -184,7 +182,7 @@ class Channel:
         return [content_event(self.number, content.method, header, body)]
 
     def drop_content(self) -> None:
-        """Stop collecting the arriving content, because it is complete or no longer wanted."""
+        """Stop collecting the arriving content."""
         content, self.arriving = self.arriving, None
         if content is not None and content.header is not None and not content.streamed:
             self.budget.used -= content.header.body_size

@@ -1,7 +1,6 @@
 """The client's side of a connection: protocol header, login, tune and open.
 
-Made by semq/transport for each socket that it connects; ``connection`` does the rest. Source: AMQP 0-9-1, 2.2.4 and
-4.2.2.
+Source: AMQP 0-9-1, 2.2.4 and 4.2.2.
 """
 
 from typing import ClassVar, Final
@@ -41,7 +40,7 @@ class ClientConnection(AmqpConnection):
     """One connection to a server. ``semq.amqp`` describes the interface.
 
     ``response`` is the initial response of ``mechanism`` (see ``sasl``). ``client_properties`` are announced in
-    addition to the capabilities; an entry ``capabilities`` replaces the usual capabilities.
+    addition to the capabilities; an entry ``capabilities`` replaces them.
     """
 
     role: ClassVar[str] = "C"
@@ -72,9 +71,7 @@ class ClientConnection(AmqpConnection):
     # Commands of a client
 
     def open_channel(self, channel: int | None = None) -> int:
-        """Open a channel and return its number; ``channel`` None selects the lowest free number. ``ChannelOpened``
-        follows.
-        """
+        """Open a channel and return its number; None selects the lowest free one. ``ChannelOpened`` follows."""
         highest = self.channel_max or CHANNEL_MAX
         if channel is None:
             channel = next((number for number in range(1, highest + 1) if number not in self._channels), 0)
@@ -94,7 +91,6 @@ class ClientConnection(AmqpConnection):
         mandatory: bool = False,
         immediate: bool = False,
     ) -> None:
-        """Send basic.publish with its content."""
         raw, size = header.raw, len(body)
         if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._payload_max:
             self.send_content(channel, BasicPublish(exchange, routing_key, mandatory, immediate), header, body)
@@ -105,7 +101,6 @@ class ClientConnection(AmqpConnection):
         )
 
     def reject(self, channel: int, delivery_tag: int, requeue: bool = True) -> None:
-        """Send basic.reject."""
         self._put(self._require_channel(channel), fast_path.reject_frame(channel, delivery_tag, requeue))
 
     # Methods received by a client

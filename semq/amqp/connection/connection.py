@@ -1,9 +1,7 @@
 """The receiving half of a connection: bytes in, events out, for both roles.
 
-``ServerConnection`` and ``ClientConnection`` add their negotiation. All bytes of a peer enter by ``receive``, which
-never raises for their content: an error becomes an event and a close. The grids in ``states`` define which methods are
-allowed in which state; the actions that they name are the methods ``_on_…``. Source: AMQP 0-9-1, sections 2.3.7, 4.2,
-4.5, 4.8 and 4.10.
+``receive`` never raises for the bytes of a peer: an error becomes an event and a close. Source: AMQP 0-9-1, sections
+2.3.7, 4.2, 4.5, 4.8 and 4.10.
 """
 
 from enum import Enum
@@ -82,11 +80,11 @@ class AmqpConnection(Lifecycle):
     # Input
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[ConnectionEvent]:
-        """Process received bytes and return the events. Never raises for their content."""
+        """Process received bytes and return the events."""
         if not self._started:
             raise LocalMisuse("start() comes first")
         if type(data) is not bytes:
-            data = bytes(data)  # slices of it are kept, so it must not change
+            data = bytes(data)  # slices of it are kept
         self._now = self._heart.received_at = now
         if self._state is not ConnectionState.CLOSED:
             self._read(data)
@@ -112,7 +110,7 @@ class AmqpConnection(Lifecycle):
                 return
 
     def _process_frame(self, kind: int, number: int, start: int, stop: int) -> None:
-        """Process one frame on the general path, and report its errors."""
+        """Process one frame on the general path; its errors become events."""
         try:
             if self._state is ConnectionState.CLOSE_RECEIVED:
                 self._answer_repeated_close(kind, number, start)
@@ -135,9 +133,7 @@ class AmqpConnection(Lifecycle):
             self._fail(error)
 
     def _answer_repeated_close(self, kind: int, number: int, start: int) -> None:
-        """Answer a repeated connection.close, the only method accepted after a close by the peer: several threads of
-        the peer may close at the same time.
-        """
+        """Answer a repeated connection.close: several threads of the peer may close at the same time."""
         if kind == FRAME_METHOD and not number and self._reader.buffer[start : start + IDS.size] == CLOSE_IDS:
             self._put_method(self._channel_zero, ConnectionCloseOk())
 
@@ -152,7 +148,6 @@ class AmqpConnection(Lifecycle):
         self._terminate(error)
 
     def _framing_error(self, kind: int, octet: int) -> AmqpError:
-        """Return the error for bytes that are not a frame."""
         names = {UNKNOWN_TYPE: f"a frame of the unknown type {octet}", BAD_END: "a frame without its end byte"}
         return FrameError(names[kind])
 
@@ -221,25 +216,22 @@ class AmqpConnection(Lifecycle):
     # Negotiation, both roles
 
     def _agree(self, agreement: NegotiatedLimits) -> None:
-        """Apply the negotiated limits to both directions."""
         self.frame_max, self.channel_max, heartbeat = agreement
         self._limit_payload(self.frame_max)
-        # For received frames, frame-max applies to the payload alone, as in RabbitMQ: existing clients send payloads
-        # of that size.
+        # For received frames, frame-max applies to the payload alone, as in RabbitMQ: existing clients send such
+        # payloads.
         self._reader.payload_max, self._reader.header_max = self.frame_max or UNLIMITED, self._payload_max
         self._heart.begin(heartbeat, self._now)
         self._events.append(Tuned(*agreement))
 
     def _record_properties(self, properties: Table) -> None:
-        """Record the properties that the peer announced."""
         self.peer_properties = properties
         self.peer_capabilities = capabilities_of(properties)
 
     # Actions of the channel grid
 
     def _on_channel_opened(self, channel: Channel, method: Method) -> None:
-        # Count the open channels instead of checking the number, as RabbitMQ does: existing clients count upwards and
-        # never reuse a number.
+        # Count the open channels, as RabbitMQ does: existing clients count upwards and never reuse a number.
         opened = len(self._channels)
         if opened >= (self.channel_max or CHANNEL_MAX):
             raise NotAllowed(
@@ -258,12 +250,11 @@ class AmqpConnection(Lifecycle):
         self._events.append(FlowChanged(channel.number, method.active))
 
     def _on_channel_closed(self, channel: Channel, method: ChannelClose) -> None:
-        """Close the channel. After channel.close the peer ignores all but close-ok, so a body being sent ends here."""
+        """Close the channel. The peer ignores all but close-ok, so a body being sent ends here."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
 
     def _on_channel_crossed(self, channel: Channel, _method: ChannelClose) -> None:
-        """Answer a channel.close that crossed the channel.close of this side."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         if channel.held_output:  # our close was queued after the rest of a body, and will never be sent
             del self._channels[channel.number]
@@ -286,7 +277,6 @@ class AmqpConnection(Lifecycle):
         self._terminate(_reason(method, ConnectionException), by_peer=True)
 
     def _on_crossed(self, _method: ConnectionClose) -> None:
-        """Answer a connection.close that crossed the connection.close of this side."""
         self._put_method(self._channel_zero, ConnectionCloseOk())
 
     def _on_ended(self, _method: ConnectionCloseOk) -> None:

@@ -1,7 +1,6 @@
-"""Deadlines for sending a heartbeat and for giving up a silent peer. Pure arithmetic on the owner's clock.
+"""Deadlines for sending a heartbeat and for giving up a silent peer (AMQP 0-9-1, 4.2.7). Pure.
 
-Made by ``lifecycle``. A heartbeat is sent after half an interval without other output, so that a heartbeat is in time
-even if a timer is late; a peer that was silent for two intervals is given up. Source: AMQP 0-9-1, 4.2.7.
+A heartbeat is sent after half an interval without other output, so that it is in time even if a timer is late.
 """
 
 
@@ -16,16 +15,15 @@ class Heartbeat:
         self.received_at = 0.0
 
     def begin(self, interval: int, now: float) -> None:
-        """Apply the negotiated interval."""
         self.interval = interval
         self.sent_at = self.received_at = now
 
     @property
     def send_at(self) -> float | None:
-        """Time at which the next heartbeat is due if nothing else is sent before; None for never."""
+        """Time at which the next heartbeat is due if nothing else is sent; None for never."""
         return self.sent_at + self.interval / 2 if self.interval else None
 
     @property
     def dead_at(self) -> float | None:
-        """Time at which the peer is given up if nothing arrives before; None for never."""
+        """Time at which the peer is given up if nothing arrives; None for never."""
         return self.received_at + self.interval * 2 if self.interval else None

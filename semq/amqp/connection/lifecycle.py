@@ -1,7 +1,6 @@
 """The life of a connection: start, deadlines, heartbeats, negotiated limits, and every way in which it ends.
 
-``connection`` derives from ``Lifecycle`` and calls ``_fail`` and ``_terminate`` for errors of the peer; the owner calls
-the public methods. Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
+Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
 """
 
 from typing import Final
@@ -28,13 +27,12 @@ from semq.amqp.methods import ChannelClose, ConnectionClose
 from semq.amqp.spec import REPLY_SUCCESS
 from semq.amqp.wire import Table
 
-# States before connection.start. No method may be sent in them, so the connection ends without a connection.close that
-# states the reason.
+# No method may be sent in these states, so the connection ends without a connection.close.
 BEFORE_START: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
 class Lifecycle(CommandSender):
-    """A connection without its receiving half: it can be started, closed and given up."""
+    """A connection without its receiving half."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(limits.initial_frame_max)
@@ -90,7 +88,7 @@ class Lifecycle(CommandSender):
         self._deadline = now + self.limits.handshake_s
 
     def tick(self, now: float) -> list[ConnectionEvent]:
-        """Send a heartbeat if it is due; end the connection to a peer that is silent or too slow. Return the events."""
+        """Send a heartbeat if it is due; end the connection if the peer is silent or too slow. Return the events."""
         self._now = now
         if self.is_closed:
             return self._take_events()
@@ -117,7 +115,7 @@ class Lifecycle(CommandSender):
         return events
 
     def receive_eof(self, now: float) -> list[ConnectionEvent]:
-        """Process the end of input, after the peer has closed the socket; return the events."""
+        """Process the end of input; return the events."""
         self._now = now
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
@@ -175,18 +173,17 @@ class Lifecycle(CommandSender):
     def _fail(self, error: AmqpError) -> None:
         if self._state in BEFORE_START:
             self._terminate(error)
-        elif self._state is not ConnectionState.CLOSING:  # after our close, only close-ok matters
-            self._events.append(ConnectionFailed(error, self._pause))
+        elif self._state is not ConnectionState.CLOSING:
+            self._events.append(ConnectionFailed(error, self._must_pause))
             self.connection_error(error)
 
     @property
-    def _pause(self) -> bool:
+    def _must_pause(self) -> bool:
         """Whether a server must delay its last output, because the negotiation was not finished (4.10.2)."""
         return self.role == "S" and self._state not in {ConnectionState.OPEN, ConnectionState.CLOSING}
 
     def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
-        """End the connection: nothing more is received or sent."""
-        pause = self._pause and not by_peer and error is not None and not isinstance(error, Broken)
+        pause = self._must_pause and not by_peer and error is not None and not isinstance(error, Broken)
         self._state = ConnectionState.CLOSE_RECEIVED if by_peer else ConnectionState.CLOSED
         self._deadline = None
         self._channels.clear()

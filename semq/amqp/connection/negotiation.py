@@ -1,4 +1,4 @@
-"""Negotiation of limits and capabilities. Pure arithmetic, called by ``server`` and ``client``.
+"""Negotiation of limits and capabilities. Pure.
 
 The lower value applies; 0 means "no limit". A server uses the heartbeat that the client answers, even a higher one.
 Source: AMQP 0-9-1, 2.2.4 and 4.2.3; the capabilities are RabbitMQ's.
@@ -59,8 +59,6 @@ def answer(limits: ConnectionLimits, tune: ConnectionTune) -> NegotiatedLimits:
 def accept(limits: ConnectionLimits, answered: ConnectionTuneOk) -> NegotiatedLimits:
     """Return the limits after a client's answer. Raises ``NotAllowed`` if the answer exceeds the offer or its frame-max
     is below the minimum.
-
-    A client that answers "no limit" gets the server's limit. The specification does not bound the client's heartbeat.
     """
     _check_frame_max(answered)
     for name in ("frame_max", "channel_max"):

@@ -1,8 +1,7 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
-``Lifecycle`` derives from ``CommandSender``. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids
-them now. Bodies up to ``JOINED_MAX`` bytes that fit into one frame are copied once; larger ones are split into frames
-without copying. Source: AMQP 0-9-1, 4.2.
+Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now. Bodies up to ``JOINED_MAX`` bytes
+that fit into one frame are copied once; larger ones are split into frames without copying. Source: AMQP 0-9-1, 4.2.
 """
 
 from collections.abc import Sequence
@@ -20,8 +19,7 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
-# ``send`` refuses the methods of these classes, because other commands send them. The exceptions are SENDABLE_METHODS,
-# and connection.update-secret on channel 0.
+# Other commands send the methods of these classes, except SENDABLE_METHODS and connection.update-secret.
 LIFECYCLE_CLASSES: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
 SENDABLE_METHODS: Final = frozenset({"channel.flow"})
 
@@ -61,7 +59,7 @@ class CommandSender:
         self._joined_max = min(self._payload_max, JOINED_MAX)
 
     def _put(self, channel: Channel, octets: Octets) -> None:
-        """Queue output of a channel; it waits if a body of the channel is being sent in chunks."""
+        """Queue output of a channel; it waits while a body of the channel is sent in chunks."""
         if channel.body_size_due:
             channel.held_output.append(octets)
         else:
@@ -69,7 +67,6 @@ class CommandSender:
             self._out_size += len(octets)
 
     def _put_now(self, pieces: Sequence[Octets]) -> None:
-        """Queue output at once, before the held output of its channel."""
         self._out += pieces
         self._out_size += sum(map(len, pieces))
 
@@ -91,8 +88,8 @@ class CommandSender:
         return channel
 
     def may_send_content(self, channel: int) -> bool:
-        """Return False while the peer has stopped content by channel.flow, or while a body is being sent in chunks.
-        Raises ``LocalMisuse`` if the channel is not open.
+        """Return False while the peer has stopped content by channel.flow, or while a body is sent in chunks. Raises
+        ``LocalMisuse`` if the channel is not open.
         """
         target = self._require_channel(channel)
         return target.flowing and not target.body_size_due
@@ -130,7 +127,6 @@ class CommandSender:
     # Contents
 
     def send_content(self, channel: int, method: ContentMethod, header: ContentHeader, body: Octets) -> None:
-        """Send a method with its complete content."""
         target = self._require_channel(channel)
         front = self._content_front(target, method, header)
         if len(body) != header.body_size:
@@ -161,7 +157,6 @@ class CommandSender:
             self._put_now(held_output)
 
     def _content_front(self, channel: Channel, method: Method, header: ContentHeader) -> bytes:
-        """Return the frames of a method and its content header."""
         if self.role not in method.row.senders or not method.row.content:
             raise LocalMisuse(f"{method.row.name} cannot be sent by this side with a content")
         if len(header.raw) > self._payload_max:
@@ -169,9 +164,7 @@ class CommandSender:
         return self._method_frame(channel.number, method) + frame(FRAME_HEADER, channel.number, header.raw)
 
     def _body_frames(self, number: int, body: Octets) -> Sequence[Octets]:
-        """Return the frames of a body: one piece if it is small, otherwise slices of it between frame heads and end
-        bytes.
-        """
+        """Return the frames of a body: one piece if it is small, otherwise slices of it without copying."""
         size, limit = len(body), self._payload_max
         if size <= self._joined_max:
             return (b"".join((FRAME_HEAD.pack(FRAME_BODY, number, size), body, END)),) if size else ()

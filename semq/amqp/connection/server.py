@@ -1,7 +1,6 @@
 """The server's side of a connection: protocol header, login, tune and open.
 
-Made by ``semq.broker`` (``server``, ``shared_port``) for each accepted socket; ``connection`` does the rest. The owner
-checks credentials, permissions and virtual hosts. Source: AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
+The owner checks credentials, permissions and virtual hosts. Source: AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
 """
 
 from collections.abc import Sequence
@@ -38,9 +37,8 @@ from semq.amqp.wire import Table
 class ServerConnection(AmqpConnection):
     """One accepted connection. ``semq.amqp`` describes the interface.
 
-    ``server_properties`` are announced in addition to the capabilities; an entry ``capabilities`` replaces the usual
-    capabilities. ``mechanisms`` are offered in this order; the owner may change them until the peer's protocol header
-    has arrived.
+    ``server_properties`` are announced in addition to the capabilities; an entry ``capabilities`` replaces them.
+    ``mechanisms`` are offered in this order; the owner may change them until the peer's protocol header has arrived.
     """
 
     role: ClassVar[str] = "S"
@@ -86,7 +84,7 @@ class ServerConnection(AmqpConnection):
         self._state, self._deadline = ConnectionState.OPEN, None
 
     def accept_secret(self) -> None:
-        """Accept the new secret of the oldest ``SecretOffered`` without an answer."""
+        """Accept the new secret of the oldest ``SecretOffered`` that has not been answered."""
         if not self._unanswered_secrets or not self.is_open:
             raise LocalMisuse("no update-secret is waiting for an answer")
         self._unanswered_secrets -= 1
@@ -109,7 +107,6 @@ class ServerConnection(AmqpConnection):
         header: ContentHeader,
         body: Octets,
     ) -> None:
-        """Send basic.deliver with its content."""
         raw, size = header.raw, len(body)
         if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._payload_max:
             method = BasicDeliver(consumer_tag, delivery_tag, redelivered, exchange, routing_key)

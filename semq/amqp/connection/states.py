@@ -2,10 +2,9 @@
 
 Rows are states, columns are received methods. A cell reads "next state:action"; a dot in place of the state keeps it, a
 single dot ignores the method, and ``!`` is a connection exception: 503, or the code that follows. The action is the
-method ``_on_<action>`` of ``connection``, ``server`` or ``client`` (``_on_channel_<action>`` for channels); ``traffic``
-only permits the frame, and the grid of the channel decides. An unknown state or code fails at import, an unknown action
-in the tests, which visit every cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the specification's grammar
-of each class.
+method ``_on_<action>`` of ``connection``, ``server`` or ``client`` (``_on_channel_<action>`` for channels). ``traffic``
+permits the frame, and the grid of the channel decides. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the
+specification's grammar of each class.
 """
 
 from enum import Enum
@@ -47,8 +46,8 @@ class ChannelState(Enum):
     CLOSING = "closing"  # close has been sent: waits for close-ok
 
 
-# Methods of class connection; "channel" is any frame on a channel other than 0. No supported SASL mechanism has
-# challenges, so secure and secure-ok are never allowed.
+# Methods of class connection; "channel" is any frame on a channel other than 0. No supported SASL mechanism has a
+# challenge.
 SERVER_GRID = """
 state          start-ok             secure-ok tune-ok     open               update-secret
 START_SENT     LOGIN_RECEIVED:login !         !           !                  !
@@ -109,8 +108,9 @@ Grid = dict[State, dict[str, Cell[State]]]
 
 
 def read_grid(text: str, states: type[State]) -> "Grid[State]":
-    """Return the grid in ``text``. Raises KeyError for an unknown state or code, ValueError for a row with another
-    number of cells than its heading."""
+    """Return the grid in ``text``. Raises KeyError for an unknown state or code, ValueError for a row of the wrong
+    length.
+    """
     grid: Grid[State] = {}
     for block in text.strip().split("\n\n"):
         (_, *methods), *rows = map(str.split, block.splitlines())
