@@ -1,7 +1,6 @@
 """Users, sessions, one-time links and tokens of the web process, as rows.
 
-Functions on a connection; each change is a transaction of its own. Secrets arrive as hashes; this module contains no
-cryptography. Used by ``semq.web`` and by the operations ``token.*``.
+Functions on a connection; each change is a transaction of its own. Secrets arrive as hashes.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.web_tables import web_account, web_link, web_session, web_token
 
 ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_token.c
-FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock, so that two processes do not both store a one-time link
+FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock: one process at a time stores a one-time link
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Account:
     """A person who may sign in."""
 
     name: str
-    password: str | None  #: the hash of the password, with its parameters; None: the node checks the password
+    password: str | None  #: hash with its parameters; None: the node checks the password
     roles: tuple[str, ...]
     made_at: datetime
     made_by: str
@@ -59,7 +58,6 @@ class Token:
     revoked_by: str | None = None
 
     def is_valid(self, now: datetime) -> bool:
-        """Return whether the token is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
@@ -90,7 +88,7 @@ def add_account(connection: Connection, new: Account) -> bool:
 
 
 def set_password(connection: Connection, name: str, password: str, keep: bytes | None) -> bool:
-    """Replace a password and end the account's sessions, except the session with the hash ``keep`` (None: end all).
+    """Replace a password and end the account's sessions, except the session with the hash ``keep``.
 
     Return False, and change nothing, if there is no such account or if the node checks its password.
     """
@@ -110,7 +108,7 @@ def set_password(connection: Connection, name: str, password: str, keep: bytes |
 def set_roles(connection: Connection, name: str, roles: Sequence[str]) -> bool:
     """Replace the roles of an account; return False if there is no such account.
 
-    The change also applies to open sessions of the account, except to sessions with roles of their own.
+    Open sessions get the new roles, except sessions with roles of their own.
     """
     with connection.begin():
         statement = update(web_account).where(ACCOUNT.name == name).values(roles=list(roles))
@@ -139,7 +137,7 @@ def _end_sessions(connection: Connection, name: str, keep: bytes | None) -> None
 
 
 def add_session(connection: Connection, new: AccountSession, roles: Sequence[str] | None) -> None:
-    """Store a session, and delete sessions that have ended. ``roles`` None: the session has the account's roles."""
+    """Store a session, and delete sessions that have ended. ``roles`` None: the session has its account's roles."""
     with connection.begin():
         connection.execute(delete(web_session).where(SESSION.ends_at < new.made_at))
         connection.execute(_insert(web_session, new, roles=None if roles is None else list(roles)))
@@ -148,8 +146,8 @@ def add_session(connection: Connection, new: AccountSession, roles: Sequence[str
 def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> AccountSession | None:
     """Return a session with its own roles or, if it has none, with the present roles of its account.
 
-    None: the session is unknown, has ended, or was last used at ``idle_since`` or before; or its account is disabled;
-    or the session has neither roles of its own nor an account.
+    None: the session is unknown, has ended, or was last used at ``idle_since`` or before; its account is disabled; or
+    it has no roles.
     """
     row = connection.execute(
         select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
@@ -224,7 +222,7 @@ def tokens(connection: Connection, limit: int) -> list[Token]:
 
 
 def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Token | None:
-    """Revoke a token permanently, and return it; a token revoked before stays as it is. None: no token has this id."""
+    """Revoke a token permanently, unless it is revoked, and return it. None: no token has this id."""
     with connection.begin():
         connection.execute(
             update(web_token).where(TOKEN.id == id_, TOKEN.revoked_at.is_(None)).values(revoked_at=at, revoked_by=by)
@@ -234,7 +232,7 @@ def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Tok
 
 
 def _insert(table: Table, row: Any, **instead: Any) -> Any:
-    """Return the INSERT statement for a dataclass; ``instead`` replaces some of the dataclass's values."""
+    """Return the INSERT statement for a dataclass; ``instead`` replaces some values."""
     values = {name: getattr(row, name) for name in type(row).__slots__}
     lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     return insert(table).values(**values | lists | instead)

@@ -1,8 +1,6 @@
-"""The audit log of the web process: one line before an act and one after it, or one line for both.
+"""The audit log of the web process and of acts by AMQP: one line before an act and one after it, or one line for both.
 
-Lines are only added. A trigger refuses every change of a line, and every deletion except by the housekeeping. The lines
-are written by ``semq.web.node.audit`` and, for acts by AMQP, by ``semq.service.operations.audit``. The console and the
-operation ``audit.list`` show them.
+A trigger refuses every change of a line, and every deletion except by the housekeeping.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +18,7 @@ AUDIT = web_audit.c
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the log. The fields have the names of the columns of ``web_audit``."""
+    """One line of the log, with the columns of ``web_audit``."""
 
     at: datetime
     who: str  #: name of the user or of the token
@@ -44,7 +42,7 @@ class AuditFilter:
     since: datetime | None = None  #: inclusive
     until: datetime | None = None  #: exclusive
     payloads: bool = False  #: only lines with ``read_payload``
-    before: int | None = None  #: only lines with lower numbers: the previous page ended with this number
+    before: int | None = None  #: only lines with lower numbers
     limit: int = 50
 
 

@@ -1,13 +1,9 @@
 """Large bodies on their way into the store, ahead of the work that inserts their rows, on a connection of their own.
 
-A body of a megabyte occupies Postgres for some milliseconds, in which the writer's connection could do nothing else. So
-a large body is first inserted alone, under a negative key, and committed. The work is then queued. Its unit does not
-write the body again: it gives the stored body its final key and its envelope. A body that no unit takes is deleted; if
-the process ends before that, the next start deletes it (``recovery``). If an insert fails here, nothing is lost: the
-unit writes the body. If two pieces of work have the same payload object, the first unit uses the stored body, and the
-second unit writes the body again.
-
-Used by ``postgres.store`` for work with ``Work.ahead``. The order of this work relative to other work must not matter.
+While Postgres writes a body of a megabyte, the writer's connection could do nothing else. So a large body is first
+committed alone, under a negative key. Then the work is queued, and its unit gives the body its final key and its
+envelope. A unit writes a body itself if the insert has failed, or if other work has taken the stored body of the same
+payload object. Bodies that no unit takes are deleted, here or at the next start.
 """
 
 import asyncio
@@ -21,9 +17,9 @@ from psycopg.types.string import BytesBinaryDumper
 
 from semq.store.work import Work, after_commit
 
-WAITING_MAX = 8 << 20  # bytes; above this, units write their bodies themselves, which slows the senders down
+WAITING_MAX = 8 << 20  # bytes; above this, units write their bodies themselves
 IDLE_S = 30.0  # time without bodies after which the connection is closed
-ENDED_MAX = 100  # keys of ended work in one table; when there are so many, their bodies are deleted
+ENDED_MAX = 100  # keys of ended work in one table, after which their bodies are deleted
 
 INSERT = {
     "tb_0031_body": "INSERT INTO tb_0031_body (object_id, envelope, payload) VALUES (%b, ''::bytea, %b)",
@@ -41,10 +37,10 @@ class BodiesAhead:
     """The bodies of one opened store; they are written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
-        """``post(work, later)`` queues work once its bodies are stored or cannot be stored, as ``WorkStore.post`` does.
+        """``post(work, later)`` queues work once its bodies are stored or cannot be stored.
 
-        ``first_id``: the first record id of this opening of the store. Bodies get the negative numbers below -first_id,
-        so that two openings never use the same key.
+        Bodies get the negative numbers below -``first_id``, the first record id of this opening, so that no key is used
+        twice.
         """
         self._connect = connect
         self._post = post
@@ -52,7 +48,7 @@ class BodiesAhead:
         self._queue: deque[tuple[Work, bool]] = deque()
         self._waiting_bytes = 0
         self._keys: dict[tuple[str, int], int] = {}  #: keys of stored bodies, by table and identity of the payload
-        #: Keys of ended work by table. If a body still has such a key, no unit took it, or that unit was not committed.
+        #: Keys of ended work by table; no unit has taken a body that still has such a key.
         self._ended: dict[str, list[int]] = {table: [] for table in DELETE}
         self._must_delete = False
         self._arrived = asyncio.Event()
@@ -61,10 +57,9 @@ class BodiesAhead:
         self._task: asyncio.Task[None] | None = None
 
     def accept(self, work: Work, *, later: bool) -> bool:
-        """Store the bodies of a piece of work and then pass the work to ``post``; this happens in the background.
+        """Store the bodies of a piece of work in the background, and then pass the work to ``post``.
 
-        Return False, and do nothing, if ``Work.ahead`` is empty or if too many bytes wait: the caller then queues the
-        work itself.
+        Return False, and do nothing, if ``Work.ahead`` is empty or if too many bytes wait.
         """
         size = sum(len(payload) for _, payload in work.ahead)
         if not size or self._waiting_bytes + size > WAITING_MAX:
@@ -82,7 +77,6 @@ class BodiesAhead:
         return self._keys.pop((table, id(payload)), None)
 
     async def wait_empty(self) -> None:
-        """Wait until no work waits for its bodies."""
         while self._queue:
             await self._queue_is_empty.wait()
 

@@ -1,8 +1,4 @@
-"""Crash-safe writing of files: after a crash a file has its old content or its new content, never a part. Also locks
-of files between processes.
-
-Used wherever a file must survive a crash, for instance in ``embedded`` and ``semq.pki``.
-"""
+"""Crash-safe writing of files, and locks of files between processes."""
 
 import fcntl
 import os
@@ -12,10 +8,10 @@ from pathlib import Path
 
 
 def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write the content to a new file, force it to disk, and rename it to ``path``.
+    """Replace a file, so that after a crash it has its old content or its new content, never a part.
 
-    The new file is created with ``mode``, so it never has wider permissions. A missing parent folder is created for
-    its owner only, and folders above it with the default permissions.
+    The file never has wider permissions than ``mode``. A missing parent folder is created for its owner only, and
+    folders above it with the default permissions.
     """
     write_blocks_safely(path, (content,), mode)
 
@@ -37,7 +33,7 @@ def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file; wait while another process holds it. The file is made if it does not exist."""
+    """Hold the lock of a file, which is made if it does not exist; wait while another process holds the lock."""
     with path.open("a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

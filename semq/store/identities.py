@@ -1,9 +1,6 @@
-"""The hub's tables of nodes: certificates and their revocation, enrolment tokens, the store of each node; also the
-definitions, and the hub's own stores that are lost.
+"""The hub's tables of nodes: certificates, enrolment tokens, stores of nodes, definitions, and lost stores of the hub.
 
-Functions for ``PostgresStore.execute``. Each change is a transaction of its own, separate from those of the writer,
-because no message depends on it. The content of the rows was checked by ``semq.pki``; this module contains no
-cryptography. Used by ``platform_node``: ``registry``, ``cluster`` and ``operations``.
+Functions for ``PostgresStore.execute``. Each change is a transaction of its own. ``semq.pki`` has checked the rows.
 """
 
 from collections.abc import Sequence
@@ -17,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.rows import RetiredStore
 from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
-REVOKED, DEFINED = "semq_revoked", "semq_defined"  # NOTIFY channels that tell other processes of the hub of a change
+REVOKED, DEFINED = "semq_revoked", "semq_defined"  # channels of NOTIFY, for other processes of the hub
 CERTIFICATE, TOKEN, STORE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
@@ -45,7 +42,7 @@ class Ticket:
     made_at: datetime
     expires_at: datetime
     used_at: datetime | None = None
-    serial: str | None = None  #: serial number of the certificate that was issued for the token
+    serial: str | None = None  #: of the certificate that was issued for the token
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def add_certificate(connection: Connection, issued: Issued) -> bool:
 
 
 def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[Issued]:
-    """Revoke certificates permanently; return the certificates that were not revoked before."""
+    """Revoke certificates permanently; return those that were not revoked before."""
     with connection.begin():
         rows = connection.execute(
             update(node_certificate)
@@ -105,7 +102,7 @@ def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: st
 
 
 def revoked(connection: Connection, since: datetime) -> set[str]:
-    """Return the serial numbers of all revoked certificates whose validity ends at ``since`` or later."""
+    """Return the serial numbers of revoked certificates that end at ``since`` or later."""
     query = select(CERTIFICATE.serial).where(CERTIFICATE.revoked_at.is_not(None), CERTIFICATE.not_after >= since)
     return set(connection.execute(query).scalars())
 
@@ -127,7 +124,7 @@ def token(connection: Connection, hash_: bytes) -> Ticket | None:
 
 
 def tokens(connection: Connection, limit: int = 200) -> list[Ticket]:
-    """Return the newest tokens, the newest first; used and expired tokens are included."""
+    """Return the newest tokens, the newest first, also used and expired ones."""
     rows = connection.execute(select(node_token).order_by(TOKEN.made_at.desc()).limit(limit))
     return [_ticket(row) for row in rows]
 
@@ -135,8 +132,8 @@ def tokens(connection: Connection, limit: int = 200) -> list[Ticket]:
 def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
     """Use up a token and add the certificate ``issued``, in one transaction; return that certificate.
 
-    If the token was used for the same key before, return the certificate of that time: the first answer may have been
-    lost. None: the token is unknown, has expired, or was used for another key; or the key was revoked.
+    If the token was used for the same key before, return the earlier certificate: the first answer may have been lost.
+    None: the token is unknown, has expired, or was used for another key; or the key was revoked.
     """
     with connection.begin():
         used = connection.execute(
@@ -165,7 +162,7 @@ def stores(connection: Connection) -> list[NodeStore]:
 
 
 def note_store(connection: Connection, store: NodeStore) -> None:
-    """Record the store that a node uses now. The caller has refused any store other than the recorded one."""
+    """Record the store that a node uses now. The caller has refused a change of the store."""
     values = {name: getattr(store, name) for name in NodeStore.__slots__}
     with connection.begin():
         connection.execute(
@@ -191,10 +188,9 @@ def latest_definition(connection: Connection) -> tuple[int, str] | None:
 
 
 def add_definition(connection: Connection, document: str, at: datetime, why: str, expected: int) -> int | None:
-    """Put definitions in force as the version after ``expected``, and return that version.
+    """Put definitions, a file as text, in force as the version after ``expected``, and return that version.
 
-    Return None, and change nothing, if ``expected`` is no longer the latest version. ``document`` is the file of the
-    definitions as text.
+    Return None, and change nothing, if ``expected`` is no longer the latest version.
     """
     with connection.begin():
         newest = connection.execute(select(func.coalesce(func.max(DEFINITION.version), 0))).scalar_one()
@@ -223,6 +219,6 @@ def _ticket(row: Row[Any]) -> Ticket:
 
 
 def retired_stores(connection: Connection) -> list[tuple[RetiredStore, datetime]]:
-    """Return the permanently lost stores, each with the time at which an operator declared it lost."""
+    """Return the lost stores, each with the time at which an operator declared it lost."""
     rows = connection.execute(select(semq_retired_store).order_by(semq_retired_store.c.at))
     return [(RetiredStore(row.semq_id, row.semq_db_id, row.retired_by, row.why), row.at) for row in rows]

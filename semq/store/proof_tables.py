@@ -1,18 +1,11 @@
-"""The second part of the schema: tables for secrecy and proof, all in ``tables.metadata``.
-
-The chain is written by each commit with ledger lines, the receipts by each signed packet of receipts; the other tables
-have few rows and are rarely written. Read by ``views.messages``, ``postgres.load`` and ``postgres.chain``. Written by
-``postgres.changes``, the chain by ``postgres.writer`` and ``postgres.chain``; ``postgres.housekeeping`` deletes old
-rows.
-"""
+"""The second part of the schema: tables for secrecy and proof, all in ``tables.metadata``."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Date, Index, LargeBinary, Table, Text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from semq.store.tables import col, metadata, moment
 
-# The certificates of each node: all except the revoked ones, the active one first. As last learned, from the hub's
-# directory or from a partner's introduction in a direct session.
+# The certificates of each node as last learned: all except the revoked ones, the active one first.
 semq_certificate = Table(
     "semq_certificate",
     metadata,
@@ -20,8 +13,8 @@ semq_certificate = Table(
     col("pems", ARRAY(Text)),
     moment("seen_at", "now()"),
 )
-# Session keys of this node, wrapped for the node itself, so that the node can wrap a key again for another certificate
-# of the peer, and can reveal the salt of a digest.
+# Session keys of this node, wrapped for the node itself. It can wrap a key again for another certificate of the peer,
+# and reveal the salt of a digest.
 semq_session_key = Table(
     "semq_session_key",
     metadata,
@@ -33,7 +26,7 @@ semq_session_key = Table(
     moment("made_at", "now()"),
     Index("semq_session_key_peer", "peer", "made_at"),
 )
-# Signatures of partners: one signature over the hashes of many statements.
+# Signatures of partners, each over the hashes of many statements.
 semq_receipts = Table(
     "semq_receipts",
     metadata,

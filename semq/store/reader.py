@@ -1,8 +1,5 @@
 """Queries and small changes beside the writer of a store, on connections of their own, in threads.
 
-Used by ``postgres.store``, and by the hub for its control database. The web process has pools of its own; it uses
-KEEPALIVE and UNAVAILABLE.
-
 Only ``postgres.writer`` changes rows on which messages depend.
 """
 
@@ -30,7 +27,7 @@ KEEPALIVE: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-# Errors of a query if the server cannot be reached, the connection fails, or no connection of the pool becomes free.
+# Errors of a query if the server cannot be reached, or no connection of the pool becomes free.
 UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
 
 P = ParamSpec("P")
@@ -41,9 +38,7 @@ class Reader:
     """A small pool of connections to a database. ``url`` returns its address, and is called for each new connection."""
 
     def __init__(self, url: Callable[[], str], readers: Readers | None = None) -> None:
-        """``readers``: in a process with several stores, the connections of this store, which are opened for each
-        query, and the threads, which all stores share. None: up to four connections, of which two stay open.
-        """
+        """``readers``: the connections and threads of a process with several stores. None: up to four connections."""
         self._url = url
         self._readers: Readers = readers or OwnReaders()
         self._running: set[asyncio.Future[Any]] = set()
@@ -59,8 +54,7 @@ class Reader:
             with self._engine.connect() as connection:
                 return query(connection, *args, **kwargs)
 
-        # If the caller stops waiting, the thread continues, and ``close`` waits for it before it closes the
-        # connections.
+        # If the caller stops waiting, the thread continues, and ``close`` waits for it.
         running = self._readers.run(run)
         self._running.add(running)
         running.add_done_callback(self._note_end)

@@ -1,9 +1,4 @@
-"""The rows as values, and changes of rows, in the terms of PROTOCOL.md section 3. Read and changed through
-``unit.Unit``.
-
-Bodies are separate from the narrow rows, so that a change of status rewrites tens of bytes. Times are milliseconds
-since 1970 UTC.
-"""
+"""The rows of the tables as values (PROTOCOL.md section 3). Times are milliseconds since 1970 UTC."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,8 +13,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 Reason = tuple[str, str]  # code SEMQ-nnnn, text
-# Outcomes that may rest on the hub's information alone. If the receiver then states that it has the message, the
-# outcome becomes DELIVERED (S5c).
+# Outcomes that may rest on the hub's information alone. A receipt of the receiver changes them to DELIVERED (S5c).
 CORRECTABLE = frozenset({Outcome.REJECTED, Outcome.DROPPED})
 
 
@@ -92,9 +86,9 @@ class Outbound:
     token: str | None = None
     custodian: LK1 | None = None  #: the hub's copy, if this node knows of one
     void: bool = False  #: a void marker is sent instead of the document
-    lost: bool = False  #: the void marker was made because a store of the hub lost the only copy: ends LOST
+    lost: bool = False  #: the void marker was made because a store of the hub lost the only copy
     has_payload: bool = True
-    held: bool = False  #: not sent until an operator decides: an operator held or refused it, or its body is unreadable
+    held: bool = False  #: not sent until an operator decides
     parked: bool = False  #: the hub sent it often, and its target never recorded it
     outcome: Outcome | None = None
     reason: Reason | None = None
@@ -108,12 +102,12 @@ class Outbound:
 
     @property
     def source(self) -> str:
-        """The sending node, for the hub's turns among senders; empty for an own row."""
+        """The sending node; empty for an own row."""
         return str(self.lk0.node) if self.direction is Direction.RELAYED else ""
 
     @property
     def dest(self) -> str:
-        """The destination node as text: the key of streams, windows and links."""
+        """The destination node as text."""
         return str(self.target.node)
 
 
@@ -135,9 +129,7 @@ class StoredPiece(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """A row of tb_0030: a received message, kept until the hub and the sender have noted the acknowledgements that they
-    expect, and the application has finished.
-    """
+    """A row of tb_0030: a received message, kept until it is removable."""
 
     bref: int
     lk0: LK0
@@ -163,12 +155,12 @@ class Pending:
 
     @property
     def source(self) -> str:
-        """The institution that sent it. The documents of one user are given in turns among their sources."""
+        """The institution that sent it."""
         return str(self.lk0.node)
 
     @property
     def is_class3(self) -> bool:
-        """Whether it has class 3: its sender must then confirm the acknowledgement, so ``s_ack_status`` counts."""
+        """Whether it has class 3: only then ``s_ack_status`` counts."""
         return self.save_fwd is SaveFwd.MUST
 
     @property
@@ -185,7 +177,7 @@ class Pending:
 
     @property
     def is_removable(self) -> bool:
-        """Whether nothing needs the row any more: no acknowledgement is owed, and the application has finished."""
+        """Whether no acknowledgement is owed, and the row is not NEW. The engine may keep parked rows longer."""
         return self.app_status is not AppStatus.NEW and not self.owes
 
 
@@ -196,12 +188,12 @@ class InStream:
     key: InStreamKey
     number: int  #: short key of the stream in tb_0030_ledger
     floor: int = 0  #: positions below it are settled at the sender
-    #: Number of positions of an incarnation that has ended: all its positions are lower. None: not known, or not ended.
+    #: Number of positions of an incarnation that has ended. None: it has not ended, or the number is not known.
     closed: int | None = None
 
 
 class Recorded(Struct, frozen=True, gc=False):
-    """The entry of the receiver's dedup ledger for one message.
+    """The entry of the receiver's ledger for one message.
 
     It is found by position for class 3 (tb_0030_ledger), by ident for classes 1 and 2 (tb_0030_seen).
     """
@@ -241,10 +233,7 @@ class Submitted:
 
 @dataclass(slots=True, frozen=True)
 class TargetWait:
-    """The first waiting submission to a target, and why it waits.
-
-    Until the next poll, later submissions to this target are skipped.
-    """
+    """The first waiting submission to a target, and why it waits; later submissions to this target are skipped."""
 
     number: int  #: of the submission
     reason: Reason
@@ -260,7 +249,7 @@ class SubmissionRefusal:
 
 
 class ClientToken(Struct, frozen=True, gc=False):
-    """The message of a client token: a repeat of the same submission is answered with the same message."""
+    """The message of a client token, with which a repeat of the submission is answered."""
 
     lk0: LK0
     digest: bytes
@@ -268,9 +257,7 @@ class ClientToken(Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, frozen=True)
 class KeptKey:
-    """A row of semq_session_key: a session key of this node, wrapped for the node itself, so that the node can wrap it
-    again for another certificate of the peer.
-    """
+    """A row of semq_session_key: a session key of this node, wrapped for the node itself."""
 
     id: bytes
     peer: str
@@ -331,7 +318,7 @@ class PieceGone:
 
 @dataclass(slots=True, frozen=True)
 class PiecesGone:
-    """The deletion of all pieces below a number, for a document that ended before it was complete."""
+    """The deletion of all pieces of a document below a number."""
 
     document: int
     below: int
@@ -339,11 +326,7 @@ class PiecesGone:
 
 @dataclass(slots=True, frozen=True)
 class NoticeDue:
-    """A new row of tb_0031_piece with number -1: the document has ended, and its receiver must be told to delete the
-    pieces.
-
-    Once the notice to the receiver is committed as a message, this row is deleted, and then the pieces of the document.
-    """
+    """A new row of tb_0031_piece with number -1: a notice about a document that has ended (PROTOCOL.md section 24)."""
 
     document: int
     notice: bytes  #: a ``GivenUpNotice`` as JSON
@@ -396,7 +379,7 @@ MARKER = "void marker"  # a line's ``detail`` ends with this if the line is abou
 
 
 class LedgerLine(Struct, frozen=True, gc=False):
-    """A line of semq_ledger: append-only, no payload, written in the transaction of the change that it records."""
+    """A line of semq_ledger, written in the transaction of the change that it records."""
 
     at: int
     side: Side

@@ -1,6 +1,4 @@
-"""Spans of record ids whose unsettled own rows are all in custody of the hub. ``postgres.recovery`` finds them when a
-process starts.
-"""
+"""Spans of record ids whose unsettled own rows are all in custody of the hub."""
 
 from collections.abc import Iterable
 
@@ -8,13 +6,11 @@ GROUP_BITS = 10  # a group has 2**10 ids
 
 
 def in_custody(groups: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-    """Return spans of record ids (first, last), in ascending order.
+    """Return spans of record ids (first, last), ascending, in which every own row without an outcome is in custody.
 
-    In a span, every own row without an outcome is in custody.
-
-    ``groups`` has one entry for each group of ids with own rows without an outcome, in ascending order: the lowest and
-    the highest id of these rows, and whether all these rows are in custody. A span consists of whole groups, so one row
-    that is not in custody keeps only its own group out of the spans.
+    ``groups``, ascending, has the groups of ids with own rows without an outcome: the lowest and the highest id of
+    these rows, and whether all of them are in custody. A row that is not in custody keeps only its own group out of the
+    spans.
     """
     spans: list[tuple[int, int]] = []
     is_continued = False

@@ -1,6 +1,4 @@
-"""Tables for submissions that wait: submissions through SQL (SQL.md) and scheduled documents of any door; the messages
-that they became, and reasons for waiting.
-"""
+"""Tables for submissions that wait: submissions through SQL (SQL.md) and scheduled documents."""
 
 from sqlalchemy import (
     BigInteger,
@@ -40,7 +38,7 @@ tb_0031_submit = Table(
     col("priority", SmallInteger, "0"),
     col("lk0", Text, null=True),  # the LK0 of its refusal in the ledger, or of the scheduled submission
     moment("refused_at", null=True),
-    col("wait_code", Text, null=True),  # why it waits, and since when; null also if it waits behind another submission
+    col("wait_code", Text, null=True),  # why it waits; null also if it waits behind another submission
     col("wait_text", Text, null=True),
     moment("waits_since", null=True),
     moment("not_before", null=True),  # the node accepts it at this time; null when it is due or released
@@ -54,9 +52,8 @@ tb_0031_submit = Table(
     Index("tb_0031_submit_token", "token", postgresql_where=text("token IS NOT NULL")),
     Index("tb_0031_submit_key", text(LAST_OF_KEY), postgresql_where=text("app_key <> ''")),
 )
-# The pieces of documents in pieces that the receiver's node has not confirmed yet; ``document`` is the number of the
-# submission that becomes the manifest. Number -1 is the notice to the receiver of a manifest that was refused or
-# cancelled (PROTOCOL.md section 24).
+# Pieces that the receiver's node has not confirmed yet; ``document`` is the number of the submission that becomes the
+# manifest. Number -1 is a notice (PROTOCOL.md section 24).
 tb_0031_piece = Table(
     "tb_0031_piece",
     metadata,
@@ -64,7 +61,7 @@ tb_0031_piece = Table(
     col("number", Integer, key=True),
     col("payload", LargeBinary),
 )
-# The message that each submission became, so that its application finds the message; kept as long as tokens.
+# The message that each submission became; kept as long as tokens.
 tb_0031_taken = Table(
     "tb_0031_taken",
     metadata,
@@ -74,8 +71,7 @@ tb_0031_taken = Table(
     Index("tb_0031_taken_at", "at"),
     Index("tb_0031_taken_lk0", "lk0"),
 )
-# Earlier LK0s of submissions: of a refusal before the submission was tried again, or of its scheduling. Kept as long as
-# tokens, and while the submission waits.
+# Earlier LK0s of submissions: of a refusal before another try, or of their scheduling.
 tb_0031_renamed = Table(
     "tb_0031_renamed",
     metadata,
@@ -85,8 +81,8 @@ tb_0031_renamed = Table(
     Index("tb_0031_renamed_number", "number"),
     Index("tb_0031_renamed_at", "at"),
 )
-# Targets whose submissions are skipped. ``target`` is written as in the submissions; ``number`` is the first submission
-# that waits (null in rows of an older version).
+# Targets whose submissions are skipped, as written in the submissions. ``number`` is the first submission that waits
+# (null in rows of an older version).
 tb_0031_wait = Table(
     "tb_0031_wait",
     metadata,

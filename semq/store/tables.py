@@ -1,10 +1,9 @@
-"""The first part of the schema: the columns of each table, the constraints that Postgres checks, and the storage
-settings. ``proof_tables``, ``submission_tables``, ``web_tables`` and ``control.cluster_tables`` add the other tables.
+"""The first part of the schema: columns, constraints and storage settings of each table.
 
-SQLAlchemy Core tables. ``views`` and ``identities`` build statements from them, ``postgres.statements`` takes column
-names from them, and a test compares them with the result of the migrations. Three principles: bodies are in separate
-tables, so that a change of status rewrites tens of bytes; no status of a message has an index, so that every change of
-status is a heap-only update; times are ``timestamptz``, for people and SQL (milliseconds in the program).
+``proof_tables``, ``submission_tables``, ``web_tables`` and ``control.cluster_tables`` add the other tables.
+
+Bodies are in separate tables, so that a change of status rewrites tens of bytes. No status of a message has an index,
+so that every change of status is a heap-only update. Times are ``timestamptz``, for people and SQL.
 """
 
 from collections.abc import Iterable
@@ -45,7 +44,7 @@ metadata = MetaData(
 )
 
 # Tables whose rows live for seconds: room on each page for heap-only updates, and an early vacuum. Postgres' defaults
-# count dead rows relative to the size of the table, which is wrong for a queue that may have a large backlog.
+# are relative to the size of the table, which is wrong for a queue with a large backlog.
 QUEUE = {
     "fillfactor": "50",
     "autovacuum_vacuum_scale_factor": "0.02",
@@ -55,7 +54,7 @@ QUEUE = {
     "autovacuum_analyze_threshold": "2000",
 }
 BODIES = {name: value for name, value in QUEUE.items() if name != "fillfactor"}
-# One row per stream, each updated many times a second: half-empty pages, vacuumed early.
+# Few rows, each updated many times a second (streams, the lease, the chain): half-empty pages, vacuumed early.
 COUNTERS = {"fillfactor": "50", "autovacuum_vacuum_scale_factor": "0", "autovacuum_vacuum_threshold": "500"}
 # Storage parameters by table; the migrations apply them and a test compares them with the catalog.
 STORAGE: dict[str, dict[str, str]] = {
@@ -74,7 +73,7 @@ STORAGE: dict[str, dict[str, str]] = {
     "broker_body": BODIES,
     "broker_handed_out": COUNTERS,
 }
-# Bodies are already compressed, encrypted or small, so compressing them costs more than it saves.
+# Bodies are compressed, encrypted or small, so compressing them costs more than it saves.
 EXTERNAL = (
     ("tb_0031_body", "envelope"),
     ("tb_0031_body", "payload"),
@@ -87,7 +86,7 @@ EXTERNAL = (
 
 
 def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> CheckConstraint:
-    """Return a constraint that allows only these numbers in a column, which the program sets from an IntEnum."""
+    """Return a constraint that allows only these numbers in a column."""
     among = f"{column} IN ({', '.join(str(int(value)) for value in values)})"
     return CheckConstraint(f"{column} IS NULL OR {among}" if nullable else among, name=f"known_{column}")
 
@@ -188,7 +187,7 @@ tb_0031 = Table(
     col("source", Text, "''"),
     col("priority", SmallInteger, "0"),
     col("group_place", Text, null=True),
-    col("document", Text, null=True),  # name of the document in pieces whose manifest the row is
+    col("document", Text, null=True),  # if the row is a manifest: name of the document in pieces
     one_of("direction", Direction),
     one_of("save_fwd", SaveFwd),
     one_of("ss_status", SendStatus),
@@ -349,8 +348,8 @@ tb_0030_done = Table(
 
 # --------------------------------------------------------------------------------------------------------- the ledger
 
-# Index for short names: the record id in LK0. The index has one ledger line for each message; at a hub this is the line
-# that states whether the hub forwarded, stored, dropped or refused the message.
+# Index for short names: the record id in LK0. It has the first ledger lines of each message, usually one. At a hub
+# these lines state that the hub forwarded, stored, dropped or refused the message.
 RECORD_ID = "split_part(lk0, '.', 6)"
 _AT_HUB = (Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
 FIRST_LINE = (

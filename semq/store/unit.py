@@ -1,10 +1,8 @@
-"""One transaction of engine and store: the keys that it needs, the rows that were loaded, and its changes.
+"""One transaction of engine and store: the keys that it needs, the loaded rows, and its changes.
 
-The engine contains no SQL. It posts ``Work`` (``semq.store.work``), which names its keys (``Needs``) and decides on the
-loaded ``Unit`` while the transaction is open. A store collects all waiting work into one unit, loads the unit's rows,
-lets each piece of work decide in order, writes the changes and commits. Only then does each piece run its actions after
-the commit, so nothing is acknowledged before it is durable. ``Recovered`` is the state that a store returns when it is
-opened.
+The engine posts ``Work`` (``semq.store.work``), which names its keys (``Needs``) and decides on the loaded ``Unit``
+while the transaction is open. A store collects waiting work into one unit. ``Recovered`` is the state that a store
+returns when it is opened.
 """
 
 from collections.abc import Iterator
@@ -39,24 +37,19 @@ from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """Rows of tb_0031 in SS_INIT for one destination node, not held, in order of object_id, with their bodies.
-
-    Restricted to one source (empty: own rows) and one priority.
-    """
+    """Unsent rows of tb_0031 (SS_INIT, not held) to one destination node, in order of object_id, with their bodies."""
 
     dest: str
     after: int  #: object_id, exclusive
     limit: int
     max_bytes: int = 1 << 62  #: the last row is the one with which the payloads reach this size
-    source: str = ""
-    priority: int = 0
+    source: str = ""  #: only rows of this source; empty: own rows
+    priority: int = 0  #: only rows of this priority
 
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Rows of tb_0031 without an outcome and past SS_INIT, ``first`` to ``last`` (object_id, inclusive), without
-    bodies.
-    """
+    """Rows of tb_0031 without an outcome and past SS_INIT, in a range of object_ids (inclusive), without bodies."""
 
     first: int
     last: int
@@ -65,7 +58,7 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Rows of tb_0030 that are not removable, ``first`` to ``last`` (bref, inclusive), without bodies."""
+    """Rows of tb_0030 that are not removable, in a range of brefs (inclusive), without bodies."""
 
     first: int
     last: int
@@ -74,7 +67,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows of tb_0030 with app_status NEW for one user, one source and one priority, by bref, with their bodies."""
+    """Rows of tb_0030 with app_status NEW, of one user, source and priority, by bref, with their bodies."""
 
     user: str
     source: str
@@ -85,17 +78,16 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTracks:
-    """Pairs of source and priority of one user's rows of tb_0030; the rows of a pair may all be handled already."""
+    """Pairs of source and priority of one user's rows of tb_0030, also if no row of a pair is NEW."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class FirstInOrder:
-    """The first row of tb_0030 that is NEW, of one source store and one order key; without body.
+    """The NEW row of tb_0030 with the lowest ``lk0.object_id`` of one source store and order key; without body.
 
-    The first row has the lowest ``lk0.object_id``: its sender accepted it first. It need not have the lowest bref,
-    because rows may be recorded out of order (PROTOCOL.md section 11).
+    Its bref need not be the lowest, because rows may be recorded out of order (PROTOCOL.md section 11).
     """
 
     store: str
@@ -113,7 +105,7 @@ class StreamsTo:
 class ExpiredRows:
     """Own rows of tb_0031 whose ``expires_at`` has passed, without an outcome and not void yet; without bodies.
 
-    Rows of classes 1 and 2 are included only until they are sent: after that, they cannot be withdrawn.
+    Rows of classes 1 and 2 are included only in SS_INIT: once sent, they cannot be withdrawn.
     """
 
     now: int  #: milliseconds since 1970 UTC
@@ -124,13 +116,12 @@ class ExpiredRows:
 class SubmittedRows:
     """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first, as rows.Submitted.
 
-    The result ends with the row at which the payloads reach 16 MiB. The work accepts or refuses each submission, or
-    notes why it waits.
+    The result ends with the row at which the payloads reach 16 MiB.
     """
 
     limit: int
     without: tuple[str, ...] = ()  #: targets to leave out, as given in the rows
-    bytes_max: int = 1 << 62  #: larger payloads are left out, except those of submissions that were scheduled
+    bytes_max: int = 1 << 62  #: larger payloads are left empty, except those of scheduled submissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +147,7 @@ class TokenSubmissions:
 
 @dataclass(frozen=True, slots=True)
 class DueSubmissions:
-    """Scheduled rows of tb_0031_submit that are due, the earliest first, and after them the next row that becomes due.
+    """Scheduled rows of tb_0031_submit that are due, the earliest first, and the next row that becomes due.
 
     Each result is a pair of number and time (milliseconds since 1970 UTC).
     """
@@ -167,10 +158,9 @@ class DueSubmissions:
 
 @dataclass(frozen=True, slots=True)
 class DoneRows:
-    """Documents that applications finished (``semq_done``) or parked (``semq_park``) in their own transaction.
+    """Documents that applications finished (``semq_done``) or parked (``semq_park``) in their own transaction, by bref.
 
-    Each result is a pair: the bref, and the reason for setting the document aside or None. The pairs are sorted by
-    bref. The work puts the brefs that it has handled into ``Unit.taken_done``.
+    Each result is a pair of bref and reason for parking (None: finished).
     """
 
     limit: int
@@ -180,7 +170,7 @@ class DoneRows:
 class RefusedBy:
     """Own rows of tb_0031 to one destination that ended REJECTED with this reason and still have their payload.
 
-    They are sorted by object_id; bodies are not loaded.
+    They are in order of object_id, without bodies.
     """
 
     dest: str
@@ -234,11 +224,9 @@ class Needs:
     queries: set[Query] = field(default_factory=set)
 
     def __len__(self) -> int:
-        """Return the number of keys and queries."""
         return sum(len(getattr(self, name)) for name in self.__slots__)
 
     def add(self, other: "Needs") -> None:
-        """Add the needs of another piece of work."""
         for name in self.__slots__:
             if keys := getattr(other, name):
                 getattr(self, name).update(keys)
@@ -253,7 +241,7 @@ class DeletedRow(NamedTuple):
 
 @dataclass(slots=True, init=False)
 class Unit:
-    """The loaded rows and the changes of one transaction, shared by all its work, which decides in order."""
+    """The loaded rows and the changes of one transaction, shared by all its work."""
 
     # --- loaded; work sees the changes of earlier work in the same unit
     outbound: dict[int, Outbound]
@@ -266,11 +254,9 @@ class Unit:
     seen: dict[str, Recorded]  #: by ident, of class 1 and 2
     pending: dict[int, Pending]
     bodies: dict[int, Stored]
-    #: Bodies of tb_0030: those of rows found by ``Waiting``.
     pending_bodies: dict[int, Stored]
-    #: Results of queries: lists of Outbound, Pending, OutStream, Submitted, KeptKey or pairs. Stores put the bodies of
-    #: rows found by ``Unsent`` into ``bodies``, and the bodies of rows found by ``Waiting`` into ``pending_bodies``.
-    #: The work reads rows of tb_0031 and tb_0030 through ``outbound_found`` and ``pending_found``.
+    #: Results of queries. Rows of tb_0031 and tb_0030 are read through ``outbound_found`` and ``pending_found``; their
+    #: bodies are in ``bodies`` (``Unsent``) and ``pending_bodies`` (``Waiting``).
     found: dict[Query, list[Any]]
 
     # --- staged
@@ -367,25 +353,24 @@ class Unit:
                 yield self.outbound.setdefault(row.object_id, row)
 
     def pending_found(self, query: Query) -> Iterator[Pending]:
-        """Yield the rows of tb_0030 that a query found, except rows deleted since; one object per row in the unit."""
+        """Yield the rows of tb_0030 that a query found, like ``outbound_found``."""
         for row in self.found.get(query, ()):
             if row.bref not in self.deleted_pending:
                 yield self.pending.setdefault(row.bref, row)
 
     # --- tb_0031
     def insert_outbound(self, row: Outbound, body: Stored) -> None:
-        """Add a row with its envelope and payload."""
         self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
         if row.direction is Direction.RELAYED:
             self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (PROTOCOL.md, F13)
         self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
 
     def register_token(self, token: str, lk0: LK0, digest: bytes) -> None:
-        """Note the document for which an application used a token; a repeat with the token is not a second document."""
+        """Note the document of a token, so that a repeat with the token is not a second document."""
         self.tokens[token] = self.new_tokens[token] = ClientToken(lk0, digest)
 
     def register_cancelled(self, token: str, lk0: LK0, digest: bytes) -> None:
-        """Note the cancelled document for which an application used a token, unless a document is noted already."""
+        """Note the cancelled document of a token, unless a document is noted already."""
         self.cancelled_tokens[token] = self.tokens.setdefault(token, ClientToken(lk0, digest))
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
@@ -394,7 +379,6 @@ class Unit:
             self.changed_outbound.setdefault(row.object_id, before)
 
     def delete_outbound(self, row: Outbound) -> None:
-        """Remove a row and its body."""
         self.outbound.pop(row.object_id, None)
         if row.direction is Direction.RELAYED:
             self.relayed.pop(str(row.lk0), None)
@@ -405,7 +389,7 @@ class Unit:
             self.deleted_outbound[row.object_id] = DeletedRow(row, before)
 
     def replace_body(self, object_id: int, body: Stored) -> None:
-        """Replace the envelope and payload of a row, for instance by those of a void marker."""
+        """Replace the body of a row, for instance by that of a void marker."""
         self.bodies[object_id] = self.new_bodies[object_id] = body
         self.dropped_bodies.discard(object_id)
 
@@ -419,7 +403,6 @@ class Unit:
 
     # --- tb_0030
     def insert_pending(self, row: Pending, body: Stored) -> None:
-        """Add a received document."""
         self.pending[row.bref] = self.new_pending[row.bref] = row
         self.new_pending_bodies[row.bref] = body
 
@@ -444,7 +427,6 @@ class Unit:
             self.raised_floors.add(stream.key)
 
     def handle(self, row: Pending, status: AppStatus) -> None:
-        """Set ``app_status``: whether the application has finished the document, it is parked, or it waits again."""
         row.app_status = status
         self.handled[row.bref] = status
 
@@ -458,20 +440,17 @@ class Unit:
 
 @dataclass(slots=True)
 class StreamState:
-    """The floor and the next number of one own stream, found at start.
-
-    ``settled_above``: numbers above the floor that are settled.
-    """
+    """The state of one own stream, found at start."""
 
     key: OutStreamKey
     next_sid: int
     floor: int
-    settled_above: set[int]
+    settled_above: set[int]  #: numbers above the floor that are settled
 
 
 @dataclass(slots=True)
 class Recovered:
-    """The state of the store that an engine needs when a process starts, or after a lost connection."""
+    """The state of the store that an engine needs at its start."""
 
     store_uuid: str
     boot: int  #: number of openings of the store; the ids of this process start at ``first_id``

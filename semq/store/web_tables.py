@@ -1,7 +1,6 @@
 """Tables of the web process: users, sessions, one-time links, tokens, and the audit log. No message depends on them.
 
-Of passwords, sessions, links and tokens, only hashes are stored. The tables are part of ``tables.metadata``;
-``accounts`` and ``audit`` read and write them.
+Of passwords, sessions, links and tokens, only hashes are stored.
 """
 
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Identity, Index, LargeBinary, Table, Text
@@ -13,7 +12,7 @@ web_account = Table(
     "web_account",
     metadata,
     col("name", Text, key=True),
-    col("password", Text, null=True),  # as semq.web.access.passwords writes it; NULL: the node checks it
+    col("password", Text, null=True),  # hash (semq.web.access.passwords); NULL: the node checks the password
     col("roles", ARRAY(Text)),
     moment("made_at"),
     col("made_by", Text),

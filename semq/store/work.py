@@ -1,5 +1,5 @@
-"""A piece of work for one transaction, written as a generator with three parts: its needs, its decisions, and its
-actions after the commit.
+"""A piece of work for one transaction, written as a generator with three parts: needs, decisions, actions after the
+commit.
 
     @work
     def release(store: Copies, rows: list[int]) -> Steps:
@@ -8,9 +8,9 @@ actions after the commit.
         yield COMMITTED                             # the store writes and commits
         store.released(released)                    # only now: frames, confirms, events
 
-A store may have to decide a unit again, because of a conflict, or because another piece of work failed. It then starts
-a new generator, so that nothing of the earlier attempt can remain. Actions after the commit use values that the work
-kept while deciding, because later work of the unit may have changed the rows.
+A store decides a unit again after a conflict, or if other work of the unit failed. It then starts new generators, so
+that nothing of the earlier attempt remains. Actions after the commit use values that the work kept while deciding,
+because later work of the unit may have changed the rows.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -50,15 +50,12 @@ class Work:
         self._is_fresh = True
 
     def renew(self) -> None:
-        """Begin a new attempt unless no attempt has been made yet; the store calls this before it loads the needs."""
+        """Begin a new attempt if the present one has decided."""
         if not self._is_fresh:
             self._begin()
 
     def decide(self, unit: Unit) -> None:
-        """Decide and stage the changes, with the transaction open.
-
-        If this raises an error, only this work fails: none of its changes are written.
-        """
+        """Decide and stage the changes, with the transaction open. If this raises an error, only this work fails."""
         self._is_fresh = False
         try:
             self._steps.send(unit)
@@ -66,7 +63,7 @@ class Work:
             return  # nothing follows the commit
 
     def finish(self) -> None:
-        """Run the actions after the commit. Called when the transaction is durable."""
+        """Run the actions after the commit."""
         for _ in self._steps:
             raise AssertionError("work yields twice: its needs, and COMMITTED")
 
@@ -119,5 +116,5 @@ class WorkStore(Protocol):
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work. Work decides in the order of the calls, but work with ``ahead`` may be overtaken.
 
-        ``later``: no caller waits for the commit, so the work may wait for a short time and share another commit.
+        ``later``: no caller waits for the commit, so the work may wait up to LATER_S for other work.
         """

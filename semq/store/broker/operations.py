@@ -1,10 +1,7 @@
 """The interface of a broker to its store: operations on rows, and the state that a restart loads.
 
-The server model (``semq.broker``) passes lists of operations in the order in which they must take effect, and a
-callback, which the store calls when the list is committed. An implementation of ``MessageStore`` decides how many lists
-share one transaction; each list is applied completely or not at all. The operations are about durable exchanges and
-queues, bindings between them, persistent messages in durable queues, and chunks of bodies. Implemented by ``store`` on
-Postgres, and by ``semq.broker.durable.no_store`` for a broker that keeps its queues in memory.
+The broker (``semq.broker``) passes lists of operations in the order in which they must take effect. ``store``
+implements ``MessageStore`` on Postgres, ``semq.broker.durable.no_store`` in memory.
 """
 
 from array import array
@@ -35,7 +32,7 @@ class DeleteExchange:
 
 @dataclass(slots=True, frozen=True)
 class DeclareQueue:
-    """Add a durable queue. ``queue_id`` is never used for another queue, even after the queue is deleted."""
+    """Add a durable queue. ``queue_id`` is never used for another queue."""
 
     queue_id: int
     vhost: str
@@ -48,8 +45,7 @@ class DeclareQueue:
 class DeleteQueue:
     """Delete a durable queue. An ``Unbind`` for each of its bindings precedes it.
 
-    ``DropMessages`` for its messages follow in slices. If the broker ends before the last slice, ``load`` deletes the
-    remaining messages.
+    ``DropMessages`` for its messages follow in slices. ``load`` deletes messages that remain.
     """
 
     queue_id: int
@@ -79,13 +75,13 @@ class Unbind:
     arguments: bytes
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each message in each queue
+@dataclass(slots=True)  # not frozen, for speed
 class AddMessage:
-    """Add a message to a queue. (``queue_id``, ``position``) is its key, and ``position`` its place in the queue.
+    """Add a message to a queue. Its key is (``queue_id``, ``position``); ``position`` is its place in the queue.
 
-    ``body_id`` is 0 if the body is in ``body``; otherwise ``body`` is empty and the bytes are in the chunks of that id,
-    which several messages may share. ``header`` is the payload of the content header frame as received, ``expires_at``
-    POSIX seconds or None, and ``delivery_count`` the number of earlier deliveries.
+    ``body_id`` is 0 if the body is in ``body``. Otherwise the bytes are in the chunks of that id, which several
+    messages may share. ``header`` is the payload of the content header frame as received, ``expires_at`` POSIX seconds
+    or None, and ``delivery_count`` the number of earlier deliveries.
     """
 
     queue_id: int
@@ -100,7 +96,7 @@ class AddMessage:
     body_id: int = 0
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each queue and turn with settlements
+@dataclass(slots=True)  # not frozen, for speed
 class DropMessages:
     """Remove messages from a queue: acknowledged, expired, dead-lettered or purged."""
 
@@ -108,11 +104,11 @@ class DropMessages:
     positions: Sequence[int]
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each message that returns a second time
+@dataclass(slots=True)  # not frozen, for speed
 class SetDeliveryCount:
     """Set the number of deliveries of a message that has returned to its queue more than once.
 
-    After a restart the message is marked as redelivered. For the first return, ``MarkHandedOut`` suffices.
+    For the first return, ``MarkHandedOut`` suffices.
     """
 
     queue_id: int
@@ -120,12 +116,11 @@ class SetDeliveryCount:
     delivery_count: int
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each queue and turn with deliveries
+@dataclass(slots=True)  # not frozen, for speed
 class MarkHandedOut:
-    """Note that messages of the queue up to ``position`` may have been delivered.
+    """Note that messages of the queue up to ``position`` may have been delivered: a restart marks them as redelivered.
 
-    After a restart these messages are marked as redelivered. A lower position than in an earlier ``MarkHandedOut`` has
-    no effect. The store has one row for each queue, not for each message, so a delivery needs no write of its own.
+    A lower position than before has no effect. The store has one row for each queue, so a delivery needs no write.
     """
 
     queue_id: int
@@ -136,8 +131,7 @@ class MarkHandedOut:
 class AddBodyChunk:
     """Add the next bytes of a large body; ``index`` counts from 0.
 
-    The chunks of a body are stored before the messages that refer to it. Transient messages that leave memory are also
-    stored in this way, several in one body.
+    The chunks of a body are stored before the messages that refer to it.
     """
 
     body_id: int
@@ -147,11 +141,7 @@ class AddBodyChunk:
 
 @dataclass(slots=True)
 class OrderlyEnd:
-    """Note an orderly end of the broker: every delivery has been settled.
-
-    Without this note, all messages are marked as redelivered after the restart, because the last deliveries may not
-    have been recorded.
-    """
+    """Note an orderly end of the broker. Without this note, a restart marks all messages as redelivered."""
 
 
 @dataclass(slots=True)
@@ -182,10 +172,7 @@ Done: TypeAlias = Callable[[BaseException | None], None]
 
 
 class StoredBacklog:
-    """Messages of one queue that stay in the store until shortly before their delivery, in order of position.
-
-    Only three values of each message are in memory.
-    """
+    """Messages of one queue that stay in the store until shortly before their delivery, in order of position."""
 
     __slots__ = ("positions", "priorities", "sizes")
 
@@ -195,7 +182,6 @@ class StoredBacklog:
         self.sizes: array[int] = array("q")  # bytes of the bodies
 
     def add(self, position: int, priority: int, size: int) -> None:
-        """Add a message after the others."""
         self.positions.append(position)
         self.priorities.append(priority)
         self.sizes.append(size)
@@ -205,18 +191,17 @@ class StoredBacklog:
 class StoredState:
     """The stored state of a broker, as the operations that create it; messages in order of queue and position.
 
-    For a long queue, ``messages`` has the first messages and all messages with large bodies, and ``backlogs`` has the
-    others. ``next_queue_id`` is above every id that a queue ever had; ``next_body_id`` is above the ids of all stored
-    bodies. ``handed_out`` has the highest position of ``MarkHandedOut`` for each queue. The ``delivery_count`` of a
-    message includes ``SetDeliveryCount``. ``ended``: the last operation was ``OrderlyEnd``.
+    For a long queue, ``messages`` has the first messages and those with large bodies, and ``backlogs`` has the others.
+    ``next_queue_id`` is above every id that a queue ever had, ``next_body_id`` above the ids of all stored bodies.
+    ``ended``: the last operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
     queues: list[DeclareQueue] = field(default_factory=list)
     bindings: list[Bind] = field(default_factory=list)
     messages: list[AddMessage] = field(default_factory=list)
-    backlogs: dict[int, StoredBacklog] = field(default_factory=dict)  # by queue; contains no messages with large bodies
-    handed_out: dict[int, int] = field(default_factory=dict)
+    backlogs: dict[int, StoredBacklog] = field(default_factory=dict)  # by queue
+    handed_out: dict[int, int] = field(default_factory=dict)  # positions of MarkHandedOut, by queue
     next_queue_id: int = 1
     next_body_id: int = 1
     ended: bool = False
@@ -228,7 +213,7 @@ class MessageStore(Protocol):
     def save(self, ops: list[StoreOp], done: Done) -> None:
         """Apply ``ops`` in order, completely or not at all, then call ``done(None)`` once, in the broker's thread.
 
-        ``done(error)`` means that no operation of the list has been or will be applied. Lists are applied in the order
+        ``done(error)``: nothing was applied; after StoreUnavailable this is not certain. Lists are applied in the order
         of the calls. ``save`` never blocks, and never calls ``done`` before it returns.
         """
 
@@ -242,7 +227,4 @@ class MessageStore(Protocol):
         """Read one stored chunk; call ``done(data, None)`` or ``done(None, error)`` later."""
 
     async def load(self) -> StoredState:
-        """Return the state before the restart; called once, before the first ``save``.
-
-        Delete messages of deleted queues, and bodies to which no message refers.
-        """
+        """Delete rows that are no longer needed, and return the state before the restart; called before ``save``."""

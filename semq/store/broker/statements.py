@@ -1,7 +1,4 @@
-"""Statements for the durable part of the broker: all row operations of a unit, combined.
-
-Called by ``postgres.changes``, for operations that ``store`` and the engine have put into ``Unit.broker``.
-"""
+"""Statements for the durable part of the broker: all row operations of a unit (``Unit.broker``), combined."""
 
 import hashlib
 from collections import defaultdict
@@ -28,7 +25,7 @@ from semq.store.postgres.conversion.binary import Param, boolean, int4, int8, in
 
 Batch = list[tuple[str, Sequence[Param]]]
 
-# Name | SQL. Declaring an object that exists replaces the columns that are not part of its identity.
+# Name | SQL
 BROKER: dict[str, str] = {
     "DeclareExchange": """
         INSERT INTO broker_exchange (vhost, name, type, auto_delete, internal, arguments) VALUES ($1, $2, $3, $4, $5,
@@ -38,9 +35,7 @@ BROKER: dict[str, str] = {
     "DeclareQueue": """
         INSERT INTO broker_queue (queue_id, vhost, name, auto_delete, arguments) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
-    # Ids of queues are never used twice, even if the queue with the highest id has been deleted.
-    "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
-    # The messages of the queue are deleted in slices, by DropMessages.
+    "raise_next_queue_id": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
     "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
     "OrderlyEnd": "UPDATE semq_meta SET broker_ended = true",
     "Bind": """
@@ -49,7 +44,7 @@ BROKER: dict[str, str] = {
     "Unbind": "DELETE FROM broker_binding WHERE identity = $1",
     "drop_handed_out": "DELETE FROM broker_handed_out WHERE queue_id = $1",
     "drop_messages": "DELETE FROM broker_message WHERE queue_id = $1 AND position = ANY($2::bigint[])",
-    "mark_delivered": """
+    "set_delivery_count": """
         UPDATE broker_message SET delivery_count = $2 WHERE queue_id = $1 AND position = ANY($3::bigint[])""",
     "mark_handed_out": """
         INSERT INTO broker_handed_out (queue_id, position) VALUES ($1, $2)
@@ -65,7 +60,7 @@ class NetEffect:
         self.declared: Batch = []
         self.added: dict[int, dict[int, AddMessage]] = defaultdict(dict)
         self.dropped: dict[int, set[int]] = defaultdict(set)
-        self.marked: dict[int, dict[int, int]] = defaultdict(dict)
+        self.delivery_counts: dict[int, dict[int, int]] = defaultdict(dict)
         self.handed_out: dict[int, int] = {}
         self.chunks: dict[int, dict[int, bytes]] = defaultdict(dict)
         self.bodies_dropped: set[int] = set()
@@ -73,28 +68,24 @@ class NetEffect:
             _APPLY[type(op)](self, op)
 
     def add(self, op: AddMessage) -> None:
-        """Apply AddMessage. An earlier mark at this position was for a message that no longer exists."""
-        self.marked[op.queue_id].pop(op.position, None)
+        """Apply AddMessage. An earlier delivery count at this position was for a message that no longer exists."""
+        self.delivery_counts[op.queue_id].pop(op.position, None)
         self.added[op.queue_id][op.position] = op
 
     def drop(self, op: DropMessages) -> None:
-        """Apply DropMessages."""
         added = self.added[op.queue_id]
         for position in op.positions:
-            self.marked[op.queue_id].pop(position, None)
+            self.delivery_counts[op.queue_id].pop(position, None)
             if added.pop(position, None) is None:
                 self.dropped[op.queue_id].add(position)
 
-    def mark(self, op: SetDeliveryCount) -> None:
-        """Apply SetDeliveryCount."""
-        self.marked[op.queue_id][op.position] = op.delivery_count
+    def set_delivery_count(self, op: SetDeliveryCount) -> None:
+        self.delivery_counts[op.queue_id][op.position] = op.delivery_count
 
     def hand_out(self, op: MarkHandedOut) -> None:
-        """Apply MarkHandedOut."""
         self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))
 
     def add_chunk(self, op: AddBodyChunk) -> None:
-        """Apply AddBodyChunk."""
         self.chunks[op.body_id][op.index] = op.data
 
     def drop_body(self, op: DropBody) -> None:
@@ -103,39 +94,32 @@ class NetEffect:
         self.bodies_dropped.add(op.body_id)
 
     def delete_queue(self, op: DeleteQueue) -> None:
-        """Apply DeleteQueue."""
-        for by_queue in (self.added, self.dropped, self.marked, self.handed_out):
+        for by_queue in (self.added, self.delivery_counts, self.handed_out):
             by_queue.pop(op.queue_id, None)
         queue = [int8(op.queue_id)]
         self.declared += [("DeleteQueue", queue), ("drop_handed_out", queue)]
 
     def orderly_end(self, _op: OrderlyEnd) -> None:
-        """Apply OrderlyEnd."""
         self.declared.append(("OrderlyEnd", []))
 
     def declare_queue(self, op: DeclareQueue) -> None:
-        """Apply DeclareQueue."""
         values = [int8(op.queue_id), op.vhost.encode(), op.name.encode(), boolean(op.auto_delete), bytes(op.arguments)]
-        self.declared += [("DeclareQueue", values), ("count_queue", [int8(op.queue_id)])]
+        self.declared += [("DeclareQueue", values), ("raise_next_queue_id", [int8(op.queue_id)])]
 
     def declare_exchange(self, op: DeclareExchange) -> None:
-        """Apply DeclareExchange."""
         flags = (boolean(op.auto_delete), boolean(op.internal))
         values = [op.vhost.encode(), op.name.encode(), op.type.encode(), *flags, bytes(op.arguments)]
         self.declared.append(("DeclareExchange", values))
 
     def delete_exchange(self, op: DeleteExchange) -> None:
-        """Apply DeleteExchange."""
         self.declared.append(("DeleteExchange", [op.vhost.encode(), op.name.encode()]))
 
     def bind(self, op: Bind) -> None:
-        """Apply Bind."""
         texts = (op.vhost.encode(), op.source.encode(), op.destination.encode())
         values = (boolean(op.to_exchange), op.routing_key.encode(), bytes(op.arguments))
         self.declared.append(("Bind", [_identity(op), *texts, *values]))
 
     def unbind(self, op: Unbind) -> None:
-        """Apply Unbind."""
         self.declared.append(("Unbind", [_identity(op)]))
 
     def batch(self) -> Batch:
@@ -144,13 +128,13 @@ class NetEffect:
         batch += [
             ("drop_messages", [int8(queue), int8s(positions)]) for queue, positions in self.dropped.items() if positions
         ]
-        for queue, marked in self.marked.items():
+        for queue, delivery_counts in self.delivery_counts.items():
             by_count: dict[int, list[int]] = defaultdict(list)
-            for position, times in marked.items():
+            for position, times in delivery_counts.items():
                 if position not in self.added[queue]:
                     by_count[times].append(position)
             batch += [
-                ("mark_delivered", [int8(queue), int4(times), int8s(positions)])
+                ("set_delivery_count", [int8(queue), int4(times), int8s(positions)])
                 for times, positions in by_count.items()
             ]
         batch += [("mark_handed_out", [int8(queue), int8(position)]) for queue, position in self.handed_out.items()]
@@ -167,7 +151,7 @@ class NetEffect:
 
     def _messages(self) -> list[Sequence[Any]]:
         return [
-            _values(op, self.marked[queue].get(position, op.delivery_count))
+            _values(op, self.delivery_counts[queue].get(position, op.delivery_count))
             for queue, messages in self.added.items()
             for position, op in messages.items()
         ]
@@ -182,7 +166,7 @@ _APPLY: dict[type, Callable[[NetEffect, Any], None]] = {
     Unbind: NetEffect.unbind,
     AddMessage: NetEffect.add,
     DropMessages: NetEffect.drop,
-    SetDeliveryCount: NetEffect.mark,
+    SetDeliveryCount: NetEffect.set_delivery_count,
     MarkHandedOut: NetEffect.hand_out,
     AddBodyChunk: NetEffect.add_chunk,
     DropBody: NetEffect.drop_body,

@@ -1,7 +1,6 @@
 """The durable part of the broker on Postgres: the implementation of ``operations.MessageStore``.
 
-Row operations are posted to the node's store like any other work, so messages of applications and events of the engine
-share units and commits. The statements are in ``statements``.
+Row operations are posted to the node's store like any other work, so they share commits with the work of the engine.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ T = TypeVar("T")
 
 CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
 MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
-# Messages of deleted queues, if the broker ended before it had deleted all these messages.
+# Messages of deleted queues
 ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
 ENDED = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
@@ -45,9 +44,9 @@ COLUMNS = """
 EAGER = """
     SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
     ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
-EAGER_MAX = 10_000  # number of messages that are loaded at the start; messages with large bodies do not count
-EAGER_BYTES = 16 << 20  # when the bodies of these messages reach this size, no more are loaded
-FETCHED = 10_000  # number of rows that a cursor fetches at a time
+EAGER_MAX = 10_000  # messages that are loaded at the start, besides those with large bodies
+EAGER_BYTES = 16 << 20  # bytes of their bodies
+FETCHED = 10_000  # rows that a cursor fetches at a time
 
 
 class WriterPort(Protocol):
@@ -69,7 +68,6 @@ class BodyGone(SemqError):
 
 @work
 def _save(ops: Sequence[StoreOp], done: Done) -> Steps:
-    """Write operations that the model has decided."""
     unit = yield NO_NEEDS
     unit.broker.extend(ops)
     yield COMMITTED
@@ -84,13 +82,12 @@ class PostgresMessageStore:
         self._reading: set[asyncio.Task[None]] = set()
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
-        """Apply ``ops`` in a unit, then call ``done``."""
         saving = _save(ops, done)
         saving.on_failure = done
         self._store.post(saving)
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
-        """Read messages on a connection other than the writer's; call ``done`` later."""
+        """Read messages on a connection other than the writer's."""
         self._later(self._read_messages(queue_id, list(positions), done))
 
     async def _read_messages(self, queue_id: int, positions: list[int], done: RowsDone) -> None:
@@ -104,7 +101,7 @@ class PostgresMessageStore:
             done([AddMessage(*row) for row in rows], None)
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
-        """Read one chunk on a connection other than the writer's; call ``done`` later."""
+        """Read one chunk on a connection other than the writer's."""
         self._later(self._read_body(body_id, index, done))
 
     def _later(self, reading: Coroutine[Any, Any, None]) -> None:
@@ -113,7 +110,6 @@ class PostgresMessageStore:
         task.add_done_callback(self._reading.discard)
 
     async def load(self) -> StoredState:
-        """Return the state before the restart."""
         return await self._store.execute(load)
 
     async def knows(self, vhost: str) -> bool:
@@ -134,7 +130,7 @@ class PostgresMessageStore:
 def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
     """Return one chunk of a large body. Raises BodyGone."""
     # A body of 1 GiB has four thousand chunks. So a chunk is read in one round trip, without BEGIN and ROLLBACK, and in
-    # binary format: in text format the bytes would be hexadecimal, twice as long and expensive to convert.
+    # binary format, which is half as long.
     connection.execution_options(isolation_level="AUTOCOMMIT")
     row = _driver(connection).execute(CHUNK, (body_id, index), binary=True).fetchone()
     if row is None:
@@ -193,10 +189,7 @@ def load(connection: Connection) -> StoredState:
 def _columns(
     driver: "psycopg.Connection[tuple[Any, ...]]",
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
-    """Return the backlogs by queue, and the two parameters of ``EAGER``.
-
-    The parameters are ids of queues, and for each queue the last position up to which messages are loaded now.
-    """
+    """Return the backlogs by queue, and the parameters of ``EAGER``: queues, and the last position to load of each."""
     backlogs: dict[int, StoredBacklog] = {}
     last: dict[int, int] = {}
     count = total = 0

@@ -1,7 +1,6 @@
 """The control database of a hub with several instances: its identity, stores, homes of institutions, instances.
 
-Functions for ``semq.store.reader.Reader.execute``; each change is a transaction of its own. Used by ``platform_node``:
-``cluster``, ``homes`` and ``operations``.
+Functions for ``semq.store.reader.Reader.execute``; each change is a transaction of its own.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,10 +16,10 @@ from semq.store.control.cluster_tables import hub_identity, hub_instance, hub_st
 from semq.store.rows import RetiredStore
 from semq.store.tables import semq_retired_store
 
-VALID_S = 15  # an instance without a sign of life for this time counts as ended
-COMMITTED_S = 60  # a transaction that sets homes is committed within this time
+VALID_S = 15  # time without a sign of life after which an instance counts as ended
+COMMITTED_S = 60  # longest transaction that sets homes
 PAGE = 10_000  # homes in one round trip
-KEPT_S = 86_400  # ended instances are shown for a day
+KEPT_S = 86_400  # time for which ended instances are shown
 StoreName = tuple[int, int]  # semq_id, semq_db_id
 
 
@@ -40,7 +39,7 @@ class KnownStore(NamedTuple):
 
 
 class StoreState(NamedTuple):
-    """A state of a store. States are compared as tuples: a later state is greater."""
+    """The state of a store; a later state is greater as a tuple."""
 
     boot: int  #: how often the store has been opened
     chain_place: int  #: number of the last link of the ledger's chain
@@ -50,7 +49,7 @@ class StoreState(NamedTuple):
 class OpenedStore(NamedTuple):
     """The hub's record of a store that an instance opens."""
 
-    store_uuid: UUID  #: set when the store was first opened
+    store_uuid: UUID
     state: StoreState  #: the newest recorded state
 
 
@@ -63,7 +62,7 @@ class HomesRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceRow:
-    """One incarnation of an instance that runs or has ended, as it has last reported."""
+    """One incarnation of an instance, as it has last reported."""
 
     life: int
     semq_id: int
@@ -76,7 +75,7 @@ class InstanceRow:
 
 
 def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: bytes) -> HubIdentity:
-    """Return the hub of this control database; if it belongs to no hub yet, record the hub of the arguments."""
+    """Return the hub of this control database; if it belongs to no hub yet, record this hub."""
     values = {"hub": hub, "hub_id": hub_id, "carrier_key": carrier_key}
     with connection.begin():
         connection.execute(insert(hub_identity).values(**values).on_conflict_do_nothing())
@@ -119,9 +118,9 @@ def set_weight(connection: Connection, store: StoreName, weight: float) -> None:
 
 
 def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
-    """Return all homes or, with ``since``, the homes that were set since that time, and possibly some older homes.
+    """Return all homes, or those that were set since the time ``at`` of an earlier ``HomesRead``.
 
-    ``since`` is the time ``at`` of an earlier ``HomesRead``.
+    With ``since``, the result may include some older homes.
     """
     query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
     if since is not None:
@@ -137,7 +136,7 @@ def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
 
 
 def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: Collection[StoreName] = ()) -> None:
-    """Set the homes in ``drawn``, except for nodes that already have a home in a store that is not retired."""
+    """Set homes, except for nodes that already have a home in a store that is not retired."""
     table = node_home.c
     with connection.begin():
         for rows in _pages(drawn):
@@ -159,9 +158,9 @@ def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
 
 
 def retire(connection: Connection, row: RetiredStore) -> str | None:
-    """Record for all instances that a store is permanently lost.
+    """Record that a store is permanently lost, and return None.
 
-    If an instance still serves the store, record nothing and return the endpoint of that instance; otherwise None.
+    If an instance still serves the store, record nothing and return the endpoint of that instance.
     """
     served = select(hub_instance.c.endpoint).where(
         hub_instance.c.semq_id == row.semq_id, hub_instance.c.semq_db_id == row.semq_db_id,
@@ -185,9 +184,9 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
 
 
 def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
-    """Record that an instance runs, and the state of its store; delete the rows of instances that ended long ago.
+    """Record that an instance runs, and the state of its store; delete instances that ended long ago.
 
-    ``facts``: life, semq_id, semq_db_id, host and endpoint of the instance (columns of ``hub_instance``).
+    ``facts``: life, semq_id, semq_db_id, host and endpoint of the instance.
     """
     until = func.now() + text(f"interval '{VALID_S} seconds'")
     table = hub_instance

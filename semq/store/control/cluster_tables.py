@@ -21,7 +21,7 @@ hub_store = Table(
     col("store_uuid", Uuid, null=True),  # null until an instance has opened it
     col("weight", Double, "1"),
     moment("added_at", "now()"),
-    col("boot", BigInteger, "0"),  # with the next two: the newest known state; a store in an older state lacks commits
+    col("boot", BigInteger, "0"),  # with the next two columns: the newest known state of the store
     col("chain_place", BigInteger, "0"),
     col("chain_count", BigInteger, "0"),
     CheckConstraint("weight >= 0", name="known_weight"),

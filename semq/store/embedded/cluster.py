@@ -1,4 +1,4 @@
-"""Creation of the database cluster of an embedded Postgres, and its settings. Called by ``server``."""
+"""Creation of the database cluster of an embedded Postgres, and its settings."""
 
 import os
 import secrets
@@ -16,11 +16,11 @@ from semq.store.files import sync_folder, write_safely
 ROLE = DATABASE = "semq"
 INITDB_S_MAX = 300
 
-# The caller's own PG… variables must not apply to this server. Messages must be English, because ``server`` reads them.
+# The caller's PG… variables must not apply to this server. Messages must be English, because ``server`` reads them.
 ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PATH": os.defpath, "LC_ALL": "C"})
 
-# The size of a file of the write-ahead log. If a commit needs a new file, all commits wait until the file is filled
-# with zeros and durable: with 16 MiB, the default of Postgres, this took 40 to 55 ms.
+# Size of a file of the write-ahead log. While a commit fills a new file with zeros, all commits wait: 40 to 55 ms with
+# 16 MiB, the default of Postgres.
 WAL_FILE_MIB = 1
 
 # Passed on the command line at each start, so that a new version of SEMQ applies its own values to existing data.
@@ -55,7 +55,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType({
 def make_cluster(data: Path, password_file: Path, programs: Programs, identity: SystemUser) -> None:
     """Run initdb in a new folder and move the result to ``data``, so that a kill leaves nothing incomplete there.
 
-    Raises ServerFailed(log) with the output of initdb, also if initdb does not end within ``INITDB_S_MAX``.
+    Raises ServerFailed(log) with the output of initdb.
     """
     fresh = data.with_name("data.new")
     if fresh.exists():

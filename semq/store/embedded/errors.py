@@ -1,8 +1,4 @@
-"""Errors of a Postgres server that SEMQ starts itself, and of the settings of any Postgres server.
-
-Raised by the other modules of this package and by ``postgres.durability``. They end the start of a node. When a running
-node opens its store again, it repeats this after ServerFailed, and ends after the other errors.
-"""
+"""Errors of a Postgres server that SEMQ starts itself, and of the settings of any Postgres server."""
 
 from semq.errors import Misconfigured, Unavailable
 

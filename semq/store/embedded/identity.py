@@ -1,8 +1,6 @@
-"""The user that runs the embedded Postgres. It is the user of the node or, if the node runs as root, another user,
-because Postgres refuses root.
+"""The user that runs the embedded Postgres: the user of the node or, for root, another user.
 
-Called by ``server`` before any server program runs. It adds no account to the machine and opens no directory to other
-users.
+No account is added to the machine, and no directory is opened to other users.
 """
 
 import os
@@ -18,7 +16,7 @@ NOBODY = 65534  # must be a uid with an entry in /etc/passwd, because Postgres l
 
 @dataclass(frozen=True)
 class SystemUser:
-    """A user for the server programs: their commands begin with ``prefix``, and ``owner`` is the uid of their files."""
+    """A user for the server programs. Commands begin with ``prefix``; ``owner`` is the uid of the files."""
 
     name: str
     prefix: tuple[str, ...]
@@ -28,10 +26,7 @@ class SystemUser:
         return [*self.prefix, *argv]
 
     def own(self, folder: Path) -> None:
-        """Give a folder and its content to the owner, unless the folder belongs to the owner already.
-
-        An earlier start may have used another identity.
-        """
+        """Give a folder and its content to the owner. An earlier start may have used another identity."""
         if os.geteuid() != 0 or folder.stat().st_uid == self.owner:
             return
         for path in (folder, *folder.rglob("*")):
@@ -43,10 +38,9 @@ class SystemUser:
             os.chown(path, self.owner, self.owner, follow_symlinks=False)
 
 
-# Ways for root to run a program as another user, best first. In a user namespace the files remain root's, so ownership
-# does not change. Where namespaces are forbidden (most containers), uid nobody keeps one capability of root: to enter
-# folders such as /root. Postgres checks its own program by access(2), which ignores this capability unless
-# no_setuid_fixup is set.
+# Ways for root to run a program as another user, best first. In a user namespace the files remain root's. Where
+# namespaces are forbidden (most containers), uid nobody keeps one capability of root: to enter folders such as /root.
+# Postgres checks its own program by access(2), which ignores this capability unless no_setuid_fixup is set.
 AS_ROOT = (
     SystemUser("namespace", ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--"), 0),
     SystemUser(

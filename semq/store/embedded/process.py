@@ -1,9 +1,7 @@
 """The processes that use a data directory: the postmaster, its file, its orphans. Also the choice of a free TCP port.
-Called by ``server``, and by benchmarks.
 
 A process belongs to a data directory if its program is ``postgres`` and it has that directory as an argument (the
-postmaster) or as its working directory (its children). So neither a reused process number nor a shell in that directory
-is taken for one.
+postmaster) or as its working directory (its children). So no reused process number is taken for one of them.
 """
 
 import os
@@ -18,7 +16,7 @@ POLL_S = 0.02
 
 
 def postmaster_of(data: Path) -> int | None:
-    """Return the process id of the server that runs on ``data``; None if none runs, even if postmaster.pid exists."""
+    """Return the process id of the server that runs on ``data``; None if none runs."""
     pid = _recorded_line(data, 1)
     return int(pid) if pid.isdigit() and is_postgres_of(int(pid), data) else None
 
@@ -30,12 +28,12 @@ def port_of(data: Path) -> int | None:
 
 
 def status_of(data: Path) -> str:
-    """Return the status recorded by the server: starting, stopping, ready; "" if there is none yet."""
+    """Return the status recorded by the server (starting, stopping, ready); "" if there is none yet."""
     return _recorded_line(data, 8)
 
 
 def _recorded_line(data: Path, line: int) -> str:
-    """Return one line of postmaster.pid, counted from 1; "" if it does not exist (yet)."""
+    """Return one line of postmaster.pid, counted from 1; "" if it does not exist."""
     try:
         return (data / "postmaster.pid").read_text().split("\n")[line - 1].strip()
     except (OSError, IndexError):
@@ -46,7 +44,7 @@ def is_postgres_of(pid: int, data: Path) -> bool:
     """Return whether a process is a running Postgres process of a data directory."""
     process = Path("/proc") / str(pid)
     with suppress(OSError):
-        # ``cmdline`` is readable for every user, even where a container restricts root; it is empty for a zombie.
+        # Every user may read ``cmdline``; it is empty for a zombie.
         program, *arguments = (process / "cmdline").read_text(errors="replace").split("\0")
         if Path(program).name == "postgres" and str(data) in arguments:
             return True
@@ -58,7 +56,7 @@ def is_postgres_of(pid: int, data: Path) -> bool:
 
 
 def all_processes_of(data: Path) -> list[int]:
-    """Return the running Postgres processes of a data directory that this user can see, including orphans."""
+    """Return the running Postgres processes of a data directory that this user can see."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if is_postgres_of(pid, data)]
 
@@ -66,11 +64,9 @@ def all_processes_of(data: Path) -> list[int]:
 def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
     """End the orphans of a killed postmaster, and remove its lock files in ``data`` and ``run``.
 
-    Only for a caller that holds the owner's lock and has checked that no postmaster runs (``postmaster_of``).
-
-    Orphans end by themselves, but busy orphans only after some time, and a new server cannot start before that.
-    postmaster.pid must be removed, because the process number in it may now belong to another process (in containers
-    this is usual). Postgres would take that process for the earlier postmaster.
+    The caller holds the owner's lock and has checked that no postmaster runs. Busy orphans would delay the new server.
+    The process number in postmaster.pid may now belong to another process, which Postgres would take for the earlier
+    postmaster.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
         orphans = all_processes_of(data)

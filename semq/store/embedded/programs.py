@@ -1,8 +1,7 @@
 """Search for the Postgres server programs: in the folders of the installed wheels, then in those of the system.
 
-Called by ``server`` when a cluster is created or started, and by ``semq.installation.empty_database``. Of a wheel, only
-the server programs are used, never its Python launcher, which adds accounts, opens directories to all users and trusts
-every local connection.
+Of a wheel, only the server programs are used. Its Python launcher adds accounts, opens directories to all users and
+trusts every local connection.
 """
 
 import os
@@ -44,9 +43,9 @@ class Programs:
 
 
 def find_programs(data_major: int | None = None) -> Programs:
-    """Return the first usable server programs of all folders; with ``data_major``, the first of that major version.
+    """Return the first usable server programs; with ``data_major``, the first of that major version.
 
-    Raises NoPostgres if there are none, DataVersionMismatch(data, found) if none matches the data.
+    Raises NoPostgres, DataVersionMismatch(data, found).
     """
     found = []
     for programs in _installed():

@@ -1,8 +1,7 @@
 """The Postgres server that a node runs itself if no database is configured.
 
-A node calls ``start`` before it opens its store and ``stop`` after it has closed it (both block: use
-``asyncio.to_thread``). Tools on the same machine call ``running_url``. Everything is in one folder of the node's data
-directory:
+A node calls ``start`` before it opens its store and ``stop`` after it has closed it. Both block. Everything is in one
+folder of the node's data directory:
 
     postgres/data         the database cluster, made at first start
     postgres/lock         locked by the process that uses the folder
@@ -11,9 +10,7 @@ directory:
     postgres/run          the unix socket, if its path is short enough
     postgres/server.log   the output of the server
 
-The server is a separate process and survives a killed node: the next start adopts it, without crash recovery. A server
-that was killed recovers at the next start. An owner's lock prevents a second node from using the folder. ``programs``
-finds the programs, ``identity`` handles root, ``process`` handles processes.
+The server is a separate process and survives a killed node: the next start adopts it.
 """
 
 import fcntl
@@ -73,8 +70,8 @@ class EmbeddedPostgres:
     def start(self) -> str:
         """Return the URL of the server once it answers: start the server, unless it runs already.
 
-        The first call makes the cluster. May be called again at any time, for instance after the server was killed. A
-        killed server first recovers; ``start`` waits for this, up to ``start_timeout_s``.
+        The first call makes the cluster. A killed server first recovers; ``start`` waits for this, up to
+        ``start_timeout_s``.
 
         Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed(log).
         """
@@ -93,7 +90,7 @@ class EmbeddedPostgres:
         return self.url
 
     def stop(self, patience_s: float = 60.0) -> None:
-        """Stop the server, even if another process started it. Does nothing if no server runs.
+        """Stop the server if it runs, even if another process started it.
 
         Open transactions are rolled back and a checkpoint is written, so that the next start needs no recovery.
         """
@@ -101,12 +98,12 @@ class EmbeddedPostgres:
         if pid is not None:
             send_signal(pid, signal.SIGINT)
             if not self._wait_ended(pid, patience_s):
-                send_signal(pid, signal.SIGQUIT)  # it recovers at the next start: nothing committed is lost
+                send_signal(pid, signal.SIGQUIT)  # it recovers at the next start
                 self._wait_ended(pid, patience_s)
         self._release_lock()
 
     def running_url(self) -> str | None:
-        """Return the URL of the server if one runs, for tools on the same machine; None otherwise."""
+        """Return the URL of the server if one runs; None otherwise."""
         return self.url if postmaster_of(self.data) is not None else None
 
     @property
@@ -120,8 +117,9 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server: through the unix socket, or by TCP if ``tcp`` is true or the
-        path of the socket is too long.
+        """Return the URL of a database of this server: through the unix socket or, if ``tcp``, by TCP.
+
+        It is TCP in any case if the path of the socket is too long.
         """
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
@@ -199,10 +197,7 @@ class EmbeddedPostgres:
         raise ServerFailed(f"Postgres was not ready after {self._start_timeout_s:g} seconds.", log=self._log_tail())
 
     def _await_database(self, deadline: float) -> bool:
-        """Connect, and make the database if it is missing. Return False if the server has ended.
-
-        Raises ServerFailed.
-        """
+        """Make the database if it is missing; return False if the server has ended. Raises ServerFailed."""
         while postmaster_of(self.data) is not None:
             try:
                 self._make_database()
@@ -246,7 +241,7 @@ class EmbeddedPostgres:
         return folder if len(str(folder / ".s.PGSQL.65535")) <= SOCKET_PATH_MAX else None
 
     def _fresh_log(self) -> IO[Any]:
-        """Return the log, opened to append; a large log is first renamed to server.log.1."""
+        """Return the log, opened to append; a large log is first renamed."""
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
             self.log.replace(self.log.with_suffix(".log.1"))
         stream = self.log.open("ab")

@@ -1,8 +1,7 @@
-"""The chain of the ledger in the store. The writer extends it in each commit with ledger lines; ``verify`` checks it.
+"""The chain of the ledger: the writer extends it in each commit that has ledger lines; ``verify`` checks it.
 
-A commit usually needs one statement for all its lines, because the newest link is one row, which is replaced in place.
-Lines are hashed in the binary form of COPY. A check reads them from Postgres in the same form, so nothing is encoded
-twice.
+The newest link is one row, which is replaced in place, so a commit usually needs one statement for all its lines. Lines
+are hashed in the binary form of COPY, in which a check also reads them.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -25,23 +24,23 @@ from semq.store.tables import semq_ledger
 
 EPOCH = date(2000, 1, 1)
 DAY_US = 86_400_000_000
-FIRST_FIELDS = Struct("!hiqiq").unpack_from  # columns, length and value of ``number``, length and value of ``at``
+FIRST_FIELDS = Struct("!hiqiq").unpack_from  # number of columns; length and value of ``number``; of ``at``
 LINE_COLUMNS = names(semq_ledger)
 COLUMNS = "day, place, first, last, count, before, hash"
 NEWEST = f"SELECT {COLUMNS} FROM semq_chain ORDER BY first DESC LIMIT 1"
 LINKS = f"SELECT {COLUMNS} FROM semq_chain WHERE day BETWEEN %s AND %s ORDER BY first"
 BEFORE = f"SELECT {COLUMNS} FROM semq_chain WHERE first < %s ORDER BY first DESC LIMIT 1"
-ADOPTED = f"INSERT INTO semq_chain ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+INSERT_LINK = f"INSERT INTO semq_chain ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
 ALL_LINES = f"COPY (SELECT {LINE_COLUMNS} FROM semq_ledger ORDER BY number) TO STDOUT (FORMAT binary)"
 
 
 def day_name(number: int) -> str:
-    """Return a day as an ISO date, from days since the year 2000, Postgres' epoch."""
+    """Return a day as an ISO date, from days since the year 2000."""
     return (EPOCH + timedelta(number)).isoformat()
 
 
 class Chain:
-    """The end of the chain, as known to this process: ``head``, set when a commit is known to be durable."""
+    """The end of the chain that this process has committed (``head``)."""
 
     def __init__(self, store_uuid: str, head: ChainLink | None) -> None:
         self.store_uuid = store_uuid
@@ -56,7 +55,7 @@ class Chain:
         return changed_links(self.store_uuid, self.head, lines)
 
 
-def lacks(stored: ChainLink | None, former: ChainLink | None) -> bool:
+def ends_before(stored: ChainLink | None, former: ChainLink | None) -> bool:
     """Return whether the chain in a store ends before ``former``, the end that this process had committed."""
     return former is not None and (stored is None or (stored.place, stored.count) < (former.place, former.count))
 
@@ -93,10 +92,7 @@ async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Make the chain for a ledger that an older version wrote without one; return its end, or None for an empty ledger.
-
-    Called at a start if there are no links.
-    """
+    """Make the chain for a ledger that an older version wrote without one; return its end, or None without lines."""
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
     async with connection.transaction():
@@ -107,7 +103,7 @@ async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Ch
                         head = links[link.day, link.place] = link
         for link in links.values():
             values = (link.day, link.place, link.first, link.last, link.count, link.before, link.hash)
-            await connection.execute(ADOPTED, values)
+            await connection.execute(INSERT_LINK, values)
     return head
 
 
@@ -126,7 +122,7 @@ class Verified:
     lines: int
     links: int
     head: ChainLink | None
-    first_day: str = ""  #: first day of the links, in UTC; empty if there are none
+    first_day: str = ""  #: of the links, in UTC; empty if there are none
     last_day: str = ""
 
 
@@ -139,9 +135,8 @@ def verify(
 ) -> Verified:
     """Read the lines of these days and their links in one snapshot, and compare them.
 
-    ``head``: the end of the chain as known to the running node; the chain in the database must not end before it.
-    ``known``: the number of a line of these days and the hash of the chain after this line, as printed by an earlier
-    check; the chain must still contain them.
+    ``head``: the end of the chain that the running node knows; the chain must not end before it. ``known``: the number
+    of a line of these days, and the hash after this line that an earlier check has printed.
 
     Raises LedgerChanged, with the day of the difference and the first and last line of its link, if they are known.
     """
@@ -167,7 +162,7 @@ def _compare(
     lines: Iterator[tuple[int, str, bytes]],
     known: tuple[int, bytes] | None,
 ) -> int:
-    """Compare the lines with their links; return the number of lines. Raises LedgerChanged at the first difference."""
+    """Compare the lines with their links; return the number of lines. Raises LedgerChanged."""
     total, is_met = 0, known is None
     line = next(lines, None)
     for link in links:
@@ -191,7 +186,10 @@ def _compare(
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
-    """Check that each link has the hash of the link before it, which is read from the database if not in ``links``."""
+    """Check that each link has the hash of the link before it, which may belong to another day.
+
+    The link before the first one may have been deleted.
+    """
     previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:

@@ -1,8 +1,8 @@
-"""The changes of a unit as one batch of statements and, for many rows, as data for COPY. Called by ``writer``.
+"""The changes of a unit as one batch of statements and, for many rows, as data for COPY.
 
-The batch may be followed by COMMIT in the same round trip, because Postgres itself checks every expectation. In the
-tables of messages and their ledger entries, deletions come first, then changes, then new rows, so that a unit can use
-a key again that it frees.
+COMMIT may follow in the same round trip, because Postgres itself checks every expectation. In the tables of messages
+and their ledger entries, deletions come first, then changes, then new rows, so that a unit can use a key again that it
+frees.
 """
 
 from collections import defaultdict
@@ -45,9 +45,8 @@ Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
 
 LEDGER = "semq_ledger"
-FIRST_ID = 1 << 40  # record ids of a store start here (``unit.first_id``); submissions by SQL have smaller ids
+FIRST_ID = 1 << 40  # record ids of a store start here; submissions by SQL have smaller ids
 _TABLES = [table.name for table in INSERTED]
-# A unit is read-only if all fields except the loaded ones are empty.
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
 STAGED = [name for name in Unit.__slots__ if name not in LOADED and name != "submissions_wait"]
 
@@ -233,7 +232,7 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
 
 
 def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
-    """Return the new rows by table, without those of the broker; ``line_numbers`` as in ``written``."""
+    """Return the new rows by table, without those of the broker."""
     rows: NewRows = defaultdict(list)
     if unit.new_outbound:
         rows["tb_0031"] = [outbound_values(row) for row in unit.new_outbound.values()]
@@ -255,7 +254,7 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
 
 
 def nothing_stored(table: str, payload: bytes) -> int | None:
-    """Return None. Used as ``key_of`` by stores that write no bodies ahead of their rows (``store.bodies_ahead``)."""
+    """Return None: the ``key_of`` of stores that write no bodies ahead of their rows."""
     return None
 
 
@@ -279,20 +278,20 @@ def use_stored_bodies(rows: NewRows, key_of: Callable[[str, bytes], int | None])
 
 
 def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:
-    """Return the new lines of the ledger in the form of COPY, for the chain and for ``copies``."""
+    """Return the new lines of the ledger in the form of COPY."""
     return [packer.copy_row(LEDGER, values) for values in rows.get(LEDGER, ())]
 
 
 def inserts(rows: NewRows, packer: Packer) -> Batch:
-    """Return one INSERT for each row: all in one round trip, best for few rows."""
+    """Return one INSERT for each row: best for few rows."""
     return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
-    """Return the SQL text of a COPY for each table and a COMMIT at the end, and the data of each COPY.
+    """Return the SQL text of a COPY for each table and a COMMIT at the end, and the data of each COPY: best for many
+    rows.
 
-    Running it needs one round trip per table, but the least work per row, so it is best for many rows. ``lines``: the
-    lines of the ledger, already packed for the chain.
+    ``lines``: the lines of the ledger, already packed for the chain.
     """
     filled = [table for table in _TABLES if rows.get(table)]
     data: list[Buffer] = [

@@ -1,13 +1,7 @@
 """Connections of stores to Postgres, for processes with one store and for processes with many.
 
-Reading: the only store of a process uses up to four connections, of which two stay open. In a process with many stores,
-each query opens and closes a connection, in threads that the stores share. A store has at most two such connections at
-a time, so a database that does not answer occupies at most two threads.
-
-Writing: in a process with many stores, a store without work rests. It closes its connection, and keeps its lease, its
-place in the chain of the ledger and its incarnation. The next work opens the connection again, if the store's epoch is
-still the latest. ``SharedConnections`` limits the number of connections; if none is free, a store waits until another
-store rests.
+Where many stores share a process, a store without work rests: it closes its connection for writing, and keeps its
+lease, its place in the chain of the ledger and its incarnation. The next work opens the connection again.
 """
 
 import asyncio
@@ -19,7 +13,7 @@ import psycopg
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
-AT_ONCE = 2  # queries that run at the same time for one store, if stores share threads
+AT_ONCE = 2  # threads of one store, if stores share threads: others go on if its database does not answer
 TIMEOUT_S = 60  # time limit of one statement on the server
 URL = "postgresql+psycopg://"
 OPTIONS: dict[str, Any] = {"use_native_hstore": False}  # SQLAlchemy would search the catalogs for a type hstore
@@ -94,7 +88,7 @@ class Rest(Protocol):
 
 
 class NeverRests:
-    """The ``Rest`` of the only store of a process: it keeps its connection."""
+    """The ``Rest`` of the only store of a process."""
 
     after_s: float | None = None
     lease_s = 0.0
@@ -134,10 +128,9 @@ class SharedConnections:
         self._taken[store] = None
 
     def leave(self, store: RestingStore) -> None:
-        """Note that the store has no connection."""
         self._taken.pop(store, None)
         self._freed.set()
 
     def note_idle(self) -> None:
-        """Note that a store has become idle: a waiting store may take its connection."""
+        """Let a waiting store take the connection of the idle store."""
         self._freed.set()

@@ -1,6 +1,6 @@
 """The settings that SEMQ requires of any Postgres before it relies on a COMMIT (PROTOCOL.md section 14).
 
-Checked at each opening of the store, on a connection of the node's own role, so that ``ALTER ROLE … SET`` is included.
+They are checked on a connection of the node's own role, so that ``ALTER ROLE … SET`` is included.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def verify_settings(connection: psycopg.Connection[Any]) -> None:
 
 
 def refuse_settings(server_version: int, found: Sequence[str | None] | None) -> None:
-    """Raise ServerTooOld or NotDurable, as ``verify_settings`` does, by the row that ``SETTINGS`` returns."""
+    """Raise ServerTooOld or NotDurable, as ``verify_settings`` does, for the row that ``SETTINGS`` returns."""
     if server_version < MIN_SERVER_VERSION:
         raise ServerTooOld(version=server_version)
     wrong: dict[str, Any] = {

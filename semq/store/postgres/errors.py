@@ -1,9 +1,4 @@
-"""Errors of the store on Postgres. Codes 3000–3099.
-
-Raised by this package, by ``semq.store.reader``, and by programs that open the database of a node. The errors of a
-piece of work are passed to ``Work.abandon``. ``NotWaiting`` describes an error that the functions of SQL.md raise
-(``migrations``).
-"""
+"""Errors of the store on Postgres. ``NotWaiting`` describes an error that the functions of SQL.md raise."""
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 

@@ -1,8 +1,7 @@
 """Deletion of rows whose retention period has ended, and the partitions of the ledger.
 
-Called by a timer of the node every few hours, on a separate connection. Rows of the queues are not deleted here: only
-their acknowledgements decide when they end. Other rows are deleted in small batches, so that the writer never waits
-long for a lock.
+Rows of the queues are not deleted here: only their acknowledgements decide when they end. Other rows are deleted in
+small batches, so that the writer never waits long for a lock.
 
 | rows                             | kept                                                                         |
 |----------------------------------|------------------------------------------------------------------------------|
@@ -32,7 +31,7 @@ SEEN_KEPT = 100_000
 INCARNATIONS_KEPT = 100
 FOR_EVER_DAYS = 365_000
 
-# Each statement deletes at most one batch; it is repeated until it deletes fewer rows.
+# Each statement deletes at most one batch.
 FORGET: dict[str, str] = {
     "tokens": """
         DELETE FROM tb_0031_token WHERE token IN (
@@ -85,8 +84,8 @@ FORGET: dict[str, str] = {
             FOR UPDATE SKIP LOCKED)""",
 }
 
-# Deleted in two steps. If the writer moves a position between them, the row no longer matches. A single statement would
-# compare the new version of the row with an old snapshot of tb_0031, without the message at the new position.
+# Deleted in two steps, because the writer may move a position meanwhile: the row then no longer matches. A single
+# statement would compare the new version of the row with an old snapshot of tb_0031.
 SETTLED_KEYS = f"""
     SELECT dest, order_key, inc, sid FROM tb_0031_order o
     WHERE NOT EXISTS (
@@ -118,9 +117,8 @@ class Keep:
 async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
     """Delete expired rows, and make the partitions of the coming days; return the numbers of deleted rows by kind.
 
-    ``ledger_days`` in the result is the number of dropped partitions. ``today`` is the date in UTC. A store, and other
-    calls of ``tidy``, may run at the same time. Raises psycopg.Error, also if a lock was not available in time; the
-    next call then tries again.
+    ``ledger_days`` in the result is the number of dropped partitions. ``today`` is the date in UTC. Raises
+    psycopg.Error, also if a lock was not free in time.
     """
     values = {
         "batch": BATCH,

@@ -1,10 +1,9 @@
 """The right to write into a store: one process at a time, by an epoch that each takeover raises (PROTOCOL.md section
 10).
 
-The writer checks its epoch in every transaction that writes (statements ``lease`` and ``renew`` of ``statements``). The
-epoch under a row lock decides who may write, never a clock: if a process was suspended for an hour and its epoch is
-still the latest, no other process has written; otherwise its transaction is refused (``StoreFenced``). The clock of the
-database only decides when another process may take over. An ``Owner`` identifies a process.
+The writer checks its epoch, under a row lock, in every transaction that writes. Clocks never decide who may write: if a
+process was suspended for an hour and its epoch is still the latest, no other process has written. The clock of the
+database only decides when another process may take over.
 """
 
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ VALID_S = 15.0
 
 IS_FREE = """(l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
         OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))"""
-# The condition stands twice: before the row is locked, because a lease that is not free must not be waited for, and
-# after it.
+# The condition stands twice: before the row is locked, so that a held lease is not waited for, and after it.
 TAKE = f"""
     INSERT INTO store_lease AS l (owner, epoch, until)
     SELECT %(owner)s, 1, clock_timestamp() + %(valid_s)s * interval '1 s'
@@ -30,8 +28,8 @@ TAKE = f"""
     ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
     WHERE {IS_FREE}
     RETURNING epoch"""
-# A suspended process, or one whose machine or network has failed, keeps the row lock of its open transaction. So the
-# session that holds the lock of an expired lease is ended, if it has waited for its client for RENEW_S.
+# A suspended process, or one whose machine or network has failed, keeps the row lock of its open transaction. So its
+# session is ended if the lease has expired and the session has waited for its client for RENEW_S.
 END_SUSPENDED = """
     SELECT pg_terminate_backend(a.pid) FROM store_lease s, pg_stat_activity a JOIN pg_locks l USING (pid)
     WHERE s.until < clock_timestamp() AND l.relation = 'store_lease'::regclass AND l.granted
@@ -55,9 +53,9 @@ class Lease:
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it.
 
-    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process whose
-    place is that of the recorded owner, because this proves that the recorded owner has ended. The row lock still makes
-    them wait, up to RENEW_S, for a transaction of the earlier process that may be committing.
+    A process need not wait for the expiry of the lease if it is the owner itself, or has the owner's place, which
+    proves that the owner has ended. The row lock makes it wait, up to RENEW_S, for a transaction that may be
+    committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     await connection.execute(END_SUSPENDED, {"renew_s": RENEW_S})
@@ -83,6 +81,6 @@ async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
 
 
 def give_back(connection: Connection, lease: Lease) -> None:
-    """End the lease, so that another process may take over at once. Called when a process stops in an orderly way."""
+    """End the lease, so that another process may take over at once."""
     with connection.begin():
         connection.execute(GIVE_BACK, {"epoch": lease.epoch})

@@ -1,9 +1,7 @@
 """The partitions of semq_ledger, one per day (UTC): created ahead, dropped when their retention period has ended.
 
-Called by ``store`` at each opening, by ``housekeeping`` every few hours, by ``semq.installation.empty_database``, and
-by the operation ``ledger.verify``, which begins at the oldest day. Lines are written by ``changes`` and read by
-``views`` and ``chain``. A line for a day without a partition is stored in ``semq_ledger_other``, so that an insert
-never fails; when the day's partition is created, its lines are moved there.
+A line for a day without a partition is stored in ``semq_ledger_other``, so that an insert never fails. When the day's
+partition is created, its lines are moved there.
 """
 
 import re
@@ -21,7 +19,7 @@ OTHER = "semq_ledger_other"
 PARTITIONS = """
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = 'semq_ledger'::regclass ORDER BY 1"""
-# Names are compared here and not in the query, whose planning would take longer than all the rest of it.
+# Names are compared here, because the query would take longer to plan than to run.
 _NAME = re.compile("semq_ledger_[0-9]{8}")
 
 
@@ -31,7 +29,7 @@ def partition_of(day: date) -> str:
 
 
 def day_of(partition: str) -> date:
-    """Return the day of a partition, from its name."""
+    """Return the day of a partition."""
     return datetime.strptime(partition.rpartition("_")[2], "%Y%m%d").replace(tzinfo=UTC).date()
 
 
@@ -41,7 +39,7 @@ async def partitions(connection: psycopg.AsyncConnection[Any]) -> list[str]:
 
 
 def oldest(connection: psycopg.Connection[Any]) -> date | None:
-    """Return the first day whose lines are still kept: that of the oldest partition; None without partitions."""
+    """Return the day of the oldest partition; None without partitions."""
     names = _of_days(connection.execute(PARTITIONS.encode()).fetchall())
     return day_of(names[0]) if names else None
 
@@ -58,10 +56,10 @@ async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days
 
 
 async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date) -> list[str]:
-    """Drop the partitions of days before ``first_kept``; return the names of the dropped partitions.
+    """Drop the partitions of days before ``first_kept``; return their names. Delete lines of these days in ``OTHER``,
+    too.
 
-    Lines of these days are also deleted from ``semq_ledger_other``. Links of the chain are kept, because each link
-    contains the hash of the link before it.
+    Links of the chain are kept, because each link contains the hash of the link before it.
     """
     expired = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in expired:
@@ -77,7 +75,7 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
     first, next_ = (datetime(d.year, d.month, d.day, tzinfo=UTC) for d in (day, day + timedelta(1)))
     steps = (
         "CREATE TABLE {name} (LIKE semq_ledger INCLUDING ALL)",
-        # Move lines of this day that were written earlier; ATTACH fails while any of them are in ``OTHER``.
+        # ATTACH fails while lines of this day are in ``OTHER``.
         """WITH moved AS (DELETE FROM {other} WHERE at >= {first} AND at < {next} RETURNING *)
         INSERT INTO {name} SELECT * FROM moved""",
         "ALTER TABLE semq_ledger ATTACH PARTITION {name} FOR VALUES FROM ({first}) TO ({next})",
@@ -93,9 +91,7 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
 
 
 async def _with_lock_timeout(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
-    """Run statements in one transaction. The transaction fails if a lock is not available within LOCK_WAIT_MS, so that
-    other transactions do not wait behind it.
-    """
+    """Run statements in one transaction, which fails if a lock is not free soon: others would wait behind it."""
     async with connection.transaction():
         await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT_MS)))
         for step in steps:

@@ -1,7 +1,6 @@
-"""Loading of a unit: the statements for its needs, and their results as a ``Unit``. Called by ``writer``.
+"""Loading of a unit: the statements for its needs, and their results as a ``Unit``.
 
-Only statements that the needs require are sent. One row is one object in the whole unit, however it was found, so that
-a piece of work sees the changes of earlier work.
+One row is one object in the whole unit, however it was found, so that a piece of work sees the changes of earlier work.
 """
 
 from collections import defaultdict
@@ -76,7 +75,6 @@ class Load:
         self._readers.append(put)
 
     def unit(self, wire: PipelineWire, results: Sequence[PGresult]) -> Unit:
-        """Return the unit that the results describe."""
         unit = Unit()
         for put, result in zip(self._readers, results, strict=True):
             put(unit, wire.rows(result))
@@ -168,8 +166,8 @@ def _bodies(keys: list[int]) -> tuple[StatementCall, ResultReader]:
     return ("bodies", [int8s(keys)]), put
 
 
-# Field of ``Needs`` | function that makes its statement and reader. "outbound" precedes "relayed", so that a row that
-# both find is one object.
+# Field of ``Needs`` | its statement and reader. "outbound" precedes "relayed", so that a row that both find is one
+# object.
 _PLANS: dict[str, Callable[[list[Any]], tuple[StatementCall, ResultReader]]] = {
     "outbound": _outbound,
     "relayed": _relayed,

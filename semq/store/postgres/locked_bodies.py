@@ -1,10 +1,9 @@
-"""Encryption of stored bodies. The writer encrypts bodies when it writes them, and decrypts them when it loads them; an
-operation that shows a body decrypts it, too.
+"""Encryption of stored bodies. The writer encrypts and decrypts them; other readers decrypt them by ``Locking``.
 
-Without a master key nothing is encrypted. With a master key, these payloads are encrypted, each for its own row: those
-in tb_0031_body, tb_0030_body and tb_0031_piece, and those of scheduled documents. Envelopes, the queues of the broker
-and submissions by SQL are not encrypted. A body that was written before there was a master key stays unencrypted until
-its message is cleaned up. With a master key, applications that receive by SQL get ciphertext.
+With a master key, these payloads are encrypted, each bound to its row: those in tb_0031_body, tb_0030_body and
+tb_0031_piece, and those of scheduled documents. Envelopes, the queues of the broker and submissions by SQL are not
+encrypted. A body that was written before there was a master key stays as it is. Applications that receive by SQL get
+ciphertext.
 """
 
 import logging
@@ -26,8 +25,7 @@ SUBMITTED = "tb_0031_submit"
 PIECE = "tb_0031_piece"
 UNREADABLE = b"\xc1"  # an envelope that is not MessagePack
 DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
-# A text that is stored encrypted in semq_meta, and the context of its encryption. A master key is the right one if it
-# decrypts this text.
+# A master key is the right one if it decrypts PROOF, which is stored encrypted in semq_meta.
 PROOF, PROOF_CONTEXT = b"semq vault", b"semq_meta"
 
 
@@ -47,7 +45,7 @@ class Locking:
             raise VaultLocked(table=table, key=key) from error
 
     def unlock_piece(self, document: int, number: int, payload: bytes) -> bytes:
-        """Return the payload of a row of tb_0031_piece. Raises VaultLocked if it was moved or altered."""
+        """Return the payload of a row of tb_0031_piece. Raises VaultLocked."""
         if self.vault is None or not self.vault.is_locked(payload):
             return payload
         try:
@@ -58,13 +56,12 @@ class Locking:
     def unlock_unit(self, unit: Unit) -> None:
         """Decrypt all bodies that a unit has loaded.
 
-        A body that cannot be decrypted becomes DAMAGED, for which the engine checks. The envelope of such a scheduled
-        document becomes UNREADABLE.
+        A body that cannot be decrypted becomes DAMAGED; for a scheduled document, its envelope becomes UNREADABLE.
         """
         if self.vault is not None:
             for query, rows in unit.found.items():
                 if isinstance(query, SubmittedRows):
-                    unit.found[query] = [self._unlocked(row) for row in rows]
+                    unit.found[query] = [self._unlock_submission(row) for row in rows]
             for table, bodies in zip(TABLES, (unit.bodies, unit.pending_bodies), strict=True):
                 for key, body in bodies.items():
                     try:
@@ -73,7 +70,7 @@ class Locking:
                         log.error("%s", error.advice())
                         bodies[key] = DAMAGED
 
-    def _unlocked(self, row: Submitted) -> Submitted:
+    def _unlock_submission(self, row: Submitted) -> Submitted:
         if not row.envelope:
             return row
         try:
@@ -89,20 +86,21 @@ class Locking:
         for table in TABLES:
             if rows.get(table):
                 rows[table] = [
-                    (key, envelope, self._lock(table, int8(key), payload)) for key, envelope, payload in rows[table]
+                    (key, envelope, self._lock_payload(table, int8(key), payload))
+                    for key, envelope, payload in rows[table]
                 ]
-        return [self._locked(name, params) for name, params in batch]
+        return [self._lock_statement(name, params) for name, params in batch]
 
-    def _locked(self, name: str, params: Any) -> Any:
+    def _lock_statement(self, name: str, params: Any) -> Any:
         if name == "replace_body":
-            return name, [params[0], params[1], self._lock("tb_0031_body", params[0], params[2])]
+            return name, [params[0], params[1], self._lock_payload("tb_0031_body", params[0], params[2])]
         if name == "new_submission":
-            return name, [*params[:2], self._lock(SUBMITTED, params[0], params[2]), *params[3:]]
+            return name, [*params[:2], self._lock_payload(SUBMITTED, params[0], params[2]), *params[3:]]
         if name in ("NewPiece", "NoticeDue"):
-            return name, [*params[:2], self._lock(PIECE, bytes(params[0]) + bytes(params[1]), params[2])]
+            return name, [*params[:2], self._lock_payload(PIECE, bytes(params[0]) + bytes(params[1]), params[2])]
         return name, params
 
-    def _lock(self, table: str, key: bytes, payload: bytes) -> bytes:
+    def _lock_payload(self, table: str, key: bytes, payload: bytes) -> bytes:
         if self.vault is None or not payload:
             return payload
         return self.vault.lock(bytes(payload), _context(table, key))
@@ -113,9 +111,10 @@ def _context(table: str, key: bytes) -> bytes:
 
 
 async def verify_master_key(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
-    """Check that the store was encrypted with the key of ``vault``. For the first key, store a text encrypted with it.
+    """Check that the store was encrypted with the key of ``vault``.
 
-    Raises VaultLocked for another key, or without a key if the store has been encrypted.
+    If the store has had no key so far, store PROOF encrypted with this one. Raises VaultLocked for another key, or
+    without a key if the store has been encrypted.
     """
     row = await (await connection.execute("SELECT vault FROM semq_meta")).fetchone()
     recorded = None if row is None or row[0] is None else bytes(row[0])

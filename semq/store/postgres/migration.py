@@ -1,8 +1,4 @@
-"""Upgrade of the tables of a database to this version of SEMQ.
-
-``upgrade`` is called by ``semq db upgrade`` and by nodes whose tables are older. The revisions are in the package
-``migrations``; ``schema_version`` compares the revision of a database with them.
-"""
+"""Upgrade of the tables of a database to this version of SEMQ, by the revisions in the package ``migrations``."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -23,8 +19,7 @@ from semq.store.postgres.errors import SchemaBusy, StoreUnavailable
 from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
 
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
-# LOCK_MS is below the deadlock_timeout of Postgres (1 s): if an upgrade and a node block each other, the upgrade gives
-# up and tries again.
+# LOCK_MS is below the deadlock_timeout of Postgres (1 s), so that the upgrade gives way, and not the node.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
 USERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
@@ -35,18 +30,16 @@ USERS = """
 
 
 def engine_of(url: str) -> Engine:
-    """Return a SQLAlchemy engine for a URL in the form of libpq, also with sockets, several hosts or service files."""
+    """Return a SQLAlchemy engine for a URL in the form of libpq."""
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
 
 
 def upgrade(url: str) -> str:
     """Upgrade the tables to this version, each revision in a transaction of its own; return their revision.
 
-    Only one process upgrades at a time. Revisions that were applied before an error stay; a repeated call continues
-    after them.
+    Only one process upgrades at a time. Revisions that were applied before an error stay.
 
-    Raises SchemaTooNew if the tables belong to a newer version, SchemaBusy if they are in use, StoreUnavailable if the
-    database cannot be reached.
+    Raises SchemaTooNew, SchemaBusy if the tables are in use, and StoreUnavailable.
     """
     with _connected(url) as connection:
         with connection.begin():
@@ -81,7 +74,7 @@ def _apply(connection: Connection, revision: str) -> None:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
-    """Yield a connection. Raises StoreUnavailable if there is none, or if it is lost while in use."""
+    """Yield a connection. Raises StoreUnavailable."""
     try:
         with closing(engine_of(url).connect()) as connection:
             yield connection

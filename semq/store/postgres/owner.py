@@ -1,10 +1,8 @@
 """The owner of a store: a process with a unique name, and a lock by which another process can prove that the owner has
 ended.
 
-Two processes of one node are two owners: the second waits until the lease of the first has expired (``lease``). It need
-not wait if the first was killed on the same machine: the kernel has released the first owner's lock, so a process that
-gets this lock knows that the first has ended. ``semq.service.standby`` makes ``Owner`` and ``PlaceLock``; a store uses
-only ``Owner``.
+A second process of a node waits until the lease of the first has expired (``lease``). It need not wait if it gets the
+lock of the first: the kernel releases this lock at the end of a process.
 
 | lock of the earlier process          | next process in the same place | elsewhere, or on another machine         |
 |--------------------------------------|--------------------------------|------------------------------------------|
@@ -21,7 +19,7 @@ from typing import IO
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LOCK = "owner.lock"
-EMBEDDED = "embedded"  # an embedded database is only opened with the lock of its directory held
+EMBEDDED = "embedded"  # place of every owner of an embedded database, which is only opened with its own lock held
 NOWHERE = "-"
 
 
@@ -29,7 +27,7 @@ NOWHERE = "-"
 class Owner:
     """One process: ``node`` and ``host`` for people, ``process`` drawn at random, ``place`` the name of its lock.
 
-    No field contains a blank; the text in ``store_lease.owner`` has them in this order.
+    No field contains a blank, because the text in ``store_lease.owner`` separates them by blanks.
     """
 
     node: str
@@ -42,19 +40,16 @@ class Owner:
 
 
 class PlaceLock:
-    """The lock of a node's data directory. The kernel releases it when the process ends, for any reason."""
+    """The lock of a node's data directory."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / LOCK
         self._held: IO[str] | None = None
 
     def take(self) -> str:
-        """Return the name of the place if this process has, or gets, its lock.
+        """Return the name of the place if this process has, or gets, its lock; otherwise NOWHERE.
 
-        Return NOWHERE if the directory cannot be locked, or if ``BOOT_ID`` cannot be read.
-
-        The name identifies the lock in the kernel: boot of the machine, file system, file. A copy of the directory is
-        another place, and so is the same directory after a reboot.
+        The name identifies the lock in the kernel: boot of the machine, file system, file.
         """
         if self._held is None:
             self._held = self._locked()
@@ -68,7 +63,6 @@ class PlaceLock:
         return f"{boot}/{facts.st_dev}/{facts.st_ino}"
 
     def release(self) -> None:
-        """Release the lock."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -78,7 +72,7 @@ class PlaceLock:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             stream = self._file.open("a")
         except OSError:
-            return None  # the directory cannot be written to, so the lease alone decides
+            return None
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -1,10 +1,8 @@
-"""One Postgres connection, driven directly through libpq's pipeline mode on the event loop. Made by ``store`` for its
-``writer``.
+"""One Postgres connection, driven directly through libpq's pipeline mode on the event loop.
 
-A unit has about twenty small statements. The cursors of psycopg would need several times more time for them than
-Postgres itself, so they are not used: a whole batch is sent in one write and answered in one read. All statements are
-prepared when the connection is opened, so that an incompatible schema is found at the start. ``load`` and ``changes``
-make the batches.
+A unit has about twenty small statements, for which the cursors of psycopg would need more time than Postgres. So a
+whole batch is sent in one write and answered in one read. All statements are prepared when the connection is opened, so
+that an incompatible schema is found at the start.
 """
 
 import asyncio
@@ -28,8 +26,8 @@ Rows = list[tuple[Any, ...]]
 ENDS_SESSION = (b"FATAL", b"PANIC")  # severities
 PIECE = 128 * 1024  # bytes of COPY data that are passed to libpq at a time
 
-# The plans of these statements must always find each row by an index. Tables grow from nothing to millions of rows
-# within minutes, and a plan made for an empty table would read the whole table until its statistics are updated.
+# The plans of these statements must always find each row by an index: a plan made for an empty table would read the
+# whole table when it has grown to millions of rows.
 OPTIONS = (
     "-c plan_cache_mode=force_generic_plan -c jit=off "
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
@@ -38,10 +36,7 @@ OPTIONS = (
 
 
 class StatementRefused(Exception):
-    """Postgres refused a statement. The transaction has failed; the connection is usable.
-
-    ``writer`` replaces this error by a typed error for the work.
-    """
+    """Postgres refused a statement. The transaction has failed; the connection is usable."""
 
     def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "") -> None:
         self.sqlstate = sqlstate
@@ -68,8 +63,8 @@ class _Exchange:
 
     def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:
         self.future = future
-        self.copies = copies  # if not None: simple protocol, one piece of data for each COPY in order
-        self.feeding: memoryview | None = None  # data of the current COPY that remains to be sent
+        self.copies = copies  # if not None: simple protocol, and the data for each COPY
+        self.feeding: memoryview | None = None  # unsent data of the current COPY
         self.results: list[PGresult] = []
         self.error: PGresult | None = None
 
@@ -77,8 +72,8 @@ class _Exchange:
 class PipelineWire:
     """One connection in pipeline mode.
 
-    ``lost`` is called once, with StoreUnavailable, when the connection breaks; ``notified`` is called with the channel
-    of each NOTIFY.
+    ``lost`` is called once, with StoreUnavailable, when the connection breaks; ``notified`` with the channel of each
+    NOTIFY.
     """
 
     def __init__(
@@ -124,14 +119,14 @@ class PipelineWire:
             return self._broken(error)
 
     def send_forgetting(self, batch: Batch) -> None:
-        """Send a batch without waiting for its results; a broken connection is still detected."""
+        """Send a batch without waiting for its results."""
         self.send(batch).add_done_callback(_forget)
 
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
         """Run several statements. Each ``COPY … FROM STDIN`` among them gets the next element of ``data``.
 
-        libpq's pipeline mode has no COPY; the simple protocol takes one round trip for each COPY and none for other
-        statements.
+        Uses the simple protocol, because libpq's pipeline mode has no COPY: one round trip for each COPY, none for
+        other statements.
         """
         assert not self._exchanges, "COPY starts when all earlier results have arrived"
         try:
@@ -142,7 +137,6 @@ class PipelineWire:
             return self._broken(error)
 
     def rows(self, result: PGresult) -> Rows:
-        """Return the rows of a result as tuples."""
         if result.ntuples == 0:
             return []
         self._transformer.set_pgresult(result)
@@ -155,7 +149,7 @@ class PipelineWire:
             self._pg.finish()
 
     def break_off(self, why: str) -> None:
-        """Treat the connection as broken, whatever the socket reports: all batches fail, and ``lost`` is called."""
+        """Treat the connection as broken, whatever the socket reports."""
         self._lose(psycopg.OperationalError(why))
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -224,8 +218,7 @@ class PipelineWire:
             self._feed(exchange)
         elif status == ExecStatus.FATAL_ERROR:
             if result.error_field(DiagnosticField.SEVERITY_NONLOCALIZED) in ENDS_SESSION:
-                # The session has ended. A backend whose server has crashed may hang in its exit without closing the
-                # socket.
+                # A backend whose server has crashed may hang in its exit without closing the socket.
                 raise psycopg.OperationalError(_refusal(result).text)
             exchange.error = exchange.error or result
         elif status != ExecStatus.PIPELINE_ABORTED:
@@ -283,5 +276,5 @@ class PipelineWire:
 
 
 def _forget(future: "asyncio.Future[list[PGresult]]") -> None:
-    # marks the exception as retrieved, so that asyncio does not log it; the wire itself reports errors
+    # marks the exception as retrieved, so that asyncio does not log it
     future.exception()

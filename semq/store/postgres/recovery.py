@@ -1,9 +1,4 @@
-"""Recovery: the state that a process reads from its store at its start, in one transaction (PROTOCOL.md S14).
-
-``recover`` takes the store over, counts the opening, stores a new incarnation before anything is accepted under it
-(rule N5), and reads the state that earlier processes have left. Called by ``store`` at the start and after each lost
-connection.
-"""
+"""Recovery: the state that a process reads from its store when it opens it (PROTOCOL.md S14)."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,8 +20,8 @@ COUNT_BOOT = """
     ON CONFLICT (single) DO UPDATE SET boot = m.boot + 1 RETURNING store_uuid, boot"""
 INCARNATION = "INSERT INTO semq_incarnation (inc, boot) VALUES (%s, %s)"
 
-# Unsettled positions of own streams: the first of each unbroken run, and the last of each stream. A long backlog has
-# few such edges. They are in the order of the index.
+# Unsettled positions of own streams: the first of each unbroken run, and the last of each stream. They are in the order
+# of the index, and few even for a long backlog.
 EDGES = f"""
     SELECT u.dest, u.inc, u.before, u.sid, u.is_last, s.next_sid
     FROM (
@@ -43,13 +38,13 @@ SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
     f"UPDATE tb_0030 SET source = {SOURCE} WHERE source = ''",
 )
-# Convert refused messages of class 1 and 2 that an older version has recorded. Each has a second row, without a reason,
-# whose ident ends with " REJ". The statement reads the whole table; housekeeping limits its size.
+# Convert refused messages of class 1 and 2 that an older version has recorded. Each has a second row, whose ident ends
+# with " REJ".
 REFUSALS = f"""
     WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
     WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
-# Bodies that were stored ahead of their rows (``store.bodies_ahead``), and whose rows were never written.
+# Bodies that were stored ahead of their rows (``store.bodies_ahead``), and that no unit took.
 NOT_TAKEN = ("DELETE FROM tb_0031_body WHERE object_id < 0", "DELETE FROM tb_0030_body WHERE bref < 0")
 BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
 IN_CUSTODY = f"""
@@ -72,9 +67,8 @@ async def recover(
 ) -> tuple[Lease, Recovered]:
     """Open the store for a new process, in one transaction that is committed when this returns.
 
-    ``incarnation`` and ``new_uuid`` are new; the UUID is used only for a store that has none. Memory is bounded by the
-    number of streams and their windows, and by the rows that wait for cleanup. Raises LeaseHeld while another process
-    owns the store.
+    ``incarnation`` is new; it is stored before anything is accepted under it (rule N5). ``new_uuid`` is used only for a
+    store that has none. Raises LeaseHeld while another process owns the store.
     """
     async with connection.transaction():
         lease = await leases.take(connection, owner)
@@ -110,7 +104,7 @@ async def _one(connection: psycopg.AsyncConnection[Any], sql: str, params: tuple
 
 
 async def _rows_of(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIterator[tuple[Any, ...]]:
-    """Yield rows by a cursor on the server, so that a long backlog is never complete in memory."""
+    """Yield rows by a cursor on the server, because a backlog may be long."""
     async with connection.cursor("recover") as cursor:
         cursor.itersize = 5000
         await cursor.execute(sql)

@@ -1,9 +1,8 @@
 """Roles for applications that use the database of a node, limited to the calls of SQL.md.
 
 With the rights ``send`` and ``receive``, a role may execute some functions, which run with the rights of the owner of
-the tables; the role itself cannot read a table. The right ``read`` is for people and monitoring tools: the role may
-read the queues and the ledger without payloads. Used by ``semq db grant``, ``semq db url`` and the checkup of the
-database.
+the tables; the role itself cannot read a table. The right ``read`` lets people and monitoring tools read the queues and
+the ledger without payloads.
 """
 
 import re
@@ -23,7 +22,6 @@ from semq.store.submission_tables import tb_0031_submit
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _STATUS = ("EXECUTE ON FUNCTION {s}.semq_status(bigint)", "EXECUTE ON FUNCTION {s}.semq_status(text)")
-# All columns except payload, headers and envelope.
 SUBMIT_COLUMNS = ", ".join(c.name for c in tb_0031_submit.columns if c.name not in ("payload", "headers", "envelope"))
 # Right | its privileges; {s} is the schema of the tables.
 RIGHTS: dict[str, tuple[str, ...]] = {
@@ -43,9 +41,9 @@ RIGHTS: dict[str, tuple[str, ...]] = {
 
 
 def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
-    """Give rights to a role; create the role, with this password, if it does not exist. Return whether it was created.
+    """Give rights to a role; create the role, with this password and a schema of its own, if it does not exist.
 
-    A created role has its own schema for its tables. Raises RoleRefused, SchemaOpen, StoreUnavailable.
+    Return whether it was created. Raises RoleRefused, SchemaOpen, StoreUnavailable.
     """
     with _connect(url, role) as connection:
         schema = _schema(connection)
@@ -81,7 +79,6 @@ def revoke(url: str, role: str, rights: Sequence[str]) -> None:
 
 
 def _held_rights(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
-    """Return the rights of a role."""
     functions = {"send": "semq_send", "receive": "semq_receive"}  # a function that only this right includes
     rights = [
         right
@@ -113,15 +110,15 @@ def logins(url: str) -> list[str]:
 
 
 def keep_password(data_dir: Path, role: str, password: str) -> None:
-    """Store the password of a created role in a file that only the user of the node may read."""
+    """Store the password of a role in a file that only the user of the node may read."""
     write_safely(_file(data_dir, role), f"{password}\n".encode(), 0o600)
 
 
 def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
     """Return the URL with which an application logs in as a role, for SQLAlchemy and for libpq.
 
-    The URL has no password if ``keep_password`` has stored none in ``data_dir``. For a node's embedded server the URL
-    has the TCP port, because only the node's user may use the socket. Raises RoleRefused.
+    It has no password if ``keep_password`` has stored none in ``data_dir``. For an embedded server it has the TCP port,
+    because only the node's user may use the socket. Raises RoleRefused.
     """
     check_name(role)
     facts = conninfo.conninfo_to_dict(url)
@@ -165,10 +162,7 @@ def _file(data_dir: Path, role: str) -> Path:
 
 @contextmanager
 def _connect(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
-    """Yield a connection of the owner, to read or change the rights of a role in one transaction.
-
-    Raises RoleRefused, also if Postgres refuses a statement, and StoreUnavailable.
-    """
+    """Yield a connection of the owner. Raises StoreUnavailable; RoleRefused, also if Postgres refuses a statement."""
     check_name(role)
     try:
         with _connected(url) as connection:
@@ -199,8 +193,8 @@ def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
 def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> str | None:
     """Return the schema of the tables if ``role`` may create objects in it, otherwise None. ``public``: every role.
 
-    The calls of applications run with the rights of the owner of the tables. A role that may create functions or
-    operators in the schema where these calls look them up could have its own code run with these rights.
+    The calls of applications run with the rights of the owner of the tables. Functions or operators that another role
+    creates in this schema could run with these rights.
     """
     row = connection.execute(
         "SELECT n.nspname FROM pg_namespace n"

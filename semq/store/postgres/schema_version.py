@@ -1,8 +1,7 @@
 """Version of the tables in a database, compared with the revisions in the package ``migrations``.
 
-Every node compares the versions at each start, and they are usually equal. So this module imports neither Alembic nor
-SQLAlchemy, whose import takes longer than the comparison. ``migration`` upgrades the tables; it is imported only if the
-tables are older.
+Every node compares the versions at its start. So this module imports neither Alembic nor SQLAlchemy, whose import takes
+longer than the comparison.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ REVISION = f"SELECT version_num FROM {VERSION_TABLE}".encode()
 
 @cache
 def known() -> Sequence[str]:
-    """Return the revisions of this version of SEMQ, the newest last: the numbers in the names of their files."""
+    """Return the revisions of this version of SEMQ, the newest last, from the names of their files."""
     files = (Path(migrations.__file__).parent / "versions").glob("v[0-9]*_*.py")
     return sorted(file.name[1:].partition("_")[0] for file in files)
 
@@ -33,7 +32,7 @@ def head() -> str:
 
 
 def current(url: str) -> str | None:
-    """Return the revision of the tables in the database; None if it has no tables. Raises StoreUnavailable."""
+    """Return the revision of the tables; None if the database has no tables. Raises StoreUnavailable."""
     try:
         with psycopg.connect(url, autocommit=True) as connection:
             return revision_of(connection)
@@ -57,12 +56,12 @@ async def check_on(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 def check(url: str) -> None:
-    """Check that the tables are exactly those of this version. Raises SchemaTooOld, SchemaTooNew, StoreUnavailable."""
+    """Check that the tables are those of this version. Raises SchemaTooOld, SchemaTooNew, StoreUnavailable."""
     refuse_other(current(url))
 
 
 def refuse_other(revision: str | None) -> None:
-    """Raise SchemaTooNew or SchemaTooOld if the revision is not the one that this version of SEMQ requires."""
+    """Raise SchemaTooNew or SchemaTooOld for another revision than that of this version."""
     refuse_newer(revision)
     if revision != head():
         raise SchemaTooOld(found=revision or "none", needed=head())

@@ -1,7 +1,6 @@
 """The SQL statements of the writer, keyed by name: those that load a unit, those that write it, and the broker's.
 
-``pipeline`` prepares them when the connection is opened; ``load`` and ``changes`` pack the parameters. Column names
-come from ``tables``. Postgres 14 supports the syntax of all statements.
+Postgres 14 supports their syntax.
 """
 
 from sqlalchemy import Table
@@ -20,7 +19,7 @@ INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direct
 NEW, OWED, NOTED = int(AppStatus.NEW), int(AckStatus.AS_INIT), int(AckStatus.AS_ACK)
 STALE, FENCED = "SQ001", "SQ002"  # SQLSTATEs of SEMQ, raised by semq_expect
 
-# New rows are written by COPY or by INSERT, packed in the same way; the order of the columns is that of the schema.
+# Tables whose new rows are written by COPY or by INSERT.
 INSERTED: tuple[Table, ...] = (
     tables.tb_0031,
     tables.tb_0031_body,
@@ -51,9 +50,8 @@ def copy_in(table: str) -> str:
 OUT = names(tables.tb_0031)
 PEND = names(tables.tb_0030)
 
-# No plan may depend on the size that Postgres assumes for a table: queues may be empty one minute and hold millions of
-# rows the next. Rows are found by ``= ANY`` on one key; where two sets are joined, LATERAL with OFFSET 0 fixes the
-# order of the join.
+# No plan may depend on the size that Postgres assumes for a table: queues grow from nothing to millions of rows. Rows
+# are found by ``= ANY`` on one key; where two sets are joined, LATERAL with OFFSET 0 fixes the order of the join.
 LOAD: dict[str, str] = {
     "outbound": f"SELECT {OUT} FROM tb_0031 WHERE object_id = ANY($1::bigint[])",
     "relayed": f"SELECT {OUT} FROM tb_0031 WHERE direction = {RELAYED} AND lk0 = ANY($1::text[])",
@@ -68,7 +66,7 @@ LOAD: dict[str, str] = {
         CROSS JOIN LATERAL (
             SELECT * FROM tb_0031_order t WHERE t.dest = k.dest AND t.order_key = k.order_key OFFSET 0
         ) o""",
-    # Returns the number of the key in the parameters. The key itself would have to be read and hashed again.
+    # Returns the place of the key in the parameters, so that the key need not be read and hashed again.
     "in_streams": """
         SELECT k.place, s.number, s.floor, s.closed
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
@@ -99,8 +97,8 @@ def _with_bodies(table: str, key: str, rows: str) -> str:
         ORDER BY {key}"""
 
 
-# Conditions on one source and one priority are ranges: with equalities the planner could use the primary key for the
-# order, and read all rows.
+# Conditions on one source and one priority are ranges: with equalities the planner could read all rows in the order of
+# the primary key.
 LAST = 2**63 - 1
 QUERY: dict[str, str] = {
     "Unsent": _with_bodies(
@@ -197,7 +195,7 @@ QUERY: dict[str, str] = {
             wait_text, envelope, coalesce(extract(epoch FROM not_before) * 1000, 0)::bigint
         FROM tb_0031_submit
         WHERE token IS NOT NULL AND token = ANY($1::text[]) AND reason_code IS NULL AND envelope IS NOT NULL""",
-    # Due rows and the next one, both by the index, so that the cost does not depend on other waiting rows.
+    # Both parts use the index, so the cost does not depend on other waiting rows.
     "DueSubmissions": """
         (
             SELECT number, (extract(epoch FROM not_before) * 1000)::bigint FROM tb_0031_submit
@@ -223,8 +221,7 @@ QUERY: dict[str, str] = {
 def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
     """Return the statement for a change that must affect ``expected`` rows, a number given as SQL.
 
-    If it affects another number, the transaction fails with the SQLSTATE ``otherwise``, and the COMMIT that follows in
-    the batch has no effect.
+    If it affects another number, the transaction fails with the SQLSTATE ``otherwise``.
     """
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
@@ -236,7 +233,6 @@ OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 def _may_end(parameter: int) -> str:
     """Return the condition under which the outcome may be set (PROTOCOL.md S5c).
 
-    Outcomes are final, except that the receiver may correct an outcome that is based on the hub's information alone.
     ``parameter`` is the number of the parameter with the new outcome.
     """
     corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTABLE))
@@ -250,13 +246,12 @@ WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
     "commit": "COMMIT",
     "rollback": "ROLLBACK",
-    # A shared lock: a takeover waits for this transaction, or this transaction finds that the store was taken over.
+    # A shared lock: a takeover waits for this transaction, or this transaction finds the new epoch.
     "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM (SELECT FROM store_lease WHERE epoch = $1 FOR SHARE) l",
     "renew": _expect(
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),
-    # A join with unnest could read the whole table, because Postgres may assume that the table is empty. Therefore the
-    # custodian of a row is found by ``array_position``, which costs nothing if there are no custodians ($2 is NULL).
+    # A join with unnest could read the whole table, because Postgres may assume that it is empty.
     "change_outbound": _expect(
         f"""UPDATE tb_0031
             SET custodian = ($2::text[])[array_position($1::bigint[], object_id)],
@@ -264,7 +259,7 @@ WRITE: dict[str, str] = {
             WHERE object_id = ANY($1::bigint[]) AND ss_status = $3::smallint AND {_may_end(OUTCOME_AT)}""",
         "cardinality($1::bigint[])",
     ),
-    # The same condition as in ``change_outbound``: a row may get its outcome in the unit that deletes it.
+    # A row may get its outcome in the unit that deletes it.
     "delete_outbound": _expect(
         f"DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[]) AND ss_status = $2::smallint AND {_may_end(3)}",
         "cardinality($1::bigint[])",
@@ -278,7 +273,7 @@ WRITE: dict[str, str] = {
     "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
     "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
     "keep_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3) ON CONFLICT (token) DO NOTHING",
-    # A next_sid that would decrease, so that positions would be assigned twice, is not written, and the unit fails.
+    # A next_sid that decreases would assign positions twice; the unit fails.
     "save_out_streams": _expect(
         """INSERT INTO tb_0031_stream AS s (dest, inc, next_sid)
             SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[])
@@ -299,7 +294,7 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
-    # The entry of a document without a proof, which may be forged, is replaced by the entry of the proved document.
+    # The document without a proof may be a forgery.
     "delete_unproved": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": """
         INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)
@@ -321,7 +316,7 @@ WRITE: dict[str, str] = {
             $9::text, $10::text, $11::smallint, $12::text, $13::bytea, $14::timestamptz, $15::text::jsonb
         )""",
     "due_submissions": "UPDATE tb_0031_submit SET not_before = NULL WHERE number = ANY($1::bigint[])",
-    # A document that was scheduled under one LK0 became a message, or was refused, under another LK0.
+    # A scheduled document became a message, or was refused, under another LK0.
     "renamed_scheduled": """
         INSERT INTO tb_0031_renamed (lk0, number)
         SELECT lk0, number FROM tb_0031_submit
@@ -357,7 +352,7 @@ WRITE: dict[str, str] = {
     "submission_waits": """
         UPDATE tb_0031_submit SET wait_code = $2::text, wait_text = $3::text, waits_since = coalesce(waits_since, now())
         WHERE number = $1::bigint AND reason_code IS NULL""",
-    # A body that is stored already (``store.bodies_ahead``) gets the key of its row; its payload is not written again.
+    # A body that is stored already (``store.bodies_ahead``) gets the key of its row.
     "take tb_0031_body": _expect(
         "UPDATE tb_0031_body SET object_id = $2::bigint, envelope = $3::bytea WHERE object_id = $1::bigint", "1"
     ),
@@ -365,7 +360,7 @@ WRITE: dict[str, str] = {
         "UPDATE tb_0030_body SET bref = $2::bigint, envelope = $3::bytea WHERE bref = $1::bigint", "1"
     ),
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
-    # The link that grows is replaced in place, if it has fewer lines than its new version; all other links are new.
+    # The link that grows is replaced in place; all other links are new.
     "chain": _expect(
         """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
             VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)

@@ -7,8 +7,7 @@
     recovered = await store.start()      # again, until it succeeds, for a new engine
     await store.stop()                   # finishes the posted work
 
-Each start begins a new incarnation, a new epoch of the lease, and a new writer. Queries of ``execute`` use separate
-connections. Used by the nodes; the engine uses only the interface ``work.WorkStore``.
+Each start begins a new incarnation, a new epoch of the lease, and a new writer.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from semq.seal.vault import Vault
 from semq.store.bodies_ahead import BodiesAhead
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
-from semq.store.postgres.chain import Chain, adopt, lacks, newest
+from semq.store.postgres.chain import Chain, adopt, ends_before, newest
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import SETTINGS, refuse_settings
@@ -48,8 +47,8 @@ from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
 GIVE_BACK_S = 5.0  # time limit for the return of the lease, which otherwise expires by itself
-POLLED_S = 2.0  # time until a store rests again if it was opened again and has changed nothing
-# Channels of NOTIFY. Nothing depends on a notification: without it, the node finds the change at its next poll.
+POLLED_S = 2.0  # time until a store that was opened again, and has changed nothing, rests
+# Channels of NOTIFY. Without a notification, the node finds the change at its next poll.
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)
 
 log = logging.getLogger(__name__)
@@ -60,14 +59,13 @@ T = TypeVar("T")
 class PostgresStore:
     """A store in a Postgres database, for one process at a time. Implements ``work.WorkStore``.
 
-    ``owner`` is this process (``semq.store.postgres.owner``); it may be replaced before a ``start``, for instance by
-    an owner that holds a lock. Callbacks:
+    ``owner`` is this process; it may be replaced before a ``start``. Callbacks:
 
     * ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or StoreFenced.
-    * ``notified`` is called with the channel of a NOTIFY (``CHANNELS``): an application submitted or finished something
-      through SQL, or a process of the hub revoked a certificate or put definitions in force.
+    * ``notified`` is called with the channel of a NOTIFY (``CHANNELS``).
     * ``after_unit`` is called after each unit, when the actions of its work have run.
     * ``on_lines`` is called with the ledger lines of each commit, before the actions of its work.
+
     """
 
     def __init__(
@@ -84,9 +82,7 @@ class PostgresStore:
         readers: Readers | None = None,
         rest: Rest | None = None,
     ) -> None:
-        """``vault`` None: bodies are not encrypted. ``readers`` and ``rest`` are for a process with several stores,
-        which share threads for reading and connections for writing; None: this store shares none.
-        """
+        """``vault`` None: bodies are not encrypted. ``readers`` and ``rest``: for a process with several stores."""
         self.url = url
         self._rest: Rest = rest or NeverRests()
         #: Work posted while the store rests; None: the store does not rest.
@@ -114,9 +110,9 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- WorkStore
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work, like ``WorkStore.post``. A resting store is opened again for it.
+        """Queue a piece of work. A resting store is opened again for it.
 
-        If the store is not open and does not rest, the work fails with StoreUnavailable.
+        If the store is neither open nor resting, the work fails with StoreUnavailable.
         """
         if self._deferred is not None and work.is_wait and not self._deferred:
             asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
@@ -129,7 +125,6 @@ class PostgresStore:
             self._writer.post(work, later=later)
 
     def _post_stored(self, work: Work, later: bool) -> None:
-        """Queue work whose bodies are stored, as ``post`` does."""
         if self._writer is None:
             work.abandon(StoreUnavailable("The store is not open."))
         else:
@@ -137,7 +132,7 @@ class PostgresStore:
 
     @property
     def waiting(self) -> int:
-        """The number of pieces of work that wait for their unit; work that waits for its bodies is not counted."""
+        """The number of pieces of work that wait for their unit, without those that wait for their bodies."""
         deferred = len(self._deferred) if self._deferred is not None else 0
         return deferred if self._writer is None else self._writer.waiting
 
@@ -146,9 +141,8 @@ class PostgresStore:
     async def start(self) -> Recovered:
         """Open the store for a new process.
 
-        Raises NotDurable and ServerTooOld (``durability``), SchemaTooOld and SchemaTooNew (``schema_version``) and
-        VaultLocked (``locked_bodies``), which end the start of the node, and StoreUnavailable and LeaseHeld, after
-        which the caller tries again.
+        Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew and VaultLocked, which end the start of the node;
+        after StoreUnavailable and LeaseHeld, the caller tries again.
         """
         self._close()
         await self._rest.enter(self)
@@ -162,10 +156,7 @@ class PostgresStore:
             raise
 
     async def revision(self) -> str | None:
-        """Return the revision of the tables, as ``schema_version.revision_of``, before the store is opened.
-
-        Later queries use the same connection. Raises StoreUnavailable.
-        """
+        """Return the revision of the tables, before the store is opened. Raises StoreUnavailable."""
         return await self.execute(_revision)
 
     def break_off(self, why: str) -> None:
@@ -197,7 +188,7 @@ class PostgresStore:
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a separate connection and the arguments, in a thread. Raises StoreUnavailable.
 
-        It is a read-only query (``views``), or a change on which no message depends (``identities``, ``accounts``).
+        No message may depend on a change that the query makes.
         """
         return await self._reader.execute(query, *args, **kwargs)
 
@@ -236,7 +227,7 @@ class PostgresStore:
             head = await adopt(connection, recovered.store_uuid)
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
         self._has_gone_back = False
-        if lacks(head, former):  # for instance after a failover
+        if ends_before(head, former):  # for instance after a failover
             self.note_missing_commits(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
         # Encrypted bodies are bound to the keys of their rows, so they cannot be stored under another key. Stores that
@@ -295,14 +286,11 @@ class PostgresStore:
         return self.counters.units - self.counters.read_only
 
     def _pause_s(self, after_s: float) -> float:
-        """Return the time without work after which the store rests.
-
-        It is short if the store was opened again and has changed nothing since, for instance for a poll.
-        """
+        """Return the time without work after which the store rests; it is short after an opening for a mere poll."""
         return min(after_s, POLLED_S) if self._written == self._written_at_rest else after_s
 
     def _check_rest(self) -> None:
-        """Rest if there has been no work for long enough; otherwise check again at the earliest possible time."""
+        """Rest if there has been no work for long enough; otherwise check again later."""
         self._rest_timer = None
         if self._writer is None or self._deferred is not None or self._rest.after_s is None:
             return
@@ -338,7 +326,6 @@ class PostgresStore:
         return True
 
     def _resume(self) -> None:
-        """Open the connection again."""
         if self._resuming is None and self._writer is None:
             self._resuming = asyncio.get_running_loop().create_task(self._resume_and_post())
 
@@ -371,7 +358,7 @@ class PostgresStore:
     async def _inspect(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Check the version of the tables and the settings of Postgres.
 
-        On a new connection, because an open one keeps settings that have been changed since.
+        An open connection would keep settings that have been changed since.
         """
         await check_on(connection)
         refuse_settings(connection.info.server_version, await (await connection.execute(SETTINGS.encode())).fetchone())

@@ -1,10 +1,7 @@
 """The writer of a store: collects posted work into one transaction, commits it, and then runs the actions of each piece
 (group commit).
 
-``store`` makes a writer for each connection. While one unit is committed, the next is collected, so units are small
-under low load and grow under high load. Work without a waiting caller (``later``) shares the next unit of other work,
-or gets a unit of its own after ``LATER_S``. ``load`` makes the statements that read, ``changes`` the statements that
-write; ``pipeline`` is the connection.
+While one unit is committed, the next is collected, so units are small under low load and grow under high load.
 
 | event                               | consequence for the work                                                     |
 |-------------------------------------|------------------------------------------------------------------------------|
@@ -58,23 +55,23 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-ROWS_MAX = 2000  # new bodies of tb_0031 and tb_0030, and operations of the broker, in one unit
+ROWS_MAX = 2000  # new bodies and operations of the broker, in one unit
 BYTES_MAX = 16 * 1024 * 1024  # bytes of new bodies in one unit
 WORKS_MAX = 1000  # pieces of work in one unit
-KEYS_MAX = 4000  # keys that the work of one unit needs, which limits what it loads
+KEYS_MAX = 4000  # keys that the work of one unit needs
 TURN_S = 0.01  # longest time that deciding and notifying may block the event loop
 COPY_FROM = 10  # number of new rows that justifies the round trips of COPY
 BULKY = 256 * 1024  # a unit with a body of this size is written by COPY
 # Table | index of the body among the values of a row.
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 
-# Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, locks, SEMQ's own.
+# Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, locks, SEMQ.
 BLAMES_ONE_PIECE = ("22", "23", "40", "55", "SQ")
 
 
 @dataclass(slots=True)
 class WriterCounters:
-    """Counters of all writers of a store. The seconds include waiting, for Postgres or for other tasks."""
+    """Counters of all writers of a store. The seconds include waiting."""
 
     units: int = 0
     read_only: int = 0  #: units that changed nothing
@@ -119,11 +116,11 @@ class Writer:
         self._on_lines = on_lines
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
-        self._alone = 0  # number of pieces that get a unit each, after one of them was refused
+        self._alone = 0  # number of pieces that get a unit each
         self._renew_at = time.monotonic() + RENEW_S
         self._ready = asyncio.Event()
-        self._is_due = False  # some queued work is urgent, so the queue is processed now
-        self._later: asyncio.TimerHandle | None = None  # timer of queued work without a waiting caller
+        self._is_due = False  # the queue is processed now
+        self._later: asyncio.TimerHandle | None = None  # timer of queued ``later`` work
         self._in_transaction = False
         self._stopping = False
         self._fault: SemqError | None = None
@@ -131,11 +128,10 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """The number of pieces of work that have not begun."""
         return len(self._queue)
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue work in order (``later``: see the module). After a loss or a stop it fails, in the loop's next turn."""
+        """Queue work in order. After a loss or a stop it fails, in the loop's next turn."""
         if self._fault is not None or self._stopping:
             error = self._fault or StoreUnavailable("The store is being closed.")
             asyncio.get_running_loop().call_soon(_notify_failed, work, error)
@@ -147,7 +143,6 @@ class Writer:
             self._later = asyncio.get_running_loop().call_later(LATER_S, self._make_due)
 
     def _make_due(self) -> None:
-        """Let the loop process all queued work now, and cancel the timer of ``later`` work."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -169,7 +164,7 @@ class Writer:
     async def rest(self, lease_s: float) -> bool:
         """Finish the queued work, end, and renew the lease for ``lease_s`` seconds; return whether this succeeded.
 
-        The lease is valid for at least VALID_S. The connection stays open.
+        The connection stays open.
         """
         await self.stop()
         if self._fault is not None:
@@ -182,7 +177,7 @@ class Writer:
         return True
 
     def lose(self, fault: SemqError) -> None:
-        """End immediately: nothing more is written, and all work fails. Only the first call has an effect."""
+        """End immediately: all work fails."""
         if self._fault is None:
             self._fault = fault
             self._ready.set()
@@ -255,7 +250,7 @@ class Writer:
             self.lose(error)
 
     async def _load_and_decide(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Return the decided unit and its works. Failed works are left out; those that exceed the unit are requeued."""
+        """Return the decided unit and its works, without those that failed or exceed the unit."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
@@ -267,8 +262,8 @@ class Writer:
                 return unit, works
             bad, before, after = works[done], works[:done], works[done + 1 :]
             self._counters.failed += 1
-            # The pieces before the bad one decide again and are committed; the pieces behind it decide in the next
-            # unit. So each piece decides at most twice, for any number of failures.
+            # The pieces before the bad one decide again; the pieces behind it decide in the next unit. So each piece
+            # decides at most twice.
             if before:
                 self._put_back(after)
                 after = []
@@ -302,7 +297,7 @@ class Writer:
             try:
                 work.decide(unit)
             except SemqError as error:
-                # The traceback is removed, because its frames refer to the works: it would keep them in memory.
+                # The frames of the traceback would keep the works in memory.
                 return number, error.with_traceback(None)
             except Exception as error:
                 log.exception("A decision ended with an unexpected error.")
@@ -417,7 +412,7 @@ class Writer:
 
 
 class _Turns:
-    """Division of long synchronous work into turns, so that other sockets and timers are served."""
+    """Division of long synchronous work into turns of the event loop."""
 
     __slots__ = ("_until",)
 
@@ -434,7 +429,7 @@ class _Turns:
 
 
 class _Size:
-    """The number of new rows and bytes of a unit, updated after each piece of work."""
+    """The number of new rows and bytes of a unit."""
 
     __slots__ = ("_bodies", "_broker", "_bytes", "_pending")
 
@@ -442,7 +437,7 @@ class _Size:
         self._bodies = self._pending = self._bytes = self._broker = 0
 
     def add_new(self, unit: Unit) -> bool:
-        """Count what the last piece has staged. Return whether the unit is full: it is then written at once."""
+        """Count what the last piece has staged. Return whether the unit is full."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),
@@ -467,7 +462,7 @@ def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def _is_bulky(rows: NewRows) -> bool:
-    """Return whether any row is so large that it should be sent in pieces, by COPY."""
+    """Return whether a row is so large that it should be sent in pieces, by COPY."""
     return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 

@@ -1,9 +1,7 @@
 """Census of the queues: rows grouped by the columns that decide whether and why a message is stuck. Read-only.
 
-One statement per queue counts every row, in the database, and one more statement per mark counts the marked rows.
-Python sees groups only: of each statement at most GROUPS_MAX, the largest. A group has the form of a row in
-``messages``, as far as ``stuck_cause`` of ``semq.engine.people.stuck`` reads it. Used by
-``semq.service.operations.census``, which limits how often a census is taken.
+Postgres counts the rows. A group has the form of a row in ``messages``, as far as ``semq.engine.people.stuck`` reads
+it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,21 +16,21 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd
 FIGURES = ("rows", "bytes", "oldest", "id")
 GROUPS_MAX = 20_000
 FAILED_MAX = 10_000
-MARKED_MAX = 10_000  # marked rows of one kind that a caller may give
+MARKED_MAX = 10_000  # marked rows of one kind
 Marks = Mapping[str, Sequence[int]]  # row ids by mark; a mark names a fact that the engine knows and no column shows
 OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
 OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT)
 
 
 def groups(connection: Connection, late_before_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
-    """Return the groups of both queues.
+    """Return the groups of both queues, at most GROUPS_MAX of each query, the largest.
 
-    Open rows accepted or received before the time ``late_before_ms`` are late: sent ones without an outcome, and
-    received ones that are NEW or whose acknowledgement is not noted.
+    Open rows accepted or received before ``late_before_ms`` are late: sent ones without an outcome, and received ones
+    that are NEW or whose acknowledgement is not noted.
 
     A group has columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``, ``id`` (the number of its
-    first row) and ``piece`` (whether its rows are pieces of documents). ``sent`` and ``received`` are the marked rows
-    of the two queues; they form groups of their own.
+    first row) and ``piece``. ``sent`` and ``received`` are the marked rows of the two queues, which form groups of
+    their own.
     """
     late_before = func.to_timestamp(late_before_ms / 1000)
     sent_groups = _divided(connection, _sent(late_before), OUT.object_id, sent, _outbound)
@@ -42,7 +40,7 @@ def groups(connection: Connection, late_before_ms: int, sent: Marks, received: M
 def _divided(
     connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the groups; marked rows are found by number and counted only in groups of their own."""
+    """Return the groups; marked rows are counted only in groups of their own."""
     groups_by_key = {_key(row): facts(row) | {"mark": ""} for row in connection.execute(query)}
     marked_groups = []
     for mark, numbers in marked.items():
@@ -56,7 +54,6 @@ def _divided(
 
 
 def _key(row: Any) -> tuple[Any, ...]:
-    """Return the values of the columns by which the rows were grouped."""
     return tuple(row)[: -len(FIGURES)]
 
 

@@ -1,9 +1,7 @@
 """View of failed documents: received ones that are parked, sent ones that were refused or wait for an operator, and
 refused submissions. Read-only.
 
-The rows of the queues have the state of a message. Its error is in the ledger, in the last line that parked or refused
-the message. Used by the operations ``failed.*`` of a local node (``local_node.operations.failed``), and by the census
-and the overview.
+The error of a document is in the last line of the ledger that parked or refused it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +27,7 @@ FAILED = (
 def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[dict[str, Any]]:
     """Return the rows that have failed, the newest first, each with ``error`` and ``failed_at``.
 
-    ``wanted.state`` is ignored. ``name``: only rows that this name may denote (``names``); then only ``wanted.limit``
-    is used.
+    ``wanted.state`` is ignored. ``name``: only rows that this name may denote; then only ``wanted.limit`` is used.
     """
     if name:
         rows = [row for row in find_messages(connection, name, wanted.limit) if is_failed(row)]

@@ -1,8 +1,7 @@
 """View of documents to a group: the messages of its members, with the outcome of each. Read-only.
 
 A submission to a group has no row of its own. The first ledger line of each member names the group and the member's
-number, and the record ids of the members follow the record id of the submission (PROTOCOL.md section 2.1). Called by
-``semq.service.message_names``.
+number, and the record ids of the members follow that of the submission (PROTOCOL.md section 2.1).
 """
 
 from collections.abc import Sequence
@@ -23,14 +22,14 @@ from semq.umx_t.status import Outcome
 
 CONTINUES = "continues as "  # text written by ``engine.sender.resealing``
 CONTINUED_MAX = 20  # how often one message may have been sealed again
-FOUND_MAX = 100  # how many messages with the same record id, accepted by different senders, are examined
+FOUND_MAX = 100  # messages with the same record id that are examined
 _ENDS = [Event[outcome.name] for outcome in Outcome]
 
 
 def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
     """Return the members of a group submission and their outcomes; None if ``name`` denotes no such submission.
 
-    A name is a short name, an LK0 (also the LK0 under which the submission was scheduled), or ``sql-NUMBER``.
+    A name is a short name, an LK0 (also that of a scheduled submission), or ``sql-NUMBER``.
     """
     first = _first_member(connection, name)
     if first is None:
@@ -49,7 +48,7 @@ def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
         by_lk0[facts["lk0"]].facts |= {
             column: facts[column] for column in ("target", "outcome", "ss_status", "reason") if facts[column]
         }
-    # The lines of some members may already have been deleted, with an old partition of the ledger.
+    # The lines of some members may have been deleted, with an old partition of the ledger.
     shown = [
         {"name": short_name(member.lk0), "lk0": member.lk0, **member.facts}
         for member in members
@@ -89,10 +88,7 @@ def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
 
 
 def _first_member(connection: Connection, name: str) -> GroupPlace | None:
-    """Return the GroupPlace of member 1 of the group submission with this name, from its first ledger line.
-
-    None: there is no such line. ``name`` is a short name or an LK0.
-    """
+    """Return the GroupPlace of member 1 from its first ledger line; None: there is no such line."""
     short = read_short_name(name)
     try:
         number = short.object_id if short is not None else parse_lk0(name).object_id

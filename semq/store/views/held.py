@@ -1,6 +1,5 @@
 """View of the copies that a hub holds: their rows, counts and row numbers, selected by a filter. Read-only.
 
-Used by the operations ``held.*`` of a hub (``platform_node.operations.held``). Rows and their numbers come in batches.
 A batch begins after the last row number of the previous batch, so only one batch is in memory.
 """
 
@@ -18,7 +17,7 @@ from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c
-# Copies that an operator has refused. A copy with an unreadable body is also held, but in SS_INIT, before it was sent.
+# Copies that an operator has refused. A copy with an unreadable body is also held, but in SS_INIT.
 IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
 
@@ -49,8 +48,8 @@ def held_numbers(connection: Connection, wanted: HeldFilter) -> list[int]:
 def count_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
     """Return numbers of copies for each source and target; ``after`` and ``limit`` are ignored.
 
-    ``markers`` are void markers; ``only_copies`` are copies whose sender has kept no body; ``refused`` are copies that
-    an operator has refused, which ``markers`` and ``only_copies`` leave out.
+    ``markers`` are void markers, ``only_copies`` copies whose sender has kept no body. Both leave out ``refused``, the
+    copies that an operator has refused.
     """
     source = (func.split_part(C.lk0, ".", 1) + "." + func.split_part(C.lk0, ".", 2)).label("source")
     query = (

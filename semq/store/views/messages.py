@@ -1,9 +1,7 @@
-"""View of messages for people and tools: read-only queries, which neither lock nor change anything.
+"""View of messages for people and tools, as dictionaries. Read-only.
 
-``PostgresStore.execute`` runs each function, which returns plain dictionaries. The command line and the console rely on
-their keys and values: names of columns, names of statuses, times in milliseconds since 1970 UTC. The rows of finished
-messages are deleted, but the ledger is kept, so a trace also shows messages whose rows were deleted long ago. ``names``
-finds the messages that a name may denote.
+The command line and the console rely on keys and values: names of columns, names of statuses, times in milliseconds
+since 1970 UTC. The rows of finished messages are deleted, but their lines in the ledger are kept for traces.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,15 +32,12 @@ NAMES: dict[str, Any] = {
     "app_status": AppStatus,
     "status": Arrival,
 }
-RETURNED = "SEMQ-1214"  # ``semq.engine.errors.RefusedByOperator``; rows with this reason wait for an operator
-TRACE_MAX = 10_000  # number of lines in one trace
+RETURNED = "SEMQ-1214"  # ``semq.engine.errors.RefusedByOperator``
+TRACE_MAX = 10_000  # lines in one trace
 
 
 def is_sent_piece(c: Any) -> ColumnElement[bool]:
-    """Return the condition that a row of tb_0031 is a piece of a document (PROTOCOL.md section 24).
-
-    Lists show the document, not its pieces. At a hub, pieces are ordinary copies.
-    """
+    """Return the condition that a row of tb_0031 is own and a piece of a document (PROTOCOL.md section 24)."""
     return and_(c.dest_user == PIECES_USER, c.direction == Direction.OWN)
 
 
@@ -58,7 +53,7 @@ OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
 class Filter:
     """The selection of messages to list; a condition that is None matches every message."""
 
-    side: str = "all"  #: outbound, inbound or all; submitted: only submissions that the node has not accepted
+    side: str = "all"  #: outbound, inbound, all; submitted: only submissions that are not accepted
     state: str | None = None  #: name of a status or an outcome
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
@@ -85,25 +80,25 @@ def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]
 
 
 def waiting_for(connection: Connection, user: str, at_most: int) -> int:
-    """Return how many received documents of one user wait for the application, counted up to ``at_most``."""
+    """Return how many received documents of one user wait for the application, up to ``at_most``."""
     some = select(IN.bref).where(IN.target_user == user, IN.app_status == AppStatus.NEW, IN.status == Arrival.RECV)
     return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
-    """Return the lines of this node's ledger about one message, in order of time; at most the first ``TRACE_MAX``."""
+    """Return the lines of this node's ledger about one message, in order of time, up to ``TRACE_MAX``."""
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
 
 
 def certificates(connection: Connection) -> dict[str, list[str]]:
-    """Return the certificates in PEM, as last sent by the hub's directory, keyed by node."""
+    """Return the certificates in PEM, as learned last, keyed by node."""
     return {row.node: list(row.pems) for row in connection.execute(select(semq_certificate))}
 
 
 def receipts(connection: Connection, number: int) -> KeptReceipts | None:
-    """Return a partner's signature over many receipts; None if there is none with this number."""
+    """Return a partner's signature over the receipts of a packet; None if there is none with this number."""
     c = semq_receipts.c
     query = select(c.number, c.source, c.signature, c.leaves).where(c.number == number)
     row = connection.execute(query).one_or_none()
@@ -118,7 +113,7 @@ def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
 
 
 def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
-    """Return the payload of a row or a submission, given as facts; None if the payload has been deleted."""
+    """Return the payload of a row or a submission, given as facts; None if it has been deleted."""
     if "submission" in facts:
         return submissions.body(connection, facts["submission"])
     if facts["side"] == "inbound":
@@ -130,10 +125,7 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
 
 
 def queue_counts(connection: Connection) -> dict[str, Any]:
-    """Return numbers of rows: of tb_0031 by status or outcome, of tb_0030 by status, and of the receiver's ledger.
-
-    Pieces of documents are counted separately.
-    """
+    """Return numbers of rows: of tb_0031, of tb_0030, of pieces in both, and of the receiver's ledger."""
     state, count = func.coalesce(OUT.outcome, OUT.ss_status), func.count()
     sent = connection.execute(select(state, OUT_PIECE, count).group_by(state, OUT_PIECE)).all()
     by_status = select(IN.app_status, IN_PIECE, count).group_by(IN.app_status, IN_PIECE)
@@ -177,7 +169,7 @@ def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
 def stuck_candidates(
     connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
 ) -> list[dict[str, Any]]:
-    """Return rows that may be stuck: old rows, and rows that wait for an operator. The caller finds the reasons.
+    """Return rows that may be stuck: old rows, and rows that wait for an operator.
 
     ``limit`` applies to each of the two queues. ``after``: row numbers in tb_0031 and tb_0030, exclusive.
     """
@@ -200,10 +192,7 @@ def stuck_candidates(
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return submissions that may be stuck: all except those that only wait for their time (``@NotBefore``).
-
-    They are refused submissions, documents whose pieces are on their way, and submissions that cannot be accepted yet.
-    """
+    """Return submissions that may be stuck: all except those that only wait for their time (``@NotBefore``)."""
     rows = submissions.list_submissions(connection, limit, refused=True) + submissions.list_in_pieces(connection, limit)
     return rows + submissions.list_submissions(connection, limit, refused=False, scheduled=False)
 
@@ -228,7 +217,7 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def _marked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Add ``piece`` to the facts if the message is a piece of a document. A hub marks its copies of pieces, too."""
+    """Add ``piece`` to the facts if the message is a piece of a document, also at a hub."""
     return facts | {"piece": True} if facts["target"].endswith(f"/{PIECES_USER}") else facts
 
 
@@ -304,7 +293,7 @@ def _ms(moment: Any) -> int | None:
     return None if moment is None else round(moment.timestamp() * 1000)
 
 
-# Columns that people do not need, or that the facts have under another name.
+# Columns that are no facts, or are facts under another name.
 LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
 
 
@@ -351,7 +340,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-# Events whose detail may be the name of the received event (``SenderEvent``), which adds no information.
+# Events whose detail may be the name of the received event, which adds no information.
 REPEATED_IN_DETAIL = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
 SENDER_EVENTS = frozenset(event.name for event in SenderEvent)
 # Descriptions of ledger events, for people.

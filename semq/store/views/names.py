@@ -1,10 +1,8 @@
 """Search for the messages that a name may denote: short name, LK0, ``sql-NUMBER``, row number, or AppKey. Read-only.
 
-Used by every operation that takes a name. Each kind of name has its indexes. The record id in a short name or an LK0
-finds rows of the queues and the first ledger line of a message; ``sql-NUMBER`` finds a submission; a row number finds
-its row; an AppKey finds ledger lines, submissions and, at a hub, copies. A submission that was refused and tried again
-keeps its old names, which denote the message that it became. Several messages may have one name: an AppKey then denotes
-the newest message; a short name or a number is refused by ``semq.service.message_names``.
+A submission that was refused and tried again keeps its old names, which denote the message that it became. Several
+messages may have one name: an AppKey then denotes the newest message; a short name or a number is refused by
+``semq.service.message_names``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +20,8 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.short_name import ShortName, read_short_name
 from semq.umx_t.status import Direction
 
-ORIGINS_MAX = 10_000  # how many messages with the same record id, accepted by different senders, are examined
-OLDEST_MAX = 10_000  # oldest rows of a queue that are searched for a key, because their ledger lines may be deleted
+ORIGINS_MAX = 10_000  # messages with the same record id that are examined
+OLDEST_MAX = 10_000  # oldest rows of a queue, whose ledger lines may have been deleted
 NUMBER_DIGITS_MAX = 18
 
 
@@ -41,10 +39,7 @@ def find_messages(connection: Connection, name: str, limit: int = 20) -> list[di
 
 
 def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
-    """Return the LK0s of messages in the ledger that a name may denote, also if their rows are deleted; newest first.
-
-    For a refused submission that later became a message, the LK0 is that of the message.
-    """
+    """Return the LK0s that a name may denote and that the ledger contains, the newest first."""
     lk0s = known_as(connection, name, limit)
     c = semq_ledger.c
     in_ledger = set(connection.execute(select(c.lk0).where(c.lk0.in_(lk0s)).distinct()).scalars()) if lk0s else set()
@@ -57,7 +52,10 @@ def is_key(name: str) -> bool:
 
 
 def known_as(connection: Connection, name: str, limit: int) -> list[str]:
-    """Return the LK0s that a name may denote. LK0s found by key follow those found by short name, the newest first."""
+    """Return the LK0s that a name may denote: those with this short name, then those with this key, the newest first.
+
+    A number also denotes refused submissions with this record id.
+    """
     number = submissions.number_of(name)
     if number is not None:
         return submissions.lk0s_of_number(connection, number)
@@ -72,14 +70,11 @@ def known_as(connection: Connection, name: str, limit: int) -> list[str]:
 
 
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
-    """Return the LK0s of messages, refused submissions and a hub's copies with this AppKey; the newest first.
-
-    Each of the three kinds has its own index.
-    """
+    """Return the LK0s of messages, refused submissions and a hub's copies with this AppKey; the newest first."""
     c, at = semq_ledger.c, func.max(semq_ledger.c.at)
     newest_at: dict[str, Any] = {}
-    for begins in (c.event.in_([Event.ACCEPTED, Event.RECEIVED]), c.event == Event.REFUSED):
-        newest = select(c.lk0, at).where(_has_key(name, c), begins).group_by(c.lk0).order_by(at.desc()).limit(limit)
+    for is_event in (c.event.in_([Event.ACCEPTED, Event.RECEIVED]), c.event == Event.REFUSED):
+        newest = select(c.lk0, at).where(_has_key(name, c), is_event).group_by(c.lk0).order_by(at.desc()).limit(limit)
         for lk0, moment in connection.execute(newest):
             newest_at[lk0] = max(moment, newest_at.get(lk0, moment))
     held = select(OUT.lk0, OUT.accepted_at).where(_has_key(name, OUT), OUT.direction == Direction.RELAYED)
@@ -89,7 +84,7 @@ def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
 
 
 def _with_short_name(connection: Connection, short: ShortName) -> list[str]:
-    """Return the LK0s of messages with this short name, from the ledger, and from rows without ledger lines."""
+    """Return the LK0s with this short name: from the ledger, the queues, and scheduled submissions."""
     parameters = {"number": str(short.object_id), "most": ORIGINS_MAX}
     lk0s: set[str] = set()
     for lines in (FIRST_LINE, REFUSAL):
@@ -133,7 +128,7 @@ def _rows(connection: Connection, conditions: Iterable[Conditions], limit: int) 
 
 
 def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[dict[str, Any]]:
-    """Return rows with a key, from the oldest rows of each queue: the first ledger lines of these may be deleted."""
+    """Return rows with a key from the oldest rows of each queue, whose first ledger lines may have been deleted."""
     out = select(tb_0031).order_by(OUT.object_id).limit(OLDEST_MAX).subquery()
     inbound = select(tb_0030).order_by(IN.bref).limit(OLDEST_MAX).subquery()
     sent = connection.execute(select(out).where(_has_key(name, out.c)).limit(limit))

@@ -1,9 +1,7 @@
 """Pages of messages by any filter, at a bounded cost: keyset paging, and a limit on the rows that one page reads.
 
-A filter by a column without an index (status, AppKey, mark) may match only a few of millions of rows. A page therefore
-reads at most ``COMPARED_MAX`` rows of each queue, and returns the rows that match and the place where the next page
-begins. No message is left out, and an answer takes a fraction of a second for queues of any length. Used by the
-operations of ``semq.service.operations.overview``, for instance ``msg.search``.
+A filter by a column without an index may match only a few of millions of rows. So a page compares at most
+``COMPARED_MAX`` rows of each queue, and says where the next page begins.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,14 +49,13 @@ class Search:
     since_ms: Moment | None = None  #: inclusive
     until_ms: Moment | None = None  #: exclusive
     order: Literal["newest", "oldest"] = "newest"
-    outbound: Number | None = None  #: row number in tb_0031 after which the page begins; None: the first page
+    outbound: Number | None = None  #: row number in tb_0031 after which the page begins; None: at the first row
     inbound: Number | None = None  #: row number in tb_0030, likewise
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
     pieces: bool = False  #: also pieces of documents
 
     @property
     def is_descending(self) -> bool:
-        """Whether the newest rows come first."""
         return self.order == "newest"
 
 
@@ -96,8 +93,7 @@ def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
         if begins[queue.side] != end and _is_selected(wanted, queue.side):
             matching[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
             windows[queue.side] = _window_size(connection, queue, wanted, begins[queue.side])
-    # The queues are merged by time, but each queue keeps the order of its numbers, so that no row is hidden if the wall
-    # clock was put back.
+    # Each queue keeps the order of its numbers, so that no row is hidden if the wall clock was put back.
     merged = merge(*matching.values(), key=lambda row: row["at"], reverse=wanted.is_descending)
     rows = list(islice(merged, wanted.limit))
     places = dict.fromkeys(begins, end)
@@ -122,7 +118,7 @@ def _is_selected(wanted: Search, side: str) -> bool:
 
 
 def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> list[dict[str, Any]]:
-    """Return the matching rows in the window of a queue; Postgres stops when the page is full."""
+    """Return the matching rows in the window of a queue."""
     window = _window(select(queue.table), queue, wanted, begin).subquery()
     number = window.c[queue.number.name]
     query = select(window).where(*_conditions(queue, wanted, window.c))
@@ -131,7 +127,7 @@ def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> 
 
 
 def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
-    """Return the count of rows in the window, and the row number of its last one."""
+    """Return the count of rows in the window, and the row number of the last one."""
     window = _window(select(queue.number), queue, wanted, begin).subquery()
     number = window.c[queue.number.name]
     last = func.min(number) if wanted.is_descending else func.max(number)
@@ -140,7 +136,7 @@ def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: i
 
 
 def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
-    """Return the query for the window: the next rows of a queue, of tb_0031 only rows to ``partner`` if it is given."""
+    """Return the query for the next rows of a queue; of tb_0031 only rows to ``partner`` if it is given."""
     place = queue.number < begin if wanted.is_descending else queue.number > begin
     if wanted.partner and queue.side == "outbound":
         query = query.where(OUT.dest == node_of(wanted.partner))

@@ -1,7 +1,6 @@
-"""Documents in pieces: the pieces that a sender must transfer, the pieces that a receiver has, and the notices about
-documents given up (PROTOCOL.md section 24).
+"""Documents in pieces (PROTOCOL.md section 24): pieces to transfer, received pieces, notices. Read-only.
 
-Read-only, like all views. Bodies are returned as stored; the caller decrypts them (``locked_bodies``).
+Bodies are returned as stored; the caller decrypts them (``locked_bodies``).
 """
 
 from collections.abc import Sequence
@@ -59,26 +58,26 @@ def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
 
 
 def notice_due(connection: Connection, document: int) -> bytes | None:
-    """Return the stored notice to the receiver about a manifest that was refused or cancelled; None: there is none."""
+    """Return the stored notice about a manifest that was refused or cancelled; None: there is none."""
     payload = connection.execute(select(P.payload).where(P.document == document, P.number == NOTICE_NUMBER)).scalar()
     return None if payload is None else bytes(payload)
 
 
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:
-    """Return LK0 and envelope of each piece that became a message without an outcome yet. Reads all of tb_0031."""
+    """Return LK0 and envelope of each piece that is a message without an outcome. Reads all of tb_0031."""
     query = select(OUT.lk0, tb_0031_body.c.envelope).join(tb_0031_body, tb_0031_body.c.object_id == OUT.object_id)
     rows = connection.execute(query.where(OUT.dest_user == PIECES_USER, OUT.outcome.is_(None)))
     return [(row.lk0, bytes(row.envelope)) for row in rows]
 
 
 def staged(connection: Connection, document: int, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return numbers and payloads of pieces that are to be sent, with numbers above ``after``, in order."""
+    """Return numbers above ``after`` and payloads of pieces that are to be sent, in order."""
     query = select(P.number, P.payload).where(P.document == document, P.number > after).order_by(P.number).limit(limit)
     return [(row.number, bytes(row.payload)) for row in connection.execute(query)]
 
 
 def without_document(connection: Connection) -> list[tuple[int, int]]:
-    """Return the documents that still have pieces but no waiting submission, each with its highest piece number."""
+    """Return documents that have pieces but no waiting submission, each with its highest piece number."""
     waits = exists().where(S.number == P.document, S.not_before.is_not(None))
     query = select(P.document, func.max(P.number)).where(~waits).group_by(P.document)
     return [(document, last) for document, last in connection.execute(query)]
@@ -87,8 +86,7 @@ def without_document(connection: Connection) -> list[tuple[int, int]]:
 def pieces_of(connection: Connection, source: str, document: str) -> list[ArrivedPiece]:
     """Return the pieces of one document that this node has received, including repeated pieces.
 
-    A function in Postgres reads the names of the pieces, because the envelopes of all pieces of an institution would
-    need tens of megabytes in this process.
+    Postgres reads their envelopes, which would need tens of megabytes in this process.
     """
     rows = connection.execute(PIECES_OF, {"source": source, "document": document})
     return [ArrivedPiece(row.bref, row.number, row.size, bytes(row.digest)) for row in rows]
@@ -111,7 +109,7 @@ def arrived(
 
 
 def small_messages(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
-    """Return unfinished messages from an institution with at most ``size_max`` bytes, except pieces, in order."""
+    """Return unfinished messages from an institution with at most ``size_max`` bytes, except pieces, by bref."""
     conditions = [
         IN.target_user != PIECES_USER, IN.source == source, IN.size <= size_max, IN.bref > after,
         IN.app_status != AppStatus.DONE,

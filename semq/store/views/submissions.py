@@ -1,9 +1,9 @@
 """View of submissions that the node has not accepted: refused, waiting, scheduled (@NotBefore), or documents whose
 pieces are on their way (PROTOCOL.md section 24). Read-only.
 
-The results have the same form as rows of tb_0031 in ``messages``, with ``submission``, the number in tb_0031_submit. A
-refused submission is named by the LK0 of its refusal, a waiting submission by ``sql-NUMBER``, and a submission that the
-node has scheduled by an LK0 of its own. Called by other views, and by operations.
+The results have the form of rows of tb_0031 in ``messages``, with ``submission``, the number in tb_0031_submit. A
+refused submission is named by the LK0 of its refusal, a scheduled one by an LK0 of its own, and any other by
+``sql-NUMBER``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,8 +48,7 @@ def number_of(name: str) -> int | None:
 def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
     """Return the submissions that a name may denote, newest first.
 
-    ``sql-NUMBER`` and AppKeys are compared here. For other names, ``lk0s`` are the LK0s that the name may denote
-    (``names.known_as``); an earlier LK0 of a submission denotes it, too.
+    ``lk0s``: the LK0s that the name may denote (``names.known_as``), also earlier LK0s of submissions.
     """
     number = number_of(name)
     if number is not None:
@@ -64,14 +63,14 @@ def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], lim
 
 
 def lk0s_of_number(connection: Connection, number: int) -> list[str]:
-    """Return the LK0 of the message that a submission became, or of its refusal; an empty list while it waits."""
+    """Return the LK0 of the message that a submission became, or of its refusal; nothing while it waits."""
     taken = connection.execute(select(TAKEN.lk0).where(TAKEN.number == number)).scalar()
     refused = connection.execute(select(C.lk0).where(C.number == number, IS_REFUSED)).scalar()
     return [lk0 for lk0 in (taken, refused) if lk0]
 
 
 def present_lk0s(connection: Connection, lk0: str) -> list[str]:
-    """Return the present LK0 of the submission whose earlier LK0 is ``lk0``, from a refusal or from its scheduling.
+    """Return the present LK0 of the submission whose earlier LK0 is ``lk0``.
 
     Return ``lk0`` itself if there is no such submission, or if the submission waits.
     """
@@ -99,10 +98,7 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the history of a submission that is not accepted, in the form of ledger lines.
-
-    It has only the events about which the ledger has no lines.
-    """
+    """Return the history of a submission that is not accepted, as lines that the ledger does not have."""
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
@@ -127,8 +123,7 @@ def list_submissions(
     """Return the submissions that match, newest first.
 
     ``refused``: only refused submissions (True), only others (False), or both (None); ``scheduled`` likewise.
-    ``partner``, ``type_``, ``key_``, ``code``: as in ``messages.Filter``. ``since_ms``, ``before_ms``: only submissions
-    handed over since, or before, this time.
+    ``since_ms`` and ``before_ms`` are about the time of submission; the other arguments as in ``messages.Filter``.
     """
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
@@ -157,10 +152,7 @@ def list_in_pieces(connection: Connection, limit: int) -> list[dict[str, Any]]:
 
 
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
-    """Return the numbers of submissions that are refused, waiting, scheduled, or in pieces.
-
-    Each is counted up to ``at_most``.
-    """
+    """Return the numbers of submissions that are refused, waiting, scheduled, or in pieces, each up to ``at_most``."""
 
     def count(condition: ColumnElement[bool]) -> int:
         some = select(C.number).where(condition).limit(at_most).subquery()
@@ -175,7 +167,7 @@ def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
 
 
 def late_in_pieces(connection: Connection, before_ms: int, at_most: int = 10_000) -> int:
-    """Return the number of documents in pieces that were submitted before ``before_ms``, counted up to ``at_most``."""
+    """Return the number of documents in pieces that were submitted before ``before_ms``, up to ``at_most``."""
     late = C.submitted_at < func.to_timestamp(before_ms / 1000)
     some = select(C.number).where(IS_IN_PIECES, ~IS_REFUSED, late).limit(at_most).subquery()
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
@@ -188,7 +180,7 @@ def body(connection: Connection, number: int) -> bytes | None:
 
 
 def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
-    """Return the numbers of submissions with these earlier LK0s, from a refusal or from their scheduling."""
+    """Return the numbers of submissions with these earlier LK0s."""
     if not lk0s:
         return []
     return list(connection.execute(select(RENAMED.number).where(RENAMED.lk0.in_(lk0s))).scalars())
@@ -197,8 +189,8 @@ def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
 def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[int]:
     """Return the numbers of the newest matching submissions.
 
-    MATERIALIZED makes Postgres use the index of the condition first, and then sort. Without it, Postgres compares the
-    submissions one by one, the newest first, until enough match.
+    MATERIALIZED makes Postgres use the index of the condition, and then sort. Without it, Postgres compares the
+    submissions one by one, the newest first.
     """
     fit = select(C.number).where(condition).cte("fit").prefix_with("MATERIALIZED")
     return list(connection.execute(select(fit.c.number).order_by(fit.c.number.desc()).limit(limit)).scalars())

@@ -217,6 +217,15 @@ async def test_messages_of_deleted_queues_are_removed_at_the_load(database: str)
         assert column(database, "SELECT count(*) FROM broker_message") == [0]
 
 
+async def test_messages_dropped_in_the_unit_that_deletes_their_queue_are_deleted(database: str) -> None:
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
+        message = AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), message]) is None
+        assert await save(store, [DropMessages(1, [1]), DeleteQueue(1)]) is None
+        assert column(database, "SELECT count(*) FROM broker_message") == [0]
+
+
 async def test_an_orderly_end_is_reported_to_the_next_start_only(database: str) -> None:
     async with open_notified_store(database) as notified:
         store = PostgresMessageStore(notified.store)

@@ -1,8 +1,6 @@
 """Values in Postgres' binary format: parameters of prepared statements, arrays, and the data of a binary COPY.
 
-Used by ``rows``, by the modules that make statements, and by ``semq.store.broker.statements``. Small statements are
-packed by hand, one function call per value. New rows are packed by psycopg's compiled dumpers, by the types of their
-columns (``Packer``). Milliseconds since 1970 UTC become ``timestamptz`` only here.
+Milliseconds since 1970 UTC become ``timestamptz`` only here.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -33,7 +31,7 @@ NULL = int4(-1)  # as an element of an array
 COPY_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 
-# Type of a column | OID of the type as which its values are packed. Times are packed as a number of microseconds.
+# Type of a column | OID of the type as which its values are packed
 OIDS: tuple[tuple[type, int], ...] = (
     (SmallInteger, 21),
     (BigInteger, OID_INT8),
@@ -52,7 +50,7 @@ def boolean(value: bool) -> bytes:
 
 
 def microseconds(ms: int) -> int:
-    """Return a time in microseconds since 2000, as Postgres stores it, from milliseconds since 1970 UTC."""
+    """Return a time in microseconds since 2000, from milliseconds since 1970 UTC."""
     return (ms - EPOCH_MS) * 1000
 
 
@@ -84,7 +82,7 @@ def _head(oid: int, count: int) -> bytes:
 
 
 class Packer:
-    """Packing of whole rows of some tables, for INSERT and for COPY. Values are given in the order of the columns."""
+    """Packing of whole rows by psycopg's compiled dumpers. Values are given in the order of the columns."""
 
     def __init__(self, context: AdaptContext, tables: Iterable[Table]) -> None:
         self._transformers: dict[str, Transformer] = {}

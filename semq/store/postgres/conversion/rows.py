@@ -1,7 +1,6 @@
 """Conversion of the rows of ``semq.store.rows`` to values of columns and back: functions for each table.
 
-The functions for tb_0031 and tb_0030 are made from the lists in ``columns``. Called by ``load`` and ``changes`` for
-each row of each unit; ``binary`` packs the values.
+The functions for tb_0031 and tb_0030 are made from the lists in ``columns``.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome,
 
 Values = tuple[Any, ...]
 
-# Status numbers, packed and unpacked: a look-up costs a tenth of a call of the enum.
+# A look-up costs a tenth of a call of the enum.
 STATUS = {
     int(status): int2(int(status))
     for statuses in (SendStatus, Outcome, AckStatus, AppStatus, Arrival, SaveFwd, Direction)
@@ -35,7 +34,7 @@ NOWHERE = NO_REASON = (None, None)  # the two columns of a missing position, and
 
 
 def read_lk0(text: str) -> LK0:
-    """Read an LK0 that SEMQ itself has stored, so that its form need not be checked again."""
+    """Read an LK0 that SEMQ itself has stored, without a check of its form."""
     type_, id_, semq_id, semq_db_id, inc, object_id = text.split(".")
     return LK0(int(type_), id_, int(semq_id), int(semq_db_id), int(inc, 16), int(object_id))
 
@@ -55,7 +54,7 @@ def key_of(domain: str, type_: str, subtype: str, key: str) -> AppKey:
     return AppKey(domain, type_, subtype, key) if domain or type_ or subtype or key else NO_KEY
 
 
-# The names that the tables of ``columns`` use.
+# Names in the lists of ``columns``.
 _NAMES = {
     "ACK": ACK,
     "APP": APP,
@@ -85,8 +84,8 @@ outbound_values: Callable[[Outbound], Values] = writer(_OUT, tables.tb_0031, _NA
 outbound_of: Callable[[Values], Outbound] = reader(_OUT, Outbound, _NAMES)
 pending_values: Callable[[Pending], Values] = writer(_PEND, tables.tb_0030, _NAMES)
 pending_of: Callable[[Values], Pending] = reader(_PEND, Pending, _NAMES)
-# The columns of tb_0031 that change; all others are fixed when the row is inserted. Rows with equal values in these
-# columns share one UPDATE, so their values should not differ for each document; the custodian is written separately.
+# The columns of tb_0031 that change. Rows with equal values in these columns share one UPDATE; so the custodian, which
+# differs for each row, is written separately.
 CHANGES = changes_of(_OUT, tables.tb_0031)
 pack_changes: Callable[[Outbound], tuple[Param, ...]] = packer(_OUT, tables.tb_0031, _NAMES)
 
