@@ -1,9 +1,8 @@
 """The link to a node that is present at another instance: its frames travel through the carrier.
 
-Its room is the room that the front last reported for the session, less the documents that are still under way. A lost
-document counts as under way until a later one has arrived, or for one inquiry interval. A report of no room is valid
-for one inquiry interval, because the next report may be lost. After the interval the link sends one document, and the
-front answers it with another report.
+Its room is the room that the front last reported for the session, less the documents under way. A lost document counts
+as under way until a later one has arrived, or for one inquiry interval. A report of no room is valid for one interval,
+because the next report may be lost; then the link sends one document, which the front answers with a report.
 """
 
 from collections import deque
@@ -41,7 +40,7 @@ class CarriedLink:
 
     @property
     def is_starved(self) -> bool:
-        """Whether the last report named no room and is older than an inquiry interval, and no document is under way."""
+        """Whether one document may be sent although the last report named no room."""
         is_old = self._credit_at < self._core.now() - self._core.settings.inquiry_s
         return self._room <= 0 and is_old and not self._under_way
 

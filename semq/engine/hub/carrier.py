@@ -1,8 +1,7 @@
 """The carrier of a hub with several instances: the messages between instances, and the port that sends them.
 
-A hub of one process has no carrier. A message may be lost, repeated, late or reordered. It never means custody, and
-rows and timers repair its loss (PROTOCOL.md section 10). ``instances`` and ``fronts`` make and process messages, except
-for ``Question`` and ``Reply``; ``semq.carrier`` sends messages over AMQP.
+A message may be lost, repeated, late or reordered; it never means custody, and timers repair its loss (PROTOCOL.md
+section 10). ``semq.carrier`` sends messages over AMQP.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ StoreName = tuple[int, int]  #: semq_id and semq_db_id
 
 
 class StoreFrames(msgspec.Struct, frozen=True):
-    """To a store: frames of a node. The front of the node's session has checked that the node may send them."""
+    """To a store: frames of a node, which the front of its session has checked."""
 
     number: int  #: rises with each message of one incarnation, to all stores
     speaker: Address
@@ -69,7 +68,7 @@ class Went(msgspec.Struct, frozen=True):
 
 
 class PresentSessions(msgspec.Struct, frozen=True):
-    """All sessions of the sender, an instance that serves this store. Its sessions beyond the list have ended."""
+    """All sessions of the sender, which serves this store."""
 
     store: StoreName
     sessions: tuple[int, ...]
@@ -82,20 +81,16 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """The sender serves this store. The number of its sessions, the sum of their numbers and the sum of their changes
-    show whether all its Came and Went have arrived.
-    """
+    """The sender serves this store. The sums show whether all its Came and Went have arrived."""
 
     store: StoreName
-    count: int
-    total: int
-    changes: int = 0
+    count: int  #: number of its sessions
+    total: int  #: sum of their numbers
+    changes: int = 0  #: sum of their changes
 
 
 class Question(msgspec.Struct, frozen=True):
-    """To a front: a request of an operator about the store of that instance. Answered by
-    ``platform_node.all_stores``, not by the engine.
-    """
+    """To a front: a request of an operator about its store, answered by ``platform_node.all_stores``."""
 
     number: int  #: rises with each question that one incarnation sends to another
     operation: str
@@ -116,9 +111,8 @@ Message = (
 
 
 class HubCarrier(Protocol):
-    """Sends messages to other instances. Never waits. Messages for a store that no instance serves come back to
-    ``Instances.note_returned``; other losses are not reported. A ``life`` is the number of an incarnation of an
-    instance.
+    """Sends messages to other instances, without waiting. Messages for a store that no instance serves come back to
+    ``Instances.note_returned``; other losses are not reported. ``life``: the number of an incarnation of an instance.
     """
 
     def to_store(self, store: StoreName, message: Message) -> None:

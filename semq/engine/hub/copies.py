@@ -1,9 +1,7 @@
 """Acks, answers and inquiries about copies in the hub's store (PROTOCOL.md section 5.2, H6-H12, H17).
 
-``Copies`` receives packets about copies. Acks and senders' inquiries that name a copy in another store go to
-``stores``; other records about other stores are ignored. Inquiries of H7 and H8 name the message only. All other
-records name the copy by LK1 and the message by its identity, and both must fit the row. The grid decides what follows
-(``custody``).
+Inquiries of H7 and H8 name the message only. All other records name the copy by LK1 and the message by its identity,
+and both must fit the row.
 """
 
 from collections.abc import Sequence
@@ -36,7 +34,7 @@ class Copies:
         self._receive_acks([Ack(source, _copy(r), r.ident, r.dest_ref_id) for r in records])
 
     def receive_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """H6: inquiries of a receiver whether its Ack was noted; the inquiry itself counts as an Ack."""
+        """H6: inquiries of a receiver whether its Ack was noted; they count as Acks."""
         self._receive_acks([Ack(source, LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None])
 
     def _receive_acks(self, acks: Sequence[Ack]) -> None:
@@ -46,13 +44,13 @@ class Copies:
         self._stores.receive_acks([ack for ack in acks if not self._stores.is_here(ack.lk1)])
 
     def receive_noted_refusals(self, source: Address, records: Sequence[Receipt]) -> None:
-        """H17: a sender has noted the refusal of copies of its messages. Records about other stores are ignored."""
+        """H17: a sender has noted the refusal of copies of its messages."""
         noted = [(_copy(r), r.ident) for r in records if self._stores.is_here(_copy(r))]
         if noted:
             self._core.post(self._noted(source, noted))
 
     def receive_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """H11 and H12: answers to inquiries of this store. Other stores send their own inquiries."""
+        """H11 and H12: answers to inquiries of this store."""
         here, _ = self._named(records)
         if here:
             self._core.post(self._answers(source, here))
@@ -65,8 +63,7 @@ class Copies:
         self._stores.answer_custody(source, elsewhere)
 
     def receive_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
-        """H7 and H8: inquiries of a sender to a target. The hub answers for copies that it holds, and for targets that
-        are offline."""
+        """H7 and H8: inquiries of a sender to a target; the hub answers for stored copies and offline targets."""
         if self._custody.is_clear(str(target), class3=True):
             self.pass_on(source, target, records)
         else:
@@ -75,9 +72,8 @@ class Copies:
     def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H8: pass inquiries on to the target if it is online, else answer OFFLINE.
 
-        OFFLINE makes the sender of a class-3 message send a copy for the hub to store. If the hub does not serve the
-        target, it would refuse that copy each time. Then it answers OFFLINE only for messages of classes 1 and 2, which
-        their sender does not send again.
+        OFFLINE makes the sender of a class-3 message send another copy. If the hub does not serve the target, it would
+        refuse each of them, so it answers only for classes 1 and 2.
         """
         session = self._custody.sessions.get(str(target))
         if session is not None:
@@ -89,8 +85,7 @@ class Copies:
                 self._core.mail.add(*answered(source, record, Answer.OFFLINE))
 
     def _named(self, records: Sequence[Inquiry]) -> tuple[Named, Named]:
-        """Return the records that name a copy, each with its LK1: first those of this store, then those of other
-        stores."""
+        """Return the records that name a copy in this store, and those that name a copy in another one."""
         named = [(LK1(*r.lk1), r) for r in records if r.lk1 is not None]
         here = [pair for pair in named if self._stores.is_here(pair[0])]
         return here, [pair for pair in named if not self._stores.is_here(pair[0])]
@@ -98,8 +93,7 @@ class Copies:
     # --- work
     @work
     def _acks(self, acks: Sequence[Ack]) -> Steps:
-        """H6: note that the receiver has the message. An Ack is always answered, with or without a row here (rule
-        N16)."""
+        """H6: note that the receiver has the message. An Ack is answered also without a row here (rule N16)."""
         unit = yield Needs(outbound={ack.lk1.object_id for ack in acks})
         after = AfterCopies()
         for ack in acks:
@@ -115,8 +109,6 @@ class Copies:
 
     @work
     def _noted(self, source: Address, noted: Sequence[tuple[LK1, str]]) -> Steps:
-        """H17: note that a sender knows of the refusal of its copies. Records about rows of other senders are
-        ignored."""
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in noted})
         after = AfterCopies()
         for lk1, ident in noted:
@@ -129,7 +121,6 @@ class Copies:
 
     @work
     def _answers(self, source: Address, named: Named) -> Steps:
-        """H11 and H12: apply answers of the receiver."""
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
         after = AfterCopies()
         for lk1, record in named:
@@ -145,7 +136,6 @@ class Copies:
 
     @work
     def _custody_inquiries(self, source: Address, named: Named) -> Steps:
-        """H9: answer whether the copy is still here."""
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
         after = AfterCopies()
         for lk1, record in named:
@@ -159,7 +149,6 @@ class Copies:
 
     @work
     def _inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> Steps:
-        """H7 and H8, if the store may hold copies for the target."""
         unit = yield Needs(relayed={record.ident for record in records})
         after = AfterCopies()
         for record in records:
@@ -176,13 +165,12 @@ class Copies:
 
 
 def is_about(row: Outbound, ident: str) -> bool:
-    """Whether ``ident``, the identity in a record, is that of the row's message."""
+    """Whether a record with this identity names the row's message."""
     return str(row.lk0) == ident
 
 
 def may_state(row: Outbound, ident: str, entitled: Address, source: Address) -> bool:
-    """Whether ``source`` may make a statement about a row: it must be the node ``entitled`` to do so, and the record
-    must name the row's message by ``ident``."""
+    """Whether a record names the row's message and comes from the node that is ``entitled`` to it."""
     return is_about(row, ident) and entitled == source
 
 

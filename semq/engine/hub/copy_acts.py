@@ -1,9 +1,7 @@
 """Acts of an operator of the hub on stored copies: refuse them, send them again (PROTOCOL.md H16, H18).
 
-A refusal deletes the payload and keeps the row until the sender has noted it (H17, ``copies``). The sender gets the
-refusal immediately, again after each of its inquiries or repetitions, and by timer (``custody``). If operator and
-target act at the same time, the order of the transactions on the store decides. An act names rows by their numbers, a
-batch at a time; a repeated act changes nothing.
+A refusal deletes the payload and keeps the row until the sender has noted it (H17). If operator and target act at the
+same time, the order of the transactions decides.
 """
 
 from collections import Counter
@@ -48,9 +46,9 @@ class CopyActs:
     def refuse(self, rows: Sequence[int], act: ActOnCopies, *, only_copies: bool = False) -> None:
         """H16: refuse copies, and send their senders the reason.
 
-        ``only_copies``: refuse also the copies whose sender gave its own payload away for custody (``@Ack2=0``). A void
-        marker is refused only if its target is not served any more, so that no receiver can answer it. Counts
-        ``refused``, ``repeated`` (refused before, reported again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
+        ``only_copies``: refuse also copies whose sender has deleted its own payload (``@Ack2=0``). A void marker is
+        refused only if its target is not served any more. Counts ``refused``, ``repeated`` (refused before, reported
+        again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
         """
         self._core.post(self._refuse(rows, act, only_copies), failed=act.failed)
 
@@ -75,7 +73,7 @@ class CopyActs:
     def _refused(
         self, unit: Unit, row: Outbound | None, verdict: RefusalVerdict, after: AfterCopies, only_copies: bool
     ) -> str:
-        """Refuse a copy; return the result, under which it is counted."""
+        """Refuse a copy; return the name of its count."""
         directory, is_repeated = self._custody.directory, copy_state(row) is CopyState.REFUSED
         if row is not None and not is_repeated:
             if row.void and directory.serves(row.target.node):
@@ -101,7 +99,7 @@ class CopyActs:
         act.done(counts)
 
     def _resent(self, unit: Unit, row: Outbound | None, act: ActOnCopies, after: AfterCopies) -> str:
-        """Send a copy again; return the result, under which it is counted."""
+        """Send a copy again; return the name of its count."""
         state = self._custody.apply_event(unit, row, HubEvent.resend, after)
         if row is None:
             return "gone"

@@ -1,11 +1,9 @@
 """Copies that the hub stores: rows of tb_0031 for messages that cannot be forwarded at once, kept until the
 receiver's Ack (PROTOCOL.md section 5.2, H4-H13).
 
-Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver or, after an
-operator's refusal, of its sender; every acknowledgement must contain the identity of the row (rules N9, N12, N13).
-``apply_event`` processes every event of a copy: the grid decides, the row and the ledger change in the open
-transaction, and ``deeds`` does the deed of the cell. Statements of nodes arrive through ``copies``, acts
-of operators through ``copy_acts``. ``Custody`` implements ``lanes.LaneOwner``.
+A copy is deleted only on evidence of its receiver or, after an operator's refusal, of its sender (rules N9, N12, N13).
+``apply_event`` processes every event of a copy: statements of nodes arrive through ``copies``, acts of operators
+through ``copy_acts``.
 """
 
 from collections import Counter
@@ -36,8 +34,8 @@ STATUS = {
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
-# Events whose ledger line ``apply_event`` writes itself. The lines of other events, if any, are written by the deeds,
-# and for ``resend`` by ``copy_acts``.
+# Events whose ledger line ``apply_event`` writes. Deeds write those of other events, and ``copy_acts`` that of
+# ``resend``.
 LINES = {
     HubEvent.ack: Event.RELEASED,
     HubEvent.held: Event.RELEASED,
@@ -47,7 +45,7 @@ LINES = {
 
 
 class Custody:
-    """The copies in this store of the hub, and their counts by target."""
+    """The copies in this store of the hub, and their counts. Implements ``lanes.LaneOwner``."""
 
     def __init__(
         self, core: Core, recovered: Recovered, sessions: Mapping[str, PresentNode], directory: Directory
@@ -70,8 +68,7 @@ class Custody:
 
     # --- state for ``forwarding``
     def is_clear(self, dest: str, class3: bool) -> bool:
-        """Whether no copy for a target is stored or being stored. Always True for classes 1 and 2, which promise no
-        order."""
+        """Whether a message would overtake no copy for its target; True for classes 1 and 2, which promise no order."""
         return not class3 or not (self.rows_by_target.get(dest) or self._storing.get(dest))
 
     def is_full(self, dest: str) -> bool:
@@ -86,8 +83,8 @@ class Custody:
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        ``barred``: reasons to refuse messages, by index. If a barred message has a stored copy, it is processed as a
-        repeated message (H1); otherwise it is passed to ``refuse`` after the commit.
+        ``barred``: reasons to refuse messages, by index. A barred message is passed to ``refuse`` after the commit,
+        unless it has a stored copy: then it is a repeated message (H1).
         """
         expected = [message for index, message in enumerate(messages) if index not in barred]
         self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
@@ -96,7 +93,6 @@ class Custody:
     def _store(
         self, messages: Sequence[Data], expected: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse
     ) -> Steps:
-        """Store each identity once. A void marker replaces the stored payload, or the refusal of the copy."""
         unit = yield Needs(relayed={message.envelope.ident for message in messages})
         after = AfterCopies()
         refused: list[tuple[Envelope, Reason]] = []
@@ -119,12 +115,11 @@ class Custody:
             self.pump.wake_track(dest, source, priority)
 
     def _decided(self, messages: Sequence[Data]) -> None:
-        """Stop counting messages as being stored: they were stored or refused, or the commit failed."""
+        """Stop counting messages as being stored."""
         for message in messages:
             self._decrement(self._storing, str(message.envelope.target.node))
 
     def _count_new(self, rows: Sequence[Outbound]) -> None:
-        """Count new copies by target, and by pair of source and target for the limits of agreements."""
         self.core.count("stored", len(rows))
         for row in rows:
             pair = str(row.lk0.node), row.dest
@@ -140,13 +135,12 @@ class Custody:
         return self._by_pair.get((source, dest), 0)
 
     def _count_release(self, row: Outbound) -> None:
-        """Note that a copy was deleted from the store."""
         self._decrement(self.rows_by_target, row.dest)
         self._decrement(self._by_pair, (str(row.lk0.node), row.dest))
         self._end_flight(row)
 
     def _end_flight(self, row: Outbound) -> None:
-        """Note that a copy no longer waits for the answer of its target: it was released or refused."""
+        """Note that a copy no longer waits for the answer of its target."""
         self.forget_sends(row)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
@@ -160,15 +154,13 @@ class Custody:
 
     # --- sessions
     def note_online(self, node: str) -> None:
-        """H13: note that a target is online: make the inquiries about all sent copies due soon, and send its waiting
-        ones."""
+        """H13: inquire soon about sent copies, and send the waiting ones, because a target is online."""
         self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
         if self.rows_by_target.get(node):
             self.pump.wake_all(node)  # from the first row on: parked copies are tried again
 
     def note_offline(self, node: str) -> None:
-        """Note that a target is offline: its unanswered copies no longer count as in flight, and sends are counted anew
-        in its next session. Rows and inquiries stay."""
+        """Note that a target is offline: none of its copies is in flight any more, and sends are counted anew."""
         self.pump.lane(node).flight.clear()
         self._sends.pop(node, None)
 
@@ -190,8 +182,8 @@ class Custody:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5: claim a copy for sending. If it was sent ``hub_attempts_max`` times in this session of its target and
-        never recorded, park it until the next session, and return None (section 12)."""
+        """H5: claim a copy for sending. After ``hub_attempts_max`` sends in this session of its target, park it until
+        the next session, and return None (section 12)."""
         sends = self._sends[row.dest][row.object_id] if row.dest in self._sends else 0
         if sends >= self.core.settings.hub_attempts_max:
             if not row.parked:
@@ -220,8 +212,7 @@ class Custody:
 
     # --- inquiries
     def _ask(self, unit: Unit, query: Query) -> Asked:
-        """H10: inquire about rows that an online target has not acknowledged. H16: repeat refusals that a sender has
-        not noted."""
+        """H10: inquire about sent rows. H16: repeat refusals that a sender has not noted."""
         after, rows = AfterCopies(), list(unit.outbound_found(query))
         for row in rows:
             self.apply_event(unit, row, HubEvent.ask, after)
@@ -233,7 +224,7 @@ class Custody:
     ) -> CopyState:
         """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Returns the state before the event. Raises ImpossibleEvent, without a change, if the event cannot happen in that
+        Return the state before the event. Raises ImpossibleEvent, without a change, if the event cannot happen in that
         state.
         """
         state = copy_state(row)
@@ -252,7 +243,7 @@ class Custody:
         return state
 
     def apply(self, after: AfterCopies) -> None:
-        """Update counts, lanes and mail after the commit."""
+        """Carry out the actions that follow the commit."""
         for row in after.released:
             self._count_release(row)
         for row in after.refused:
@@ -269,6 +260,6 @@ class Custody:
             self.core.count("inquired", after.inquired)
 
     def forget_sends(self, row: Outbound) -> None:
-        """Forget how often a copy was sent: it is released, refused or renewed, or sent again for an operator."""
+        """Count the sends of a copy anew."""
         if row.dest in self._sends:
             self._sends[row.dest].pop(row.object_id, None)

@@ -1,8 +1,7 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
 ``custody.Custody.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
-follow the commit in ``AfterCopies``. ``Custody.apply`` carries them out, except that ``lanes`` sends ``frames``,
-``copies`` passes on ``to_pass_on``, and ``Custody.store`` counts ``new``. Also builds the hub's records about copies.
+follow the commit in ``AfterCopies``. The module also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,8 +58,10 @@ class RefusalVerdict(NamedTuple):
 
 @dataclass(slots=True)
 class AfterCopies:
-    """The actions after the commit of one piece of work on copies. Mail and frames are built before the commit, because
-    later work may change the rows."""
+    """The actions after the commit of one piece of work on copies.
+
+    Mail and frames are built before the commit, because later work may change the rows.
+    """
 
     new: list[Outbound] = field(default_factory=list)  #: stored
     released: list[Outbound] = field(default_factory=list)  #: deleted from the store
@@ -102,7 +103,7 @@ def note(core: Core, unit: Unit, event: Event, row: Outbound, detail: str = "", 
 
 
 def reack(ack: Ack) -> MailArguments:
-    """Return a ReAck: an Ack about a copy is noted."""
+    """Return the ReAck to an Ack about a copy."""
     lk1 = ack.lk1
     return ack.source, Function.RECEIPTS, Primitive.RESPONSE, Receipt(
         src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=ack.bref,
@@ -113,7 +114,7 @@ def reack(ack: Ack) -> MailArguments:
 def answered(
     source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False
 ) -> MailArguments:
-    """Return the answer to a sender's inquiry. The answer repeats locator and nonce of the inquiry."""
+    """Return the answer to a sender's inquiry."""
     return source, Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(
         semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=InquiryRole.S,
         ident=record.ident, nonce=record.nonce, lk1=lk1 or record.lk1, answer=answer, void=void,
@@ -121,7 +122,7 @@ def answered(
 
 
 def ack_save(core: Core, row: Outbound) -> MailArguments:
-    """Return an Ack-Save: a copy is in this store."""
+    """Return the Ack-Save for a copy in this store."""
     lk0 = row.lk0
     return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=HubFlag.STORED,
@@ -130,11 +131,7 @@ def ack_save(core: Core, row: Outbound) -> MailArguments:
 
 
 def refusal(core: Core, row: Outbound) -> MailArguments:
-    """Return the refusal of a copy for its sender; the sender answers it with a ReAck (H16, H17).
-
-    Built before the commit, because later work of the same unit may replace the row by the sender's marker, which was
-    not refused.
-    """
+    """Return the refusal of a copy for its sender (H16)."""
     lk0 = row.lk0
     return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=HubFlag.REFUSED,
@@ -160,13 +157,11 @@ def _insert(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, messa
 
 
 def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
-    """Confirm the custody of a repeated message. A new signature replaces the stored one; other content is a violation
-    and is not stored."""
+    """Confirm the custody of a repeated message. Store its new signature; note other bytes as a violation."""
     core, envelope = custody.core, message.envelope
     after.mail.append(ack_save(core, row))
     has_other_bytes = not envelope.void and not row.void and row.digest != envelope.digest
     if envelope.signature and not (has_other_bytes or envelope.void or row.void or message.dropped):
-        # A new signature, perhaps because the certificate of the older key was revoked (S16).
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
         if row.parked:  # the receiver recorded no copy with the older signature, but may record this one
             after.renewed.append(row)
@@ -196,8 +191,7 @@ def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, with_marker_note("late" if late else "", row.void))
-    # An expired copy is sent, too, but without its payload. Only the answer of the receiver can end the copy, because
-    # the receiver's ledger may contain the document.
+    # An expired copy is sent, too, without its payload: only the receiver can end it, whose ledger may have it already.
     envelope = decode_envelope(stored)
     if core.spans is not None:  # the copy may have been stored before this start of the hub
         core.spans.begin(Side.HUB, envelope, row.accepted_at)

@@ -1,8 +1,4 @@
-"""Ack-Fwd, delayed for a moment: it is not sent if the Ack2 of its message passes first (PROTOCOL.md H3 and H14).
-
-``forwarding`` notes each message that it has passed on. For most messages the Ack2 passes within milliseconds and
-removes the note. Volatile, because Ack-Fwd is only a hint.
-"""
+"""Ack-Fwd, delayed for a moment: it is not sent if the Ack2 of its message passes first (PROTOCOL.md H3 and H14)."""
 
 from collections import deque
 
@@ -14,7 +10,7 @@ from semq.umx_t.records import HubFlag, Receipt
 
 
 class ForwardNotes:
-    """Messages passed on to present nodes, and the time at which each Ack-Fwd is due."""
+    """Messages passed on to present nodes, and the time at which each Ack-Fwd is due. Volatile: it is only a hint."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -27,7 +23,7 @@ class ForwardNotes:
         self._dues.append((self._core.now() + self._core.settings.forward_note_s, envelope.ident, envelope.att))
 
     def drop(self, ident: str, node: Address) -> None:
-        """Remove a note: the Ack2 of the target has passed, or the target's session has ended."""
+        """Remove a note, because the Ack2 of the target has passed or its session has ended."""
         held = self._held.get(ident)
         if held is not None and held[1] == node:
             del self._held[ident]

@@ -1,11 +1,8 @@
-"""Forwarding of messages for online targets, immediately and from memory; the sender gets an Ack-Fwd.
+"""Forwarding of messages for online targets, immediately and from memory (seed section 3.1; PROTOCOL.md H1–H4, H14,
+H15).
 
-See seed section 3.1 and PROTOCOL.md H1–H4, H14, H15.
-
-This path has no transaction and makes no copy of the body. A class-3 message takes this path only while the store holds
-nothing for its target, so that stored messages are never overtaken (break B18). The target's session must have room and
-credit, except for best-effort documents that can leave as datagrams. If a message cannot be forwarded, it is passed to
-``custody``, or dropped if it is of class 1.
+A class-3 message is forwarded only while the store holds nothing for its target, so that it overtakes no stored message
+(break B18). A message that cannot be forwarded goes to ``custody``; one of class 1 is dropped.
 """
 
 from collections.abc import Sequence
@@ -83,8 +80,7 @@ class Relay:
         return reason
 
     def _may_be_held(self, envelope: Envelope) -> bool:
-        """Whether the store may already hold a copy. Then the store decides, because the hub does not refuse a message
-        of which it has custody (H1)."""
+        """Whether the store may already hold a copy: the hub does not refuse a message in its custody (H1)."""
         is_stored = not envelope.void and envelope.attributes.save_fwd is not SaveFwd.DROP
         return is_stored and not self.custody.is_clear(str(envelope.target.node), class3=True)
 
@@ -122,14 +118,13 @@ class Relay:
         self._line(envelope, Event.DROPPED)
 
     def acknowledged(self, session: PresentNode, idents: Sequence[str]) -> None:
-        """H14: note an Ack2 of the target; the sender then needs no note about the forwarding."""
+        """H14: note Ack2 of the target; their messages need no Ack-Fwd any more."""
         session.forget(idents)
         for ident in idents:
             self.notes.drop(ident, session.link.peer)
 
     def report(self, session: PresentNode) -> None:
-        """H15: report forwards of an ended session to their senders, so that the senders do not wait for the target's
-        return (rule N27b)."""
+        """H15: report the unanswered forwards of an ended session to their senders (rule N27b)."""
         for ident, (source, att, _) in session.forwarded.items():
             self.notes.drop(ident, session.link.peer)
             receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
@@ -137,7 +132,7 @@ class Relay:
         session.forwarded.clear()
 
     def pass_on(self, packet: Packet) -> None:
-        """H14: pass a packet to an online node, or drop it: timers of the rows lead to inquiries."""
+        """H14: pass a packet to a node, or drop it if the node is offline; timers of the rows lead to inquiries."""
         session = self.sessions.get(str(packet.target.node))
         if session is not None:
             session.link.send(packet)
@@ -153,8 +148,7 @@ class Relay:
         self.core.count(event.name.lower())
 
     def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None, ident: str = "") -> None:
-        """Note a violation about a message, or about a record named by ``ident``. The frame is ignored, and the link
-        stays up."""
+        """Note a violation in the ledger: about a message, or about a record named by ``ident``."""
         lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
         line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=shortened(str(error), 500))
         lines: list[LedgerLine] = []
@@ -167,7 +161,7 @@ class Relay:
         self._lines.extend(lines)
 
     def flush(self) -> None:
-        """Post the gathered ledger lines of this turn; no caller waits for their commit."""
+        """Post the collected ledger lines."""
         if self._lines:
             self.core.post(note_lines(self._lines), later=True)
             self._lines = []

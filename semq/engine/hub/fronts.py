@@ -1,8 +1,7 @@
 """The sessions of nodes at all instances of the hub, as known to one instance.
 
 Each instance reports its sessions to the others when they begin and end. ``Fronts`` presents a session at another
-instance to the engine as a link (``carried_link``). Each sign of life contains sums over the sessions
-(``carrier.Alive``), so that an instance detects missed reports and requests them. Used by ``instances``.
+instance to the engine as a link (``carried_link``). Sums in each sign of life (``carrier.Alive``) show missed reports.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -52,7 +51,7 @@ class CarriedHub(Protocol):
 
 
 class Fronts:
-    """The sessions of this instance and of the others. A ``life`` is the number of an incarnation of an instance."""
+    """The sessions of this instance and of the others. ``life``: the number of an incarnation of an instance."""
 
     def __init__(
         self, hub: CarriedHub, store: StoreName, carrier: HubCarrier, end_second: Callable[[Address], None]
@@ -89,7 +88,7 @@ class Fronts:
             self._carrier.to_all(self.own[own.node])
 
     def went(self, link: Link) -> None:
-        """Report the end of a session of this instance to the others. If the node has a session elsewhere, use that."""
+        """Report the end of a session of this instance, and use the node's session elsewhere, if there is one."""
         node = str(link.peer)
         own = self.own.pop(node, None)
         if own is not None:
@@ -104,8 +103,8 @@ class Fronts:
         return link if is_used and isinstance(link, CarriedLink) else None
 
     def probe(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as is known here. Sends that instance a sign of
-        life: if the instance has ended, the carrier cannot deliver it, and calls ``note_ended``.
+        """Whether a node has a session at another instance, as far as is known here. Send that instance a sign of
+        life, so that the carrier reports (``note_ended``) if the instance has ended.
         """
         session = self._hub.sessions.get(str(node))
         link = session.link if session is not None else None
@@ -116,12 +115,11 @@ class Fronts:
 
     # --- messages of others
     def note_sign_of_life(self, life: int) -> None:
-        """Note that an instance is running: each of its messages is a sign of life."""
+        """Note that an instance is running."""
         self._alive_at[life] = self._core.now()
 
     def receive_came(self, life: int, came: Came) -> None:
-        """Note a session that has begun or changed at another instance. Reports may arrive in another order: one that
-        is older than the known one, in its session or its changes, is ignored."""
+        """Note a session that has begun or changed at another instance; ignore a report older than the known one."""
         reported = self._reported.setdefault(life, {})
         known = reported.get(came.node)
         if known is None or (known.session, known.changes) <= (came.session, came.changes):
@@ -153,13 +151,13 @@ class Fronts:
         self._reported.pop(life, None)
 
     def note_joined(self) -> None:
-        """Report the sessions here and ask for those of the others, when the carrier can be used."""
+        """Exchange reports with the others, because the carrier can be used now."""
         self._carrier.to_all(Asking(self._store))
         for came in self.own.values():
             self._carrier.to_all(came)
 
     def note_cut(self) -> None:
-        """Note that all sessions elsewhere have ended for this engine: the carrier is not available."""
+        """Note that all sessions elsewhere have ended for this engine, because the carrier is not available."""
         for life in list(self._reported):
             self.note_ended(life)
 
@@ -175,8 +173,7 @@ class Fronts:
             self.note_ended(life)
 
     def _wake_waiting(self) -> None:
-        """Send copies on links that have room again. No report announces this room: a lost document stops counting as
-        under way after an interval (``carried_link``)."""
+        """Send copies on links that have room again without a report (``carried_link``)."""
         for node in list(self._hub.waiting()):
             session = self._hub.sessions.get(node)
             if session is not None and isinstance(session.link, CarriedLink) and session.link.room > 0:
@@ -199,8 +196,7 @@ class Fronts:
         present = self._hub.sessions.get(came.node)
         own = self.own.get(came.node)
         if own is not None:
-            # The node has two sessions: two processes use its name, or the older session is half-open. The older
-            # session stays in both cases.
+            # Two processes use the node's name, or the older session is half-open. The older session stays.
             if (came.since_ms, life) < (own.since_ms, self._core.inc):
                 self._end_second(peer)
             else:

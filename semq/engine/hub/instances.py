@@ -1,9 +1,8 @@
 """The other instances of the hub: the messages for the stores that they serve and the nodes that are present at them.
 
 Each instance serves the sessions of some nodes (it is their *front*) and one store. ``Instances`` sends frames about
-another store to the instance that serves it, and processes messages of other instances. Its information about the
-others (``fronts``) may be outdated, which only delays messages (S9, S11, H15). Made and called by ``hub_engine``; a
-hub of one process has none.
+another store to the instance that serves it, and processes messages of other instances. Outdated information about the
+others only delays messages (S9, S11, H15).
 """
 
 from collections.abc import Callable, Sequence
@@ -70,13 +69,13 @@ class Instances:
         self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
 
     def went(self, link: Link) -> None:
-        """Delete the state of a session here that has ended, and report the end to the others."""
+        """Note that a session here has ended, and report it to the others."""
         self._arrived.pop(str(link.peer), None)
         self._beyond.pop(str(link.peer), None)
         self.fronts.went(link)
 
     def note_room(self, link: Link) -> None:
-        """Note that a session here has room again; ``flush`` reports it to the engines that send to this session."""
+        """Note that a session here has room again."""
         node = str(link.peer)
         self._beyond.pop(node, None)
         if node in self._arrived:
@@ -94,8 +93,8 @@ class Instances:
 
     # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
-        """Send messages to the homes of their targets. Return the messages that this engine must process: the home of
-        their target is here, their target has no home, or they have a fault."""
+        """Send messages to the homes of their targets. Return those that this engine must process: with a home here or
+        none, or with a fault."""
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}
         for message in messages:
@@ -110,8 +109,8 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies in other stores to those stores. Return a packet of the remaining records; None if
-        no record remains.
+        """Send records about copies in other stores there. Return a packet of the remaining records; None if there are
+        none.
         """
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}
@@ -128,8 +127,7 @@ class Instances:
         return _with_records(packet, here) if here else None
 
     def ask_home(self, packet: Packet, inquiries: Sequence[Any]) -> bool:
-        """Send inquiries about messages to the home of their target. Return False, and send nothing, if the home is
-        here or the target has none."""
+        """Send inquiries about messages to the home of their target. Return False if it is here or unknown."""
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
             return False
@@ -151,7 +149,7 @@ class Instances:
         HANDLERS[type(message)](self, life, message)
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Note that no instance serves a store at present; ``unserved_homes`` acts on the returned message."""
+        """Process a message that came back because no instance serves its store."""
         self._core.count("carrier_returned")
         if isinstance(message, StoreFrames):
             self._unserved.note(store, message)
@@ -161,11 +159,11 @@ class Instances:
         self.fronts.note_ended(life)
 
     def note_joined(self) -> None:
-        """Report the sessions here and ask for those of the others, when the carrier can be used."""
+        """Exchange reports with the others, because the carrier can be used now."""
         self.fronts.note_joined()
 
     def note_cut(self) -> None:
-        """Note that the carrier is not available: no other instance can be reached."""
+        """Note that the carrier is not available."""
         self.fronts.note_cut()
 
     # --- inside
@@ -195,9 +193,7 @@ class Instances:
             self._hub.relay.acknowledged(session, message.idents)
 
     def _deliver(self, life: int, passed: Passed) -> None:
-        """Send a frame to a node that is present here. If its session has no room, documents are still sent up to a
-        bound of bytes; further documents are dropped.
-        """
+        """Send a frame to a node that is present here. Without room, send documents up to a bound of bytes only."""
         node = passed.node
         session, own = self._hub.sessions.get(node), self.fronts.own.get(node)
         if session is None or own is None or own.session != passed.session:

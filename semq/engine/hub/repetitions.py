@@ -1,8 +1,8 @@
 """Repeated messages of the carrier, by the numbers that each incarnation of an instance gives its messages.
 
-Most frames may be repeated without harm. A document of class 1 may not: if there is no room for its second copy, the
-copy is discarded, and its sender receives DROPPED although the first copy has arrived. A message that is late by
-``WINDOW`` numbers or more counts as repeated, which is a loss that timers repair. Used by ``instances``.
+Most frames may be repeated without harm. A document of class 1 may not: if there is no room for its second copy, its
+sender receives DROPPED although the first copy has arrived. A message that is late by ``WINDOW`` numbers or more counts
+as repeated; timers repair this loss.
 """
 
 from collections import OrderedDict

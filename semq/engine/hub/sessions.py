@@ -28,8 +28,8 @@ class PresentNode:
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 
     def admit_introduction(self, now: float) -> bool:
-        """Count an introduction if the node may send its certificates now; return whether it may. For each
-        introduction the hub checks signatures and sends a record to every partner."""
+        """Count an introduction, and return whether it may be processed now: each one costs checks of signatures and a
+        record to every partner."""
         if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
             return False
         self.introductions.append(now)
@@ -41,11 +41,7 @@ class PresentNode:
             self.forwarded.pop(ident, None)
 
     def forget_before(self, since: float) -> None:
-        """Remove messages sent before a moment; their senders have inquired about them.
-
-        A target sends no Ack2 for some messages, for instance one that is addressed to another node. Such messages must
-        not use up the credit of the session.
-        """
+        """Remove messages sent before a moment, so that messages without an Ack2 do not use up the session's credit."""
         while self.forwarded:
             ident = next(iter(self.forwarded))
             if self.forwarded[ident][2] >= since:

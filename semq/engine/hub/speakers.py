@@ -1,11 +1,8 @@
 """The hub's check whether the sender of a packet may make the statements in it, before the hub answers it or passes it
 on.
 
-The name of a session is proven (certificate, or password on loopback), and a node makes statements for itself only
-(PROTOCOL.md section 10). A record that must be about the node's own messages is compared with the session's name, one
-that must be about the target's messages with the name of the target, and the hub's own records are refused. Whether a
-message was addressed to the node is checked by the receiver of the packet, because it has the row. Called by
-``hub_engine``, ``forwarding`` and ``instances``; ``engine.direct`` uses ``message_fault`` for the messages of partners.
+The name of a session is proven, and a node makes statements for itself only (PROTOCOL.md section 10). The receiver of
+the packet checks whether the message was addressed to the node, because it has the row.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +36,8 @@ def check_records(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence
 
 
 def message_fault(peer: Address, envelope: Envelope) -> SemqError | None:
-    """Return the fault of a message; None if it has none. A node may send only messages that it accepted itself, and
-    must not name a copy in the hub's store (section 10)."""
+    """Return the fault of a message; None if there is none. A node may send only messages that it accepted itself, and
+    must not name a copy (section 10)."""
     if envelope.source.node != peer or envelope.lk0.node != peer:
         return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
     if envelope.lk1 is not None:
@@ -89,9 +86,7 @@ def _answer(record: Any, speaker: str, target: str, to_hub: bool) -> str:
 
 
 def _introduction(record: Any, speaker: str, target: str, to_hub: bool) -> str:
-    """Check a record of presence: a node may send its own certificates and present users to the hub; only the hub
-    may send other records.
-    """
+    """Check a record of presence: a node may send its own certificates and present users, to the hub."""
     if not to_hub:
         return "only the hub reports which nodes are online"
     return "" if f"{record.node}." == speaker else "an introduction of another node"

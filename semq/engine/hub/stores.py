@@ -1,9 +1,8 @@
 """The stores of the hub in one of its processes: its own store, and the retired ones (PROTOCOL.md section 10,
 ``retire``).
 
-The locator of a copy names its store. Records about a copy in another store are not answered here, because only that
-store knows the copy. Once an operator has retired that store, an Ack about its copies is noted (H6) and inquiries of
-senders are answered GONE (H9), so that the receivers' ledgers decide. Used by ``custody`` and ``copies``.
+Only its own store knows a copy. Once an operator has retired that store, Acks about its copies are answered with ReAck
+(H6) and inquiries of senders with GONE (H9), so that the receivers' ledgers decide.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,8 +45,8 @@ class Stores:
         return False
 
     def receive_acks(self, acks: Sequence[Ack]) -> None:
-        """Note Acks about copies in retired stores. Acks about other stores get no answer, so that the receiver repeats
-        them.
+        """Answer Acks about copies in retired stores. Those about other stores get no answer, so that they are
+        repeated.
         """
         for ack in acks:
             if self.is_retired(ack.lk1):
@@ -60,8 +59,8 @@ class Stores:
             self.core.mail.add(*answered(source, record, answer, lk1))
 
     def retire(self, name: StoreName, by: str, why: str, done: Done, failed: Failed) -> None:
-        """Retire a store for an operator. After the commit ``done`` is called with True if the store was retired
-        before. StoreInUse, for the store of this process, is passed to ``failed``."""
+        """Retire a store. ``done`` gets whether it was retired before. ``failed`` gets StoreInUse for the store of this
+        process."""
         self.core.post(self._retire(RetiredStore(*name, by, why), done), failed=failed)
 
     @work

@@ -1,7 +1,6 @@
 """Documents that the carrier returned because no instance serves the home of their target.
 
 When an instance serves the store again, the senders get an Ack-Fwd with flag 4 (S3b) and send their documents again.
-For documents beyond the bound, the senders' inquiries have the same effect. Used by ``instances``.
 """
 
 from semq.engine.core import Core
@@ -39,7 +38,7 @@ class UnservedHomes:
                     self._core.mail.add(*answered(source, record, Answer.UNAVAIL, LK1(*record.lk1)))
 
     def note_served(self, store: StoreName) -> None:
-        """Let the senders send their documents again: an instance serves the store now."""
+        """Let the senders send their documents again, because an instance serves the store now."""
         for ident, (source, att) in self._waiting.pop(store, {}).items():
             receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
             self._core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)

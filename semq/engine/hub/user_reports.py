@@ -1,8 +1,6 @@
-"""Reports of nodes about their users who receive documents now. The hub passes the reports on to the partners at
-intervals.
+"""Reports of nodes about their users who receive documents now, passed on to the partners at intervals.
 
-A report is never refused, because a node sends only changes: the hub keeps the last one of each node. It passes on the
-first report at once; of those that arrive less than PAUSE_S later, it passes on the last one when PAUSE_S is over.
+The first report of a node is passed on at once; of those in the following PAUSE_S, the last one when PAUSE_S is over.
 """
 
 from collections.abc import Callable, Sequence

@@ -115,7 +115,7 @@ class Handover:
         return self._searches > 0
 
     def note_waiting(self, row: Pending, bref: int | None = None) -> None:
-        """Queue a row, and deliver to free consumers. ``bref``: read the rows of the track from this number on again."""
+        """Queue a row, and deliver to free consumers. ``bref``: read the track again from this number on."""
         self.queue_of(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 

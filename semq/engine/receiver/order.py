@@ -66,7 +66,7 @@ class BlockedOrders:
 
 
 def is_overtaking(unit: Unit, row: Pending) -> bool:
-    """Whether the predecessor was recorded earlier in this unit: it must be delivered first, and no query finds it yet."""
+    """Whether the predecessor was recorded earlier in this unit, where no query finds it yet."""
     return row.prev is not None and Slot(InStreamKey(row.lk0.store, row.prev.inc), row.prev.sid) in unit.new_recorded
 
 

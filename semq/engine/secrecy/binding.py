@@ -1,13 +1,12 @@
 """The data that seals and signatures cover: every attribute that the sender of a document set, and its place.
 
-The seal must hold for a copy that another hub store sends, for another attempt, and for the same ciphertext sent again
-as a new message (PROTOCOL.md sections 12 and 18). Therefore it excludes attributes that change on the way: transport
-source, attempt, floor, LK1, and the receiver's key id. The place (LK0, sid, prev) is that of the first message with the
-ciphertext; a message sent again names this place in @Origin.
+The seal must hold for every copy and attempt, and for the same ciphertext sent again as a new message (PROTOCOL.md
+sections 12 and 18). Therefore it excludes attributes that change on the way: transport source, attempt, floor, LK1, and
+the receiver's key id. The place (LK0, sid, prev) is that of the first message with the ciphertext; a message sent again
+names this place in @Origin.
 
-Nobody can replay a ciphertext under a new place. The wrapped session key of a message sent again is signed for exactly
-one new place and one origin (``resent``); a key wrapped for no such pair opens no message with an origin. The wrap
-binds the receiver's key id. The seal binds the session, whose name commits to its key.
+Nobody can replay a ciphertext under a new place: the wrapped session key of a message sent again is signed for exactly
+one new place and one origin (``resent``).
 """
 
 from collections.abc import Callable, Iterable
@@ -24,12 +23,12 @@ def place_of(envelope: Envelope) -> str:
 
 
 def session_name(envelope: Envelope) -> str:
-    """Return the name of the session key in @SessionKey as text, for the ledger; empty for a document in clear."""
+    """Return the name of a document's session key, for the ledger; empty for a document in clear."""
     return envelope.session_key.split(".", 2)[1] if envelope.session_key else ""
 
 
 def marker_content(envelope: Envelope) -> bytes:
-    """Return the signed content of a void marker: source, target, place, order key and AppKey."""
+    """Return the signed content of a void marker."""
     a = envelope.attributes
     return canonical(
         "semq marker 1",
@@ -42,13 +41,13 @@ def marker_content(envelope: Envelope) -> bytes:
 
 
 def document_content(envelope: Envelope) -> bytes:
-    """Return the signed content of a document, without the size of its body: place, attributes, digest and seal."""
+    """Return the signed content of a document, without the size of its body."""
     seal = (envelope.session_key, envelope.alg, envelope.key_id, envelope.origin)
     return canonical("semq document 2", place_of(envelope), *_attributes(envelope), envelope.attributes.encrypt, *seal)
 
 
 class Sealed(NamedTuple):
-    """The message for which a ciphertext was made: a document that is sent again keeps its ciphertext."""
+    """The message for which a ciphertext was made."""
 
     ident: str
     place: str
@@ -57,7 +56,7 @@ class Sealed(NamedTuple):
 
 
 def sealed_as(envelope: Envelope) -> Sealed:
-    """Return the message for which the body of ``envelope`` was sealed: this message, or its origin."""
+    """Return the message for which the body of ``envelope`` was sealed: this one, or its origin."""
     place = place_of(envelope)
     if not envelope.origin:
         return Sealed(place.partition(" ")[0], place, "")
@@ -71,10 +70,10 @@ def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: 
 
 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
-    """Return a function for the facts that were added after version 1; None if ``rows`` has no later attribute.
+    """Return a function for the facts that were added after version 1; None if ``rows`` has none.
 
-    The function returns a tuple with one mapping: the attributes whose value is not the default. The tuple is empty if
-    all values are defaults: then the document has the canonical form of version 1, which older nodes can verify.
+    The function returns a tuple with one mapping of the values that are not defaults. Without them the tuple is empty,
+    so that the document has the canonical form of version 1, which older nodes can verify.
     """
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)

@@ -1,13 +1,10 @@
 """Sealing: session keys for partners, opening, signing and checks of signatures. Implements ``ports.Secrecy``.
 
-A process keeps one ``Sealing``, also if its engine is built again, because it holds session keys in memory. Keys and
-certificates come from a ``KeyHolder`` (the node adapts ``semq.pki`` to it). In normal operation a message costs one
-pass of AES-GCM and one salted digest; operations with public keys are needed once for each session key and each packet
-of receipts.
+A process keeps one ``Sealing``, also if its engine is built again, because it holds session keys in memory.
 
 Partners have to prove their documents by a seal or a signature, and receipts, answers, floors and void markers by a
-signature. Without such proofs a hub could end messages, replace documents by its own, or make a receiver treat
-documents that are still under way as settled. ``Policy`` names the partners that need no proof.
+signature. Without these proofs a hub could end messages, or replace documents by its own. ``Policy`` names the partners
+that need no proof.
 """
 
 from collections import OrderedDict
@@ -59,8 +56,7 @@ class KeyHolder(Protocol):
         """The key of the active certificate; None if there is none."""
 
     def own(self, key_id: str) -> PrivateKey | None:
-        """Return a key of this node, also a retired one that may be needed to open a document; None if it is not
-        known."""
+        """Return a key of this node, also a retired one; None if it is not known."""
 
     def receiver(self, node: str) -> PublicKey | None:
         """Return the key for which session keys are wrapped; None if no valid certificate of the node is known."""
@@ -98,10 +94,9 @@ class Policy:
     #: node ids of an older version, which signs neither floors nor markers, and no positions in receipts
     unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: every institution of which no certificate was ever accepted counts without a proof, too
+    mixed: bool = False  #: institutions of which no certificate was ever accepted need no proof, either
     limits: KeyLimits = field(default_factory=KeyLimits)
-    #: longest wait for the certificate of a signer; then documents are refused, and receipts are violations
-    patience_s: float = 60.0
+    patience_s: float = 60.0  #: longest wait for the certificate of a signer
 
     def requires(self, node: Address) -> bool:
         """Whether documents to and from a node have to be sealed."""
@@ -133,7 +128,7 @@ class PartnerSession(Seal):
         return sealed, key.seal(payload, data, self._draw(RANDOM_LENGTH))
 
     def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
-        """Whether the next document needs another session: a side has another key, or the session key has ended."""
+        """Whether the next document needs another session."""
         return self.own is not own or self.receiver is not receiver or self.key.is_over(now)
 
     def noted(self) -> None:
@@ -187,11 +182,11 @@ class Sealing:
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """Return ``new`` with digest, origin and session key of the refused message ``envelope``; the session key is
-        wrapped for the receiver's present key, from its stored copy ``kept``.
+        """Return ``new`` with the session key of the refused ``envelope``, from its stored copy ``kept``, wrapped for
+        the receiver's present key.
 
-        ``code`` is that of the refusal: SEMQ-5214 rejects this node's key, SEMQ-5201 the receiver's. Return None if the
-        rejected key is still the present one, or if a key is missing.
+        ``code``: SEMQ-5214 rejects this node's key, SEMQ-5201 the receiver's. None: the rejected key is still the
+        present one, or a key is missing.
         """
         receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
         if receiver is None or own is None:
@@ -211,7 +206,7 @@ class Sealing:
         return replace(again, session_key=text)
 
     def salt(self, kept: KeptKey, ident: str) -> bytes:
-        """Return the salt of the digest of a message that this node sealed, to be disclosed with a proof."""
+        """Return the salt of the digest of a message that this node sealed."""
         return self._opened.get(kept.text, kept.alg, kept.key_id, str(self.node), str(self.node)).salt(ident)
 
     def _secret(self, kept: KeptKey) -> bytes:
@@ -223,7 +218,7 @@ class Sealing:
         """Return the payload in clear, its digest, and whether opening it has proved the sender.
 
         Raises NotSealed, KeyUnknown, SealMalformed: the document is refused. Raises SealBroken, SignatureWrong,
-        SignerUnknown, SignerGone: nothing in this copy is proved, so a document of class 3 is not recorded.
+        SignerUnknown, SignerAwaited, SignerGone: nothing in this copy is proved.
         """
         source = envelope.lk0.node
         if not envelope.is_sealed:
@@ -247,8 +242,8 @@ class Sealing:
         return OpenedPayload(payload, digest, is_proved=True)
 
     def _raise_unknown_signer(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
-        """Raise SignerAwaited while the certificate of a document's signer may still arrive; then SignerGone if the
-        source has a valid certificate for another key, and SignerUnknown if it has none.
+        """Raise SignerAwaited while the certificate of a signer may still arrive; then SignerGone if the source has a
+        valid certificate for another key, else SignerUnknown.
         """
         self._raise_awaited(ident, error)
         if self.keys.receiver(str(source)) is not None:
@@ -256,11 +251,7 @@ class Sealing:
         raise error
 
     def _raise_awaited(self, ident: str, error: SignerUnknown) -> None:
-        """Raise SignerAwaited while a signer's certificate may still arrive; do nothing after ``patience_s``.
-
-        Documents and receipts can arrive before the new certificate of their signer; a revoked certificate never
-        arrives again.
-        """
+        """Raise SignerAwaited while a signer's certificate may still arrive; do nothing after ``patience_s``."""
         now, is_first = self._clock.monotonic(), ident not in self._waiting
         since = self._waiting.setdefault(ident, now)
         if len(self._waiting) > WAITING_MAX:
@@ -271,11 +262,9 @@ class Sealing:
             raise awaited from error
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved; False if it is not and no proof is required. Only a sealed
-        document without a signature is opened for this check.
+        """Return whether the sender of a document is proved; False if it is not and no proof is required.
 
-        Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited, SignerGone, and the errors
-        of ``open``.
+        Raises OriginUnproved, ReceiptForged, SignatureWrong, and the errors of ``open``.
         """
         envelope = message.envelope
         source = envelope.lk0.node
@@ -283,7 +272,7 @@ class Sealing:
             return True
         if envelope.signature:
             return self._check_signed(message, source)
-        # The document is not signed. Opening the seal proves the sender, if the body is complete.
+        # Opening the seal proves the sender, if the body is complete.
         if envelope.is_sealed and not (envelope.late or message.dropped):
             return self.open(envelope, message.body).is_proved
         if self._must_sign(source):
@@ -311,7 +300,7 @@ class Sealing:
         return True
 
     def takes_floor(self, source: Address) -> bool:
-        """Whether to accept the floors in messages of an institution: no proof covers them."""
+        """Whether to accept the floors in messages of an institution, which no proof covers."""
         return self.policy.is_older(source) or not self._must_sign(source)
 
     def check_marker(self, envelope: Envelope) -> bool:
@@ -337,8 +326,8 @@ class Sealing:
         return not self.policy.mixed or self.keys.knows(str(source))
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
-        """Return the messages of one batch for an institution, with signatures if this node has a key. Markers are
-        signed already (``sign_marker``)."""
+        """Return the messages of one batch for an institution, signed if this node has a key. Markers are signed by
+        ``sign_marker``."""
         key, node = self.keys.signing, target.node
         if key is None or node == self.node:
             return list(frames)
@@ -379,9 +368,8 @@ class Sealing:
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet, and return the facts that prove it to others. None: the packet needs no
-        signature, or it has none and its source need not sign. Raises ReceiptForged, SignatureWrong, SignerUnknown,
-        SignerAwaited."""
+        """Check the signature of a packet, and return the facts that prove it to others; None if it needs no signature.
+        Raises ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
             return None
@@ -417,8 +405,7 @@ class Sealing:
         return self.keys.introduction()
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Learn a partner's certificates. Return whether the key for which session keys are wrapped has changed; False
-        if the certificates are refused."""
+        """Learn a partner's certificates. Return whether the key for which session keys are wrapped has changed."""
         before = self.keys.known(node)
         try:
             changed = self.keys.learn(node, certificates)
@@ -466,8 +453,7 @@ def _is_reack2(packet: Packet) -> bool:
 
 
 def _is_testimony(packet: Packet) -> bool:
-    """Whether a packet between institutions can end a message at its sender (Ack2, answers, inquiries of role R), or
-    settle positions at its receiver (ReAck2 with its floors)."""
+    """Whether a packet between institutions can end a message at its sender, or settle positions at its receiver."""
     match packet.function, packet.primitive:
         case Function.RECEIPTS, _:
             return bool(packet.records)
@@ -479,16 +465,14 @@ def _is_testimony(packet: Packet) -> bool:
 
 
 def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
-    """Return the leaves of a packet of receipts, and the signed content of the packet. The leaves of an older version
-    bind no position."""
+    """Return the leaves of a packet of receipts, and its signed content. Older leaves bind no position."""
     receiver, sender = str(packet.source.node), str(packet.target.node)
     leaves = [leaf(statement_of(receiver, "" if is_older else sender, record)) for record in packet.records]
     return leaves, tree_message(receiver, sender, len(leaves), root(leaves))
 
 
 def statement_of(receiver: str, sender: str, record: Receipt) -> Statement:
-    """Return the statement of a receipt (810 record) to ``sender``; if ``sender`` is empty, the statement of version
-    1."""
+    """Return the statement of a receipt to ``sender``; empty: the statement of version 1."""
     status = record.status.value if record.status is not None else ""
     reason = "\n".join(record.reason or ())
     return Statement(receiver, record.ident, status, record.digest, record.at, reason, sender, record.sid)

@@ -1,14 +1,7 @@
 """The check of packets at a local node: addressee, source, and the sender of the message that each record names.
 
-A session proves only the name of its peer: the hub, or a partner in a direct session. A packet is checked here for
-
-- its addressee: this node;
-- its source: the hub itself or another institution; this node only for packets that do not leave it;
-- the message that each record names: its sender must be the node that the kind of the record requires.
-
-Before, ``engine.direct`` checks that a packet of a direct session is the partner's own, and processes introductions
-itself. After, ``sealing`` checks the signature, and then the packet is processed. ``KINDS`` has a row for each kind of
-packet. Called by ``local_engine``; ``hub.speakers`` has the check of the hub.
+``engine.direct`` has checked before that a packet of a direct session is the partner's own; ``sealing`` checks the
+signature afterwards. ``hub.speakers`` has the check of the hub.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +14,7 @@ from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Presence, Receipt
 
-# Permitted records, each with its place in the packet. The place is needed to prove a receipt alone.
+# Permitted records, each with its place in the packet, which is needed to prove a receipt alone.
 PlacedRecords = list[tuple[int, Any]]
 
 
@@ -99,8 +92,7 @@ KINDS: dict[tuple[Function, Primitive], Callable[[Any], RecordKind | None]] = {
 
 def check_packet(packet: Packet, peer: Address, here: Address) -> None:
     """Check addressee and source of a packet from the session with ``peer``, at the node ``here``. Raises NotYours.
-
-    ``peer`` is this node itself for packets that do not leave it; only these have this node as their source.
+    ``peer``: this node itself for packets that do not leave it.
     """
     source, target = packet.source.node, packet.target.node
     if target != here:
@@ -110,7 +102,7 @@ def check_packet(packet: Packet, peer: Address, here: Address) -> None:
 
 
 def split_records(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecords, list[tuple[str, str]]]:
-    """Return the permitted records; and of each other record the LK0 of its message, as text, and the fault."""
+    """Return the permitted records, and for each other record the LK0 of its message, as text, and its fault."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node
     speaker = Speaker.HUB if source == peer != here and is_hub(peer) else Speaker.NODE
@@ -133,8 +125,8 @@ def _prefix(node: Address) -> str:
 
 
 def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str], record: Any) -> str:
-    """Return what is wrong with a record; empty: it is permitted. ``prefixes``: with which the LK0s of this node's
-    messages begin, and those of the source."""
+    """Return what is wrong with a record; empty: it is permitted. ``prefixes``: ``_prefix`` of this node and of the
+    source."""
     if kind is None:
         return "A local node receives no such record."
     if kind.speaker is not speaker:

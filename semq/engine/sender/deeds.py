@@ -1,8 +1,7 @@
 """The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
 ``OutboundRows.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
-follow the commit in ``AfterOutbound``. ``OutboundRows.apply`` carries them out, except that ``lanes`` sends the
-messages (``frames``) and ``receipts`` the answers (``evidence``, ``returns``).
+follow the commit in ``AfterOutbound``.
 """
 
 from collections.abc import Callable
@@ -59,8 +58,10 @@ class ReturnedCopy(NamedTuple):
 
 @dataclass(slots=True)
 class AfterOutbound:
-    """The actions after the commit of one piece of work on own rows. Results are copied before the commit, because
-    later work may change the rows."""
+    """The actions after the commit of one piece of work on own rows.
+
+    Results are copied before the commit, because later work may change the rows.
+    """
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
@@ -93,7 +94,6 @@ class RowsOwner(Protocol):
 
 
 def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stored: Stored) -> None:
-    """S2: send a message; delete its row if it is of class 2 without a receipt."""
     if row.save_fwd is SaveFwd.STORE and not row.ack2:
         unit.delete_outbound(row)
     floor = rows.floor(row).value if row.sid >= 0 else 0
@@ -109,7 +109,7 @@ def _wake(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, caus
 
 
 def _custody(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, custodian: LK1) -> None:
-    """S4: note custody; if no receipt was requested, delete the payload here, since the hub has it."""
+    """S4: note custody; if no receipt was requested, delete the payload, because the hub has it."""
     if row.custodian != custodian:
         row.custodian = custodian
         unit.change_outbound(row, row.ss_status)
@@ -134,10 +134,8 @@ def _ask_custodian(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbo
 
 
 def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
-    """Replace the payload by a marker, which competes for the position in the receiver's ledger (rule N11, section 12).
-
-    An expired document keeps its body, because an operator may still need it, and ends REJECTED.
-    """
+    """Replace the payload by a marker (rule N11, section 12). An expired document keeps its body, because an operator
+    may still need it."""
     stored = unit.bodies.get(row.object_id)
     kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
     row.has_payload = row.has_payload and says_expired(row.reason)
@@ -159,9 +157,7 @@ def _refuse(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, re
 def _returned(
     rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, refusal: ReturnedCopy | Reason | None
 ) -> None:
-    """S15, S16: replace the payload by a marker that keeps the reason. A refusal by the hub (S15) is answered with a
-    ReAck.
-    """
+    """S15, S16: replace the payload by a marker that keeps the reason."""
     if isinstance(refusal, ReturnedCopy):
         after.returns.append(refusal)
         refusal = refusal.reason
@@ -186,7 +182,7 @@ def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, pa
 
 
 def _envelope_of(own: Address, row: Outbound) -> Envelope:
-    """Return the envelope of a marker, made from the row, because the stored one cannot be read."""
+    """Return the envelope of a marker, made from its row."""
     attributes = Attributes(**{name: getattr(row, name) for name in OF_ROW})
     return Envelope(
         source=own, target=row.target, lk0=row.lk0, attributes=attributes, sid=row.sid, prev=row.prev,

@@ -1,8 +1,5 @@
 """Documents to a group of institutions, or to all users of one: one submission becomes a message for each member, in
-one commit.
-
-Used by ``submission``. The submission has a name of its own (an LK0), and its messages have the record ids that follow
-it; the ledger line ACCEPTED of each message also has the name of the submission (PROTOCOL.md section 2.1).
+one commit (PROTOCOL.md section 2.1).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +26,7 @@ def is_group(target: Address) -> bool:
 
 
 class GroupExpansion:
-    """Replaces a submission to a group by a message for each member, and counts the messages whose commit is not
-    finished."""
+    """Replaces submissions to groups, and bounds the messages to members whose commit is not finished."""
 
     def __init__(self, partners: Partners) -> None:
         self._partners = partners
@@ -91,10 +87,10 @@ class GroupExpansion:
     def expand(
         self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
     ) -> None:
-        """Fill in the members of a submission. ``check`` raises an error for a member that is refused. When all members
-        have passed, ``admit`` counts each message against the rate limit, and may refuse it as well.
+        """Fill in the members of a submission. ``check`` raises an error for a refused member; ``admit`` is called when
+        all members have passed, counts each one for its rate, and may raise an error, too.
 
-        Raises the errors of ``targets_of``, and GroupRefused or GroupWaits with the members that are refused.
+        Raises the errors of ``targets_of``, and GroupRefused or GroupWaits if a member is refused.
         """
         targets = self.targets_of(submission, len(submission.body))
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
@@ -119,7 +115,7 @@ def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:
 
 
 def _check_all(step: Callable[[Submission], None], target: Address, members: Sequence[Submission]) -> None:
-    """Apply a check to all members. Raises GroupRefused, or GroupWaits if all faults are temporary."""
+    """Check all members. Raises GroupRefused, or GroupWaits if all faults are temporary."""
     faults: list[tuple[Address, SemqError]] = []
     for member in members:
         try:

@@ -1,9 +1,8 @@
 """Lanes: the rows in SS_INIT, a lane for each destination, so that an unreachable partner does not delay others.
 
 A lane records in memory whether the store may hold unsent rows for its destination, and which rows are under way. While
-unsent rows may exist, new rows are stored behind them and are sent by source and priority (``tracks``). Otherwise a new
-row may be marked as sent in the commit that accepts it, and is sent after this commit. Used by the sender for its own
-rows and by the hub for stored copies.
+unsent rows may exist, new rows are stored behind them and are sent by source and priority (``tracks``). The sender uses
+lanes for its own rows, the hub for stored copies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ from semq.umx_t.status import Direction
 
 @dataclass(slots=True)
 class Lane:
-    """One destination: volatile, rebuilt when the process starts."""
+    """The state of one destination."""
 
     dest: str
     tracks: Tracks = field(default_factory=Tracks)  #: rows in SS_INIT
@@ -37,7 +36,7 @@ class Lane:
         return self.tracks.has_waiting
 
     def end_claim(self) -> None:
-        """Allow another claim: the work that claimed rows was abandoned."""
+        """Allow another claim, because the work that claimed rows was abandoned."""
         self.claiming = False
 
 
@@ -51,19 +50,17 @@ class LaneOwner(Protocol):
         """Whether the window of its stream allows a row to be sent."""
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """Mark a row as sent, in the open transaction. Return the message, or None if it is not sent now. Events for
-        the application are added to ``events``."""
+        """Mark a row as sent, in the open transaction, and add events for the application to ``events``. Return the
+        message; None if it is not sent now."""
 
     def remark(self, dest: str) -> str:
-        """Return the remark for the ledger if messages for a destination leave by a direct link now; else an empty
-        text."""
+        """Return the remark for the ledger about the link that messages for a destination take now; it may be empty."""
 
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""
 
     def plan_inquiry(self, object_id: int) -> None:
-        """Plan an inquiry about a message that was sent or is stored at the hub, for the case that no answer
-        arrives."""
+        """Plan an inquiry about a message, in case no answer arrives."""
 
     def note_row_deleted(self, row: Outbound) -> None:
         """Note a message whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy."""
@@ -89,7 +86,7 @@ class Pump:
         return self.owner.capacity(lane)
 
     def send(self, dest: str, frames: list[Data]) -> None:
-        """Send messages whose rows are committed as SS_SENT (or that leave no row)."""
+        """Send messages after the commit."""
         if frames:
             self.owner.send(dest, frames)
 
@@ -106,7 +103,7 @@ class Pump:
         self.run(lane)
 
     def wake_all(self, dest: str) -> None:
-        """Note that rows may wait anywhere on the known tracks of a destination: read these from the first row on."""
+        """Read the known tracks of a destination again from the first row on."""
         lane = self.lane(dest)
         lane.tracks.wake_all(0)
         self.run(lane)
@@ -117,7 +114,7 @@ class Pump:
             self.lane(dest).tracks.wake(source, priority)
 
     def unblock(self, dest: str) -> None:
-        """Try blocked rows again, after a floor moved or a row ended: the window may have room."""
+        """Try blocked rows again, because a row has ended and the window may have room."""
         lane = self.lane(dest)
         lane.tracks.unblock()
         self.run(lane)
@@ -137,7 +134,7 @@ class Pump:
             self.run(lane)
 
     def note_sent(self, lane: Lane, object_id: int) -> None:
-        """Note that a message was sent; it is under way until an answer arrives."""
+        """Note that a message is under way, and plan an inquiry about it."""
         lane.flight.add(object_id)
         self.owner.plan_inquiry(object_id)
 
@@ -174,8 +171,7 @@ def _query(lane: Lane, pick: Pick, bytes_max: int) -> Unsent:
 
 
 class _Claims:
-    """The claim of rows of one source, track by track, in one attempt at a unit; it ends when the share of this
-    source (rows and bytes) is used up."""
+    """The claim of rows of one source, track by track, within its share of rows and bytes, in one attempt at a unit."""
 
     def __init__(
         self, core: Core, owner: LaneOwner, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], bytes_max: int
@@ -186,13 +182,12 @@ class _Claims:
         self._rows_left, self._bytes_left = reads[0][0].limit, bytes_max
         self.frames: list[Data] = []
         self.sent: list[int] = []
-        self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit that precedes their sending
+        self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit before their sending
         self.events: list[Any] = []
         self._track_results = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
 
     def _claim_track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
-        """Claim rows of one track. Return its cursor, whether rows were found, and the row that blocks the track; None:
-        no row blocks it."""
+        """Claim rows of one track. Return its cursor, whether rows were found, and the row that blocks it (or None)."""
         cursor, blocking = pick.after, None
         for row in self._unit.outbound_found(query):
             if self._rows_left <= 0 or self._bytes_left <= 0:
@@ -202,7 +197,7 @@ class _Claims:
                 blocking = row
                 break
             cursor = row.object_id
-            if not row.held:  # earlier work of this unit may have held or refused the row at the request of an operator
+            if not row.held:  # earlier work of this unit may have held the row
                 self._claim_row(row)
         return cursor, bool(self._unit.found.get(query)), blocking
 
@@ -224,7 +219,7 @@ class _Claims:
                 self.sent.append(row.object_id)
 
     def _hold(self, row: Outbound, error: BodyUnreadable) -> None:
-        """Hold a row whose body cannot be read, until an operator decides; the rows behind it are sent."""
+        """Hold a row whose body cannot be read, until an operator decides."""
         row.held, row.reason = True, (error.code, error.text)
         self._unit.change_outbound(row, row.ss_status)
         side = Side.HUB if row.direction is Direction.RELAYED else Side.SENDER
@@ -232,7 +227,7 @@ class _Claims:
         self._core.count("unreadable")
 
     def move_cursors(self, lane: Lane) -> None:
-        """After the commit: move the cursors of the tracks behind the claimed rows."""
+        """Move the cursors of the tracks behind the claimed rows, after the commit."""
         for pick, cursor, found, blocking in self._track_results:
             # Check again: the floor may have moved while the transaction was open.
             blocked = blocking is not None and not self._owner.may_claim(blocking)

@@ -1,8 +1,6 @@
-"""The notice to a receiver that a document in pieces was given up, and its pieces can be deleted (PROTOCOL.md section
-24).
+"""The notice to a receiver that a document in pieces was given up (PROTOCOL.md section 24).
 
-The notice is stored in the commit that ends the manifest, so that a crash cannot lose the notice. Used by ``outbound``;
-``local_node.pieces.remains`` submits the stored notices.
+The notice is stored in the commit that ends the manifest; ``local_node.pieces.remains`` submits it.
 """
 
 import msgspec
@@ -13,13 +11,13 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import GivenUpNotice
 from semq.umx_t.status import Outcome
 
-# Outcomes of a manifest after which its sender sends a notice (PROTOCOL.md section 24, row "notice").
+# Outcomes of a manifest after which its sender sends a notice
 NOTICE_OUTCOMES = (Outcome.REJECTED, Outcome.CANCELLED)
 REFUSALS = (KeyUnknown.code, SignerGone.code)  # after such a refusal a document is sent again with other keys
 
 
 def notice_due(row: Outbound) -> NoticeDue | None:
-    """Return the notice to store with the end of a row; None unless it is the manifest of a document given up."""
+    """Return the notice to store with the end of a row; None unless the row is the manifest of a document given up."""
     is_sent_again = row.reason is not None and row.reason[0] in REFUSALS
     if not row.document or row.outcome not in NOTICE_OUTCOMES or is_sent_again:
         return None

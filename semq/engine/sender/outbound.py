@@ -1,9 +1,7 @@
 """Changes of a row of tb_0031 at its sender: one function for all events of a message (PROTOCOL.md section 5.1).
 
-``apply_event`` gets an event from a receipt, an answer, a timer or an operator, and the grid decides. In one
-transaction the row changes, ``deeds`` carries out the deed of the cell, and the ledger line and the application's event
-are written. Actions after the commit are collected in ``AfterOutbound``; ``apply`` carries out most of them
-(``deeds``).
+``apply_event`` gets an event from a receipt, an answer, a timer or an operator, and the grid decides. The row, its
+ledger line and the application's event are written in one transaction; ``apply`` follows its commit.
 """
 
 from typing import Any, Protocol
@@ -51,7 +49,6 @@ STATE_OF_STATUS = {
 SenderRule = GridRule[SenderState, SenderDeed]
 UNKEPT_MAX = 10_000  # messages of classes 1 and 2 remembered without a row
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
-# A marker can follow from a cancellation, a refusal, an expiry or a loss; a restored row does not show the reason.
 FORGOTTEN_MARKER = "its receiver has a marker that is not in this store: the store was restored from a backup"
 # The event for each status in the receiver's ledger.
 EVENT_OF_ARRIVAL = {
@@ -199,7 +196,7 @@ class OutboundRows:
         after.corrected.append(row.object_id)
 
     def apply(self, after: AfterOutbound) -> None:
-        """Update floors, lanes, doubts, inquiries and events after the commit."""
+        """Carry out the actions that follow the commit."""
         for object_id, doubt in after.doubts:
             if doubt is None:
                 self.doubts.pop(object_id, None)
@@ -224,20 +221,18 @@ class OutboundRows:
             self.core.events.publish(after.events)
 
     def remember(self, row: Outbound) -> None:
-        """Remember a sent document without a row, to report to its application that the hub has forwarded or stored
-        it."""
+        """Remember a document that was sent without a row, so that ``forwarded`` or ``stored`` can be reported."""
         self.unkept[row.object_id] = row
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]
 
     def note_row_deleted(self, row: Outbound) -> None:
-        """Note a document whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy of the
-        row."""
+        """Note a document whose row was deleted when it was sent; ``row`` is a copy."""
         self.uncount(row)
         self.remember(row)
 
     def uncount(self, row: Outbound) -> None:
-        """Remove a row from the counts: it has ended, or was deleted when it was sent (class 2 without a receipt)."""
+        """Remove a row from the counts for quotas."""
         self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
 
     def _settled(self, end: End, at: int) -> None:
@@ -256,9 +251,8 @@ class OutboundRows:
 
 
 def end_of_cancelled(row: Outbound, event: SenderEvent, detail: str) -> tuple[SenderState, str]:
-    """Return the true end, with its detail, of a message that ends CANCELLED by the grid: its marker is recorded, or it
-    was never sent. The cause of a marker can also be a loss, a refusal by the hub or an expiry; a restored store does
-    not show the cause."""
+    """Return the true end, with its detail, of a message that ends CANCELLED by the grid. Its marker may also follow
+    from a loss, a refusal by the hub or an expiry; in a restored store the cause is unknown."""
     if row.lost:
         return SenderState.LOST, detail
     if event is SenderEvent.void and not row.void:
@@ -274,11 +268,7 @@ def is_refused(reason: Reason | None) -> bool:
 
 
 def ended_by_hub(row: Outbound) -> bool:
-    """Whether a message has ended on information from the hub alone: a receipt corrects this outcome (S5c).
-
-    A receiver that has refused a message makes a different statement later only if its store was restored. UNKNOWN is
-    not corrected, because no receipt contradicts it.
-    """
+    """Whether a message has ended on information from the hub alone, so that a receipt corrects its outcome (S5c)."""
     return row.outcome is Outcome.DROPPED or (row.outcome is Outcome.REJECTED and not row.void)
 
 

@@ -15,15 +15,15 @@ FIXED_KEY = "@Fixed"
 
 
 def in_sequence(attributes: Attributes, target: Address) -> Attributes:
-    """Return the attributes with the order key of their sequence: @Fixed=1 means a key of its own for each address."""
+    """Return the attributes with the order key of their sequence."""
     if not attributes.fixed or attributes.order_key:
         return attributes
     return replace(attributes, order_key=f"{FIXED_KEY}/{target.user}" if target.user else FIXED_KEY)
 
 
 def next_position(unit: Unit, row: Outbound, key: OutStreamKey) -> tuple[int, Pos | None]:
-    """Return the next sid of a stream, and the position of the previous message with the same order key; None if there
-    is no previous message or no order key."""
+    """Return the next sid of a stream, and the position of the previous message with the row's order key; None if
+    there is none."""
     stream = unit.out_streams.get(key)
     prev = unit.last_pos.get(OrderKey(key.dest, row.order_key)) if row.order_key else None
     return (stream.next_sid if stream is not None else 0), prev

@@ -1,7 +1,6 @@
 """Receipts, notes, answers and inquiries about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16).
 
-``Receipts`` processes the packets of other nodes about messages of this node. Each method posts one piece of work;
-``Statements`` decides whether a node has the right to a statement, and the grid decides what follows.
+``Statements`` decides whether a node has the right to a statement; the grid decides what follows.
 """
 
 from collections import Counter
@@ -49,8 +48,8 @@ class Receipts:
     def receive_receipts(
         self, source: Address, placed_records: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
     ) -> None:
-        """Process Ack2 of receivers, and notes and refusals of the hub. Each record comes with its place in the packet,
-        by which a signed Ack2 can be proved alone."""
+        """Process Ack2 of receivers, and notes and refusals of the hub, each with its place in the packet (by which a
+        signed Ack2 can be proved alone)."""
         # An Ack2 mostly follows a note of forwarding, so the note may wait and share the commit of the Ack2.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
         self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
@@ -60,8 +59,7 @@ class Receipts:
         self._core.post(self._answers(SpeakingNode(source, proof), records))
 
     def receive_inquiries(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
-        """Process inquiries of receivers. Each of them proves that the receiver has the message (PROTOCOL.md section
-        4)."""
+        """Process inquiries of receivers; each proves that the receiver has the message (PROTOCOL.md section 4)."""
         self._core.post(self._inquiries(SpeakingNode(source, proof), records))
 
     @work
@@ -156,8 +154,8 @@ def _mail_reack2(statements: Statements, next_sids: Mapping[OutStreamKey, int]) 
 
 
 def _floor(statements: Statements, next_sids: Mapping[OutStreamKey, int], inc: int) -> tuple[int, int | None]:
-    """Return the floor of a stream of this node, and its number of sids if it is closed (None: still open); (0, 0) for
-    an unknown stream (break F6)."""
+    """Return the floor of a stream, and its number of sids if it is closed (None: open); (0, 0) for an unknown stream
+    (break F6)."""
     key = OutStreamKey(str(statements.source), inc)
     floor = statements.sender.rows.floors.get(key)
     if inc == statements.core.inc:
@@ -181,7 +179,6 @@ class _Receipts(Statements):
         self._unkept: list[int] = []  #: documents without a row whose event was prepared
 
     def receipt(self, lk0: LK0, record: Receipt, place: int) -> None:
-        """Process one record of a packet."""
         row = self.row(lk0)
         if record.ack_flag is AckFlag.END_TO_END:
             self._ack2(row, lk0, record, place)
@@ -206,7 +203,6 @@ class _Receipts(Statements):
         self.apply_event(row, EVENT_OF_ARRIVAL[ending], detail, reason, ReceiverEvidence(lk0, record.dest_ref_id))
 
     def _proof_rejected(self, row: Outbound, record: Receipt) -> None:
-        """S16: send the document again, as it is or as another message."""
         try:
             event = self.sender.rejected_proofs.next_event(
                 row, self.unit.bodies.get(row.object_id), self._rejected_in_clear
@@ -220,8 +216,8 @@ class _Receipts(Statements):
                 self.apply_event(row, event, reason=record.reason, cause=record.reason)
 
     def _keep(self, record: Receipt, place: int) -> str:
-        """Store the signature of the packet once. Return the text for the ledger that names the place of this receipt
-        in the packet; empty if the packet is not signed."""
+        """Store the signature of the packet once. Return the ledger's text about this receipt; empty if the packet is
+        not signed."""
         if self.proof is None:
             return ""
         if self._kept is None:
@@ -243,27 +239,22 @@ class _Receipts(Statements):
             self.apply_event(row, NOTES[record.flag], reason=record.reason)
 
     def _note_unkept(self, lk0: LK0, flag: HubFlag) -> None:
-        """Report to the application, once, that the hub has forwarded or stored a document without a row. After a
-        restart nothing is reported.
-        """
+        """Report to the application, once, that the hub has forwarded or stored a document without a row."""
         kind, row = UNKEPT_EVENTS.get(flag), self.sender.rows.unkept.get(lk0.object_id)
         if kind is not None and row is not None and row.lk0 == lk0 and self.is_hub(row):
             self._unkept.append(lk0.object_id)
             self.core.prepare_row_event(self.unit, kind, row, self.after.events, self.after.at)
 
     def _returned(self, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
-        """S15: the refusal of a copy; answered also when the row is gone."""
+        """S15: process the refusal of a copy; answer it also if the row is gone."""
         if row is None or self.is_hub(row):
             reason = record.reason or (RefusedByOperator.code, "refused at the hub")
             self.apply_event(row, refusal_event(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
-        """Section 18: a refusal ends the message if its copy is the only one sent.
+        """Section 18: end the message if the refused copy is the only one sent; otherwise let a marker decide.
 
-        If an earlier copy may have arrived, only the receiver's ledger can decide. A marker is also needed for a
-        document with an order key: the next one waits for an entry at its position (break F3). Without a receiver to
-        take the marker, a message that an operator has given up ends UNKNOWN, which no later record of the target can
-        contradict.
+        A message that an operator has given up ends UNKNOWN if the hub knows no target to take the marker.
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
@@ -276,10 +267,9 @@ class _Receipts(Statements):
             self.apply_event(row, SenderEvent.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
-        """Whether the refused copy is the first that was sent, and no next document of its order key waits for it.
+        """Whether nobody can have recorded another copy, and no later document can wait for this position (break F3).
 
         A row of an earlier process may have been restored from a backup, so its number of attempts proves nothing.
-        Without a target (SEMQ-1201) nobody can have recorded the message; classes 1 and 2 have no markers.
         """
         if row.att != 1:
             return False
@@ -288,7 +278,6 @@ class _Receipts(Statements):
         return row.lk0.inc == self.core.inc and not row.order_key
 
     def apply(self) -> None:
-        """After the commit: also answer refusals, and forget the documents without a row that have been reported."""
         for object_id in self._rejected_in_clear:
             self.sender.rejected_proofs.note(object_id)
         super().apply()
@@ -303,20 +292,20 @@ class _Receipts(Statements):
 
 
 def no_target(row: Outbound) -> Reason:
-    """Return the reason of a message that an operator has given up and that ends UNKNOWN."""
+    """Return the reason of a given-up message that ends UNKNOWN."""
     if row.reason is not None and says_returned(row.reason):
         return row.reason[0], f"{row.reason[1]}. {NO_TARGET_KNOWN}"
     return UnknownTarget.code, NO_TARGET
 
 
 def is_given_up(row: Outbound) -> bool:
-    """Whether an operator, here or at the hub, has given up a message of class 3, and its marker is under way."""
+    """Whether an operator has given up a message of class 3, and its marker is under way."""
     cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, RefusedByOperator.code)
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
 def note_custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
-    """S4: note custody of the hub; custody of the payload changes nothing for a row that has become a void marker."""
+    """S4: note custody of the hub, unless the hub has the payload and the row has become a void marker."""
     if row.void and not void:
         return
     statements.sender.away_since.pop(row.object_id, None)
@@ -335,7 +324,6 @@ class _Answers(Statements):
         self._lost: list[LK1] = []  #: copies that their custodian has lost; the message did not arrive
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
-        """Process one answer; ignore it if the row is gone."""
         row, answer = self.row(lk0), record.effective_answer
         if row is None or answer is None:
             return
@@ -358,7 +346,7 @@ class _Answers(Statements):
             self.apply_event(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 
     def _negative(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
-        """Process a negative answer to the last inquiry about a row (rule N28), if the node may give this answer."""
+        """Process a negative answer to the last inquiry about a row (rule N28)."""
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(row)
             return
@@ -380,15 +368,13 @@ class _Answers(Statements):
             self.apply_event(row, SenderEvent.offline, "OFFLINE")
 
     def _note_loss(self, row: Outbound, answer: Answer) -> None:
-        """Note a copy that is lost: its custodian has denied it, and its target has not recorded the message or is
-        offline (a target that records a message says so before the custodian deletes its copy)."""
+        """Note a copy as lost if its custodian has denied it, and its target has not recorded it or is offline."""
         is_unrecorded = (answer is Answer.NOT and row.target.node == self.source) or answer is Answer.OFFLINE
         if is_unrecorded and row.custodian is not None and row.object_id in self.sender.rows.doubts:
             self._lost.append(row.custodian)
 
     def _unavailable(self, row: Outbound) -> None:
-        """S7: note that the custodian is away, but only after T_cust, and only while the payload could be sent again
-        (rule N27)."""
+        """S7: note that the custodian is away, after T_cust, and only if the message can be sent again (rule N27)."""
         since = self.sender.away_since.setdefault(row.object_id, self.core.now())
         if self.core.now() - since >= self.core.settings.custody_silence_s and (row.has_payload or row.void):
             self.apply_event(row, SenderEvent.unavail)
@@ -402,7 +388,6 @@ class _Answers(Statements):
             self.apply_event(row, SenderEvent.give_up, f"{count} inquiries")
 
     def apply(self) -> None:
-        """After the commit: also count the answers that settled nothing, and inquire again because of lost copies."""
         self.sender.unanswered.update(self._silences)
         for custodian in self._lost:
             self.sender.lost_copy(custodian)

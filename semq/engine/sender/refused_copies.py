@@ -1,10 +1,8 @@
 """Refusals of copies by an operator of the hub, at the sender (PROTOCOL.md S15).
 
-Called by ``receipts``, which answers each refusal with a ReAck; ``outbound``, ``time.cleanup`` and ``hub.deeds``
-recognize refused messages by its functions. A void marker then lets the receiver's ledger decide, because a store of
-the hub that is restored from a backup may deliver a refused copy afterwards. If no receiver is left that could answer,
-the operator refuses the marker, too. The message then ends UNKNOWN, which no record can contradict. Messages of classes
-1 and 2 have no markers and end UNKNOWN at once.
+A refused message becomes a void marker, so that the receiver's ledger decides: a store of the hub that is restored from
+a backup may still deliver a refused copy. If no receiver is left, the operator refuses the marker, too, and the message
+ends UNKNOWN.
 """
 
 from semq.engine.errors import RefusedByOperator
@@ -28,12 +26,8 @@ def says_returned(reason: Reason | None) -> bool:
 
 
 def is_kept(row: Outbound) -> bool:
-    """Whether a row that has ended stays for an operator, who may still need the refused document.
-
-    A piece does not stay: its document is refused with the reason of the piece, and the piece can be sent again from
-    tb_0031_piece.
-    """
+    """Whether a row that has ended stays for an operator, who may still need the refused document."""
     if row.target.user == PIECES_USER:
-        return False
+        return False  # the operator acts on the whole document; a piece can be sent again from tb_0031_piece
     gave_up = row.outcome is Outcome.UNKNOWN and says_returned(row.reason) and row.has_payload
     return row.outcome is Outcome.REJECTED or gave_up

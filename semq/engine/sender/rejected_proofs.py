@@ -1,16 +1,11 @@
 """Sent copies whose signature their receiver does not accept (PROTOCOL.md S16).
 
-The receiver has no valid certificate of the key that signed the copies: it was revoked, or has not arrived. The
-receiver does not record them, because an unproved copy gets no position in its ledger; so inquiries about them would
-never end.
+The receiver has no valid certificate of the key that signed the copies, and does not record them.
 
-A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent
-immediately, later copies at the pace of inquiries, because the receiver rejects each of them until it has the
-certificate of the key. Each later copy follows another report of the receiver: the hub may hold a copy with the old
-signature, and only a copy with the new signature replaces it.
-
-A document sealed under an older key of this node becomes another message (``resealing``) once a marker is recorded at
-its position. Used by ``receipts``.
+A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent at once,
+later copies at the pace of inquiries, because the receiver rejects each of them until it has the certificate. A
+document sealed under an older key of this node becomes another message (``resealing``) once a marker is recorded at its
+position.
 """
 
 from dataclasses import dataclass
@@ -33,15 +28,15 @@ def is_proof_rejected(record: Receipt) -> bool:
 
 @dataclass(slots=True)
 class _Rejection:
-    """A document in clear whose proof its receiver does not accept (volatile)."""
+    """A document in clear whose proof its receiver does not accept."""
 
     key: str  #: the signing key of the last copy that was sent without delay
-    until: float  #: earliest time of the next copy, also if an inquiry is answered with NOT; monotonic seconds
+    until: float  #: earliest time of the next copy, in monotonic seconds
     times: int = 0  #: number of delays
 
 
 class RejectedProofs:
-    """The documents whose proof a receiver does not accept, and the earliest time of the next copy of each."""
+    """The documents whose proof a receiver does not accept. Volatile."""
 
     def __init__(self, core: Core, secrecy: Secrecy) -> None:
         self._core = core
@@ -49,11 +44,11 @@ class RejectedProofs:
         self._rejections: dict[int, _Rejection] = {}
 
     def next_event(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
-        """Return the next event of the row; None for no event. A document in clear: ``resend``, if a copy is due. A
-        document sealed under an older key: ``returned`` (a marker is sent) for class 3, ``rej`` for classes 1 and 2.
+        """Return the next event of the row, or None. Add a document in clear to ``in_clear``, for ``note`` after the
+        commit.
 
-        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a sealed
-        document that is under no older key of this node: then another node made the rejected copy.
+        Raises NotYours for a document that is sealed under no older key of this node: another node made the rejected
+        copy.
         """
         if row.void or row.outcome is not None:
             return None
@@ -65,20 +60,18 @@ class RejectedProofs:
             in_clear.append(row.object_id)
             return SenderEvent.resend if self._is_due(row) else None
         if self._secrecy.is_outdated(envelope):
-            # The receiver's ledger decides the outcome of class 3: send a marker for the position, which the receiver
-            # answers.
+            # The receiver's ledger decides the outcome of class 3, so a marker is sent.
             return SenderEvent.returned if row.sid >= 0 else SenderEvent.rej
         raise NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
 
     def _is_due(self, row: Outbound) -> bool:
-        """Whether a copy may be sent now: the first under the present key at once, a later one after its delay."""
         rejection = self._rejections.get(row.object_id)
         if rejection is None or rejection.key != self._secrecy.signing_key():
             return True
         return rejection.times > 0 and self._core.now() >= rejection.until
 
     def note(self, object_id: int) -> None:
-        """Delay the next copy of a document in clear, each time for longer. Called after the commit of the report."""
+        """Delay the next copy of a document in clear, each time for longer; after the commit of the report."""
         key, now, settings = self._secrecy.signing_key(), self._core.now(), self._core.settings
         rejection = self._rejections.get(object_id)
         if rejection is None or rejection.key != key:

@@ -1,16 +1,10 @@
-"""Resealing: documents that a receiver refused, because it lacks its own key or no longer knows the signer's, are sent
-again.
+"""Resealing: documents that a receiver refused because of a missing key are sent again, as new messages (PROTOCOL.md
+sections 12 and 18).
 
-PROTOCOL.md sections 12 and 18: the refused message stays REJECTED in the ledger, as in the event for its application.
-The same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
-certificate and signed with this node's present key. A document that was refused in clear (only in classes 1 and 2; one
-of class 3 is signed again) is sent as a new message in clear, signed with the present key, if the refusal names an
-older key. Both ledgers link the two messages. Refused documents are searched when a refusal for a key arrives, and when
-the directory names another certificate of a partner, so a crash delays this to the next session at most. If a partner
-refuses the present key too, no document is resealed for it until the directory names another key, so that there is no
-endless loop.
-
-With an order key, the new message is the last of its sequence: documents sent after the refused one may overtake it.
+The refused message stays REJECTED in the ledger. The same ciphertext is sent under a new LK0, with its session key
+wrapped for the receiver's present certificate and signed with this node's present key. A document of class 1 or 2 in
+clear is signed again, if the refusal names an older key of this node. With an order key, the new message is the last of
+its sequence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +32,7 @@ KEPT_MAX = 5000  # session keys of one partner that one search reads
 
 
 class Resealing:
-    """The searches for documents that a partner has refused, and the new messages that replace them."""
+    """Searches for documents that a partner has refused, and replaces them by new messages."""
 
     def __init__(self, core: Core, rows: OutboundRows, secrecy: Secrecy) -> None:
         self._core = core
@@ -49,7 +43,7 @@ class Resealing:
         self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, with the key that signed them (volatile)
 
     def search(self, dest: str) -> None:
-        """Search for refused documents to a node, and send them again: a certificate may have changed."""
+        """Search for refused documents to a node, and send them again, because a certificate may have changed."""
         if dest in self._searches:
             self._searches[dest] = True
         else:
@@ -60,7 +54,6 @@ class Resealing:
         self._core.post(self._find(dest, after), failed=lambda error: self._ended(dest))
 
     def _ended(self, dest: str) -> None:
-        """End a search: every refused document was tried, or the store failed."""
         if self._searches.pop(dest):
             self.search(dest)
 
@@ -81,7 +74,7 @@ class Resealing:
 
     @work
     def _send_again(self, dest: str, rows: Sequence[tuple[int, str]], following: Mapping[str, int]) -> Steps:
-        """Replace refused rows, given by number and order key, by new ones in one commit; then search behind them."""
+        """Replace refused rows, given by number and order key, by new ones; then search behind them."""
         numbers = [object_id for object_id, _ in rows]
         query = KeptKeys(dest, KEPT_MAX)
         unit = yield Needs(
@@ -118,8 +111,8 @@ class Resealing:
         self._search(dest, following)
 
     def _replace_refused(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> Outbound | None:
-        """Replace a refused message by a new one, and return the new row. None: no newer key is known for the message,
-        or its session key is no longer kept."""
+        """Replace a refused message by a new one, and return the new row. None: no newer key is known, or the session
+        key is no longer kept."""
         stored, at = unit.bodies[old.object_id], self._core.now_ms()
         envelope = decode_envelope(stored)
         in_clear = not envelope.session_key
@@ -155,10 +148,7 @@ class Resealing:
         return row
 
     def _may_sign_anew(self, row: Outbound) -> bool:
-        """Whether a refused document in clear may become a new message: the present key is not the refused one.
-
-        Also False if a partner names an old key for a message that was signed with the present one.
-        """
+        """Whether a refused document in clear was signed with another key than the present one."""
         key, refused = self._secrecy.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
         if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:
             return False

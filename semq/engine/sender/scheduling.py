@@ -1,9 +1,8 @@
-"""Scheduled documents (@NotBefore), which wait as submissions and become messages at their time.
+"""Scheduled documents (@NotBefore), which wait as submissions and become messages at their time (PROTOCOL.md section
+23).
 
-A scheduled document is committed among the submissions (tb_0031_submit) with a name of its own, and has no position in
-a stream or an order yet: no floor and no sequence waits for it. After its release, ``local_node.doors`` submits it like
-any submission; it is sealed then, for the certificate that its receiver has then. The name leads to the message that it
-becomes (PROTOCOL.md section 23).
+A scheduled document is committed to tb_0031_submit, without a position in a stream or an order. After its release,
+``local_node.doors`` submits it, and it is sealed then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ DUE_MAX = 500  # documents that one unit releases
 
 
 def check_times(submission: Submission) -> None:
-    """Refuse a document that would expire before it may be sent. Raises BadCombination."""
+    """Check the times of a document. Raises BadCombination if it would expire before it may be sent."""
     expires_at = submission.attributes.expires_at
     if 0 < expires_at <= submission.not_before:
         raise BadCombination(
@@ -80,7 +79,7 @@ def schedule(
 
 
 def _known(unit: Unit, waiting: Mapping[str, Submitted], token: str) -> Accepted | None:
-    """Return the message, or the waiting document, for which a token was used; None if the token is new."""
+    """Return the answer to a repeated token; None if the token is new."""
     message, row = unit.tokens.get(token), waiting.get(token)
     if message is not None:
         return Accepted(message.lk0, message.digest, repeated=True)
@@ -103,7 +102,7 @@ def _row(core: Core, submission: Submission) -> Submitted:
 
 
 def _in_pieces(submission: Submission) -> dict[str, Any]:
-    """Return size and number of pieces of a document in pieces, for people: its payload may be encrypted."""
+    """Return size and number of pieces of a document in pieces, for people."""
     if not submission.attributes.pieces:
         return {}
     manifest = read_manifest(bytes(submission.body))
@@ -112,8 +111,8 @@ def _in_pieces(submission: Submission) -> dict[str, Any]:
 
 @work
 def release_due(core: Core, done: Callable[[int, int], None]) -> Steps:
-    """Release the scheduled documents that are due. ``done`` gets their number, and the time of the next release; 0 if
-    no other document is found."""
+    """Release the scheduled documents that are due. ``done`` gets their number, and the time of the next release (0:
+    none)."""
     now = core.now_ms()
     query = DueSubmissions(now, DUE_MAX)
     unit = yield Needs(queries={query})

@@ -1,7 +1,4 @@
-"""The sender: its rows, the lanes on which they leave, and inquiries about them (PROTOCOL.md section 5.1).
-
-``receipts`` processes statements of other nodes about these rows.
-"""
+"""The sender: its rows, the lanes on which they leave, and inquiries about them (PROTOCOL.md section 5.1)."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -63,8 +60,6 @@ class Sender:
         return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """S2: mark the row as SS_SENT and count the attempt; return the message, which is sent after the commit. None:
-        nothing is sent."""
         after = AfterOutbound(self.core.now_ms())
         self.rows.apply_event(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
         events.extend(after.events)
@@ -99,15 +94,13 @@ class Sender:
         self.schedule.hurry(self.core.now() + spread)
 
     def began(self) -> None:
-        """Plan inquiries in a new session with the hub: soon for all rows without custody, and for a sample of the rows
-        in custody."""
+        """Inquire soon in a new session with the hub: about rows without custody, and a sample of those in custody."""
         self._lossy.clear()
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
         self.schedule.hurry(self.core.now() + spread, self.core.settings.ask_rows)
 
     def lost_copy(self, custodian: LK1) -> None:
-        """Inquire about all rows now, because a store of the hub has lost a copy, and perhaps others. Done once for
-        each store in a session."""
+        """Inquire about all rows now, once for each store in a session, because a store of the hub has lost a copy."""
         if custodian[:2] not in self._lossy:
             self._lossy.add(custodian[:2])
             self.core.count("custody_lost")

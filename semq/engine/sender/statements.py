@@ -1,8 +1,7 @@
-"""Statements of one node about rows of this sender, and the check that it may make each of them (PROTOCOL.md section
-5.1).
+"""Statements of one node about rows of this sender, and the check that it may make them (PROTOCOL.md section 5.1).
 
 Only the receiver of a message may state its arrival, at the message's own position; only the hub may state forwarding
-and custody. Other statements are violations, which are noted and change nothing. Used by ``receipts``.
+and custody. Any other statement is noted as a violation and changes nothing.
 """
 
 from collections.abc import Iterable
@@ -34,7 +33,7 @@ class SpeakingNode(NamedTuple):
 
 
 def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[LK0 | None], list[Fault]]:
-    """Return the locator of each record (None: it names no message that was accepted here), and the faults."""
+    """Return the locator of each record (None: it names no message of this store), and the faults."""
     lk0s: list[LK0 | None] = []
     faults: list[Fault] = []
     for ident in idents:
@@ -67,14 +66,12 @@ class Statements:
         self.core.note_violation(self.unit, Side.SENDER, error, ident, str(self.source))
 
     def row(self, lk0: LK0) -> Outbound | None:
-        """Return the row of a message; None if it is no longer here, or its number belongs to another message (rule
-        N6)."""
+        """Return the row of a message; None if it is gone, or its number belongs to another message (rule N6)."""
         row = self.unit.outbound.get(lk0.object_id)
         return row if row is not None and row.lk0 == lk0 else None
 
     def is_target(self, row: Outbound | None, lk0: LK0) -> bool:
-        """Whether the node is the receiver of the message: only the receiver may state its arrival. True without a row:
-        then the statement changes nothing."""
+        """Whether the node is the receiver of the message; True without a row, because nothing changes then."""
         if row is None or row.target.node == self.source:
             return True
         self.note_violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
@@ -92,8 +89,7 @@ class Statements:
         return False
 
     def is_same(self, row: Outbound | None, ending: Arrival, digest: str) -> bool:
-        """Whether the receiver has the document that was sent, and not another one at its position. True if there is
-        nothing to compare: no open row, no digest, or another status than RECV."""
+        """Whether the receiver has the document that was sent, not another one; True if there is nothing to compare."""
         if row is None or not is_open(row) or ending is not Arrival.RECV or not digest or not row.digest:
             return True
         if digest == row.digest.hex():
@@ -103,7 +99,7 @@ class Statements:
         return False
 
     def is_hub(self, row: Outbound) -> bool:
-        """Whether the node is the hub: only the hub may state custody and forwarding."""
+        """Whether the node is the hub."""
         if self.sender.uplink.hub == self.source:
             return True
         text = "A node other than the hub makes a statement of the hub."
@@ -125,7 +121,7 @@ class Statements:
             self.note_violation(error, str(row.lk0) if row is not None else "")
 
     def apply(self) -> None:
-        """After the commit: apply the changes in memory, and search for refused documents that can be sealed again."""
+        """Apply the changes in memory, after the commit, and search for refused documents to seal again."""
         for end in self.after.settled:
             self.sender.forget(end.row)
         self.sender.rows.apply(self.after)

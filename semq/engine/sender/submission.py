@@ -1,8 +1,7 @@
-"""S1: documents become rows (PROTOCOL.md sections 5.1 and 14). Documents that are submitted together are committed
-together, except scheduled, large and refused ones.
+"""S1: documents become rows (PROTOCOL.md sections 5.1 and 14).
 
-When the link is up and nothing waits before a document, it is accepted and marked SS_SENT in one commit, and sent after
-that commit: S1 and S2 in one transaction. Both demand only that the commit precedes the message.
+Documents that are submitted together are committed together, except scheduled, large and refused ones. If the link is
+up and nothing waits before a document, one transaction includes S1 and S2.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +70,7 @@ class Acceptance:
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Check each document, and commit those that pass. ``done`` or ``failed`` of each gets its result."""
+        """Check each document, and commit those that pass; ``done`` or ``failed`` of each gets its result."""
         at_once: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
@@ -95,7 +94,7 @@ class Acceptance:
             self._post_later(submission, faults_later.get(index))
 
     def check_in_pieces(self, submission: Submission, size: int) -> None:
-        """Check, before its body arrives, a document of ``size`` bytes to be sent in pieces. Raises SemqError."""
+        """Check a document of ``size`` bytes to be sent in pieces, before its body arrives. Raises SemqError."""
         attributes = submission.attributes
         if self.stopping:
             raise errors.Stopping
@@ -112,8 +111,7 @@ class Acceptance:
         self._check_partner(submission, size)
 
     def submit_in_pieces(self, submission: Submission) -> None:
-        """Accept the manifest of a document whose pieces were posted to the store before; the manifest waits until all
-        pieces have arrived at the target."""
+        """Accept the manifest of a document whose pieces are stored; it waits until they have arrived at the target."""
         submission.not_before = AFTER_PIECES_MS
         submission.digest = sha256(submission.body).digest()
         self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
@@ -133,7 +131,6 @@ class Acceptance:
             self._on_scheduled(at)
 
     def _post_now(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
-        """Post documents as one piece of work, but each large one by itself, so that it does not delay the others."""
         large = [index for index, submission in enumerate(submissions) if self._is_stored_ahead(submission)]
         if not large:
             self._post(submissions, faults)
@@ -144,8 +141,8 @@ class Acceptance:
             self._post([submissions[index] for index in batch], chosen)
 
     def _is_stored_ahead(self, submission: Submission) -> bool:
-        """Whether the body of a document is stored ahead, so that others may overtake it: large, of class 3, without an
-        order key; neither sealed, because the seal needs its position, nor to a group."""
+        """Whether the body of a document is stored ahead, so that others may overtake it. A seal needs the position, so
+        a document to be sealed is not stored ahead."""
         if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None or submission.members:
             return False
         a = submission.attributes
@@ -190,10 +187,10 @@ class Acceptance:
         submission.digest = sha256(submission.body).digest()
 
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
-        """Check whether a document may be accepted at this time; return None if it may.
+        """Check whether a document may be accepted at this time.
 
-        The fault of a document with a token is returned, because the document may have been accepted before. The fault
-        of a document without a token is raised.
+        The fault of a document with a token is returned, because the document may have been accepted before; without a
+        token it is raised.
         """
         try:
             if is_later:
@@ -207,13 +204,11 @@ class Acceptance:
         return None
 
     def _check_later(self, submission: Submission) -> None:
-        """Check a scheduled document by the present directory and agreements. Rate, quota and keys are checked when it
-        is released."""
+        """Check a scheduled document; rate, quota and keys are checked when it is released."""
         check_times(submission)
         self._check_partner(submission, len(submission.body))
 
     def _check_partner(self, submission: Submission, size: int) -> None:
-        """Refuse a document of ``size`` bytes that the directory or the agreement with the partner does not allow."""
         if is_group(submission.target):
             self.groups.targets_of(submission, size)
         elif submission.target.node != self.core.address:
@@ -249,7 +244,6 @@ class Acceptance:
             submission.attributes = replace(submission.attributes, encrypt=True)  # the policy requires it
 
     def _take_rate(self, submission: Submission) -> None:
-        """Count a document for the rate of its agreement. Raises TooFast."""
         self.partners.take_rate(str(submission.target.node), submission.attributes.app_key, self.core.now())
 
 
@@ -269,10 +263,7 @@ class _Destination:
     waits: dict[int, int] = field(default_factory=dict)  #: number of rows that stay in SS_INIT, by priority
 
     def takes(self, row: Outbound, window: int) -> bool:
-        """Whether a document may be sent with the commit that accepts it.
-
-        It must not overtake waiting documents, except in class 1, which cannot wait and promises no order.
-        """
+        """Whether a document may be sent at once; only class 1 may overtake waiting documents."""
         if self.lane.has_waiting and row.save_fwd is not SaveFwd.DROP:
             return False
         return len(self.frames) < self.capacity and row.sid < self.floor.value + window
@@ -300,7 +291,7 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
 
 
 def _in_pieces(submission: Submission) -> str:
-    """Return the size of the document described by a manifest, for its ledger line; empty for other documents."""
+    """Return the size that a manifest states, for its ledger line; empty for other documents."""
     if not submission.attributes.pieces:
         return ""
     manifest = read_manifest(bytes(submission.body))
@@ -326,7 +317,6 @@ class _UnitAcceptance:
         self._unkept: list[Outbound] = []  #: copies of rows that are sent without being stored
 
     def submission(self, submission: Submission, fault: SemqError | None) -> None:
-        """Accept a document, answer a repeated token, or refuse the document for its fault."""
         known = self._unit.tokens.get(submission.token) if submission.token else None
         if known is None and fault is not None:
             self._refused.append((submission, fault))
@@ -388,7 +378,7 @@ class _UnitAcceptance:
         return Accepted(row.lk0, submission.digest)
 
     def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
-        """Return envelope and body as they are stored and sent: sealed before the insert, if required."""
+        """Return envelope and body as they are stored and sent."""
         seal = submission.seal
         if seal is None:
             return envelope, submission.body
@@ -400,7 +390,6 @@ class _UnitAcceptance:
         return envelope, body
 
     def _destination(self, target: Address) -> _Destination:
-        """Return the facts of a destination, shared by the users of one node."""
         node = target.node
         destination = self._destinations.get(node)
         if destination is None:
@@ -454,7 +443,7 @@ class _UnitAcceptance:
         )
 
     def _drop(self, row: Outbound) -> None:
-        """End a document of class 1 that cannot be sent now: the link is down or full, and class 1 is never stored."""
+        """End a document of class 1 that cannot be sent now, because class 1 never waits."""
         row.outcome = Outcome.DROPPED
         self._unit.ledger.append(
             self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at)
@@ -463,8 +452,6 @@ class _UnitAcceptance:
 
     @staticmethod
     def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:
-        """Whether a document gets a row. A document of class 1 or 2 gets one only if it asks for a receipt, or if it is
-        of class 2 and cannot be sent now (section 5.1)."""
         if row.save_fwd is SaveFwd.MUST or row.ack2:
             return True
         return row.save_fwd is SaveFwd.STORE and not goes_now
