@@ -1,4 +1,4 @@
-"""Spans of documents: the ledger lines of the commits yield each span exactly once, and memory is bounded."""
+"""Spans of documents: ledger lines yield each span exactly once, and memory is bounded."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TARGET = "1.56001"
 
 
 class SpanRecorder:
-    """The document spans of one node; ``reported`` has the ended ones, which the node exports."""
+    """The document spans of one node; ``reported`` has the exported ones."""
 
     def __init__(self, ratio: float = 0.0) -> None:
         self.reported: list[Span] = []

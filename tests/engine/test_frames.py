@@ -1,4 +1,4 @@
-"""Frames as AMQP content and back: attributes in the header, the body unchanged, typed errors for malformed frames."""
+"""Frames as AMQP content and back, and typed errors for malformed frames."""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""Outgoing records: the records of one turn with the same target and kind are sent in one packet, or in several of
-bounded size.
-"""
+"""Outgoing records: the records of one turn with the same target and kind share packets of bounded size."""
 
 from semq.engine.mail import Mail
 from semq.umx_t.address import Address

@@ -4,7 +4,7 @@ from semq.engine.tracks import SOURCES_AT_ONCE, Pick, Tracks, level, shares
 
 
 def first_picks(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
-    """Return, for each source, the source, priority and limit of its first pick."""
+    """Return source, priority and limit of the first pick of each source."""
     return [(pick.track.source, pick.track.priority, pick.limit) for pick, *_ in picks]
 
 
@@ -30,7 +30,7 @@ def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     assert first_picks(tracks.pick(1)) == [("quiet", 3, 1)]
     ((pick, second),) = tracks.pick(1)
     assert first_picks([[pick]]) == [("flood", 9, 1)]
-    assert second.track.priority == 0  # reads as many rows as the first track leaves of the limit
+    assert second.track.priority == 0
     tracks.note_read(pick, 7, found=False)  # all rows of that track are read
     assert first_picks(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
 

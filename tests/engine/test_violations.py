@@ -1,4 +1,4 @@
-"""Violations with a ledger line of their own: the first ones of each minute and peer; the others are counted."""
+"""Violations: the first ones of each minute and peer get a ledger line; the others are counted."""
 
 from semq.engine.violations import LINES_PER_MINUTE, OTHERS, PEERS_MAX, WINDOW_S, Violations
 

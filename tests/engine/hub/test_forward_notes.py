@@ -1,6 +1,4 @@
-"""Ack-Fwd: it is sent once, if no Ack2 has passed within the delay; it is not sent after the session of the target has
-ended.
-"""
+"""Ack-Fwd: sent once if no Ack2 passes within the delay, and not after the end of the target's session."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The statements that a node may make, record by record and addressee by addressee."""
+"""The statements that a node may make, by record and addressee."""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""Reports about the users of an institution who receive documents now: from their node through the hub to the
-partners.
-"""
+"""Reports about the users of an institution who receive documents now: from their node to the partners."""
 
 from semq.engine.hub.user_reports import PAUSE_S
 from semq.umx_t.address import Address
@@ -11,7 +9,6 @@ B = Address(1, "56001")
 
 
 def trio_with_users() -> Trio:
-    """Return a trio in which B has two named users."""
     trio = Trio()
     define(trio, "desk", "zed")
     return trio
@@ -29,7 +26,7 @@ def report(trio: Trio, *users: str) -> None:
 
 
 def present(trio: Trio) -> tuple[str, ...]:
-    """Return the users of B who receive documents now, as far as A knows."""
+    """Return the present users of B that A knows."""
     return trio.a.engine.partners.present.get(str(B), ())
 
 

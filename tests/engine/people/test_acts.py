@@ -6,7 +6,6 @@ from tests.flows.trio import Trio
 
 
 def test_acts_on_open_documents_are_refused_with_a_remedy() -> None:
-    """Each remedy names the command that helps: cancel while a document is open, ``held resend`` without a payload."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"kept")

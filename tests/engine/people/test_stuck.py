@@ -1,4 +1,4 @@
-"""Causes of stuck messages: one for each situation, and none for a message that makes progress."""
+"""Causes of stuck messages."""
 
 from dataclasses import replace
 from typing import Any

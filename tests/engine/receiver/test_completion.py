@@ -1,4 +1,4 @@
-"""Documents finished by SQL: each number is processed soon, also if it is written while other numbers are read."""
+"""Documents finished by SQL."""
 
 import pytest
 

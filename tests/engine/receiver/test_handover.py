@@ -1,7 +1,4 @@
-"""Documents that wait for a missing predecessor cause no work when other documents are delivered, however many wait.
-
-The tests count searches in the table of orders, and pieces of work; they measure no time.
-"""
+"""Documents that wait for a missing predecessor cause no work when other documents are delivered, however many wait."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,11 +11,11 @@ from semq.umx_t.locator import Pos, Store
 from tests.flows.trio import Trio
 
 COUNT = 100_000
-SEARCHES_MAX = 20  # maximum of searches for orders that one document with an order key may cause
+SEARCHES_MAX = 20  # searches for orders that one document with an order key may cause
 
 
 class CountingOrders(dict[OrderId, Order]):
-    """The table of orders; it counts the searches for an order."""
+    """A table of orders that counts the searches in it."""
 
     searches = 0
 
@@ -48,8 +45,7 @@ class CountingOrders(dict[OrderId, Order]):
 
 
 def blocked() -> tuple[Trio, CountingOrders]:
-    """Return a trio in which B has ``COUNT`` order keys of A; the next document of each key waits for a predecessor
-    that does not arrive."""
+    """Return a trio in which ``COUNT`` orders of A wait at B for a predecessor that does not arrive."""
     trio = Trio()
     handover = trio.b.engine.handover
     source = Store(*Address(NodeType.LOCAL, "10008")[:2])

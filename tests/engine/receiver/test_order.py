@@ -13,7 +13,7 @@ COUNT = 100_000
 
 
 class CountedSid(int):
-    """A sid; the class counts the comparisons of sids (``<``, ``>=``)."""
+    """A sid whose class counts comparisons."""
 
     comparisons = 0
 

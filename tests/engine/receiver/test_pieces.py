@@ -1,6 +1,4 @@
-"""Pieces at a receiver's node: bounds for each source, which do not affect other sources and documents; and the
-deletion of pieces.
-"""
+"""Pieces at a receiver's node: bounds for each source, and deletion."""
 
 import pytest
 
@@ -108,8 +106,6 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
 
 
 async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess) -> None:
-    """Each piece is accepted, because no piece shows that the document exceeds the limit: only the manifest is
-    refused."""
     hub = await inprocess.hub()
     config = PIECES + f"max_large_document_bytes = {MEDIUM - 1}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)

@@ -50,8 +50,7 @@ FULL = Envelope(
         },
     ),
 )  # fmt: skip
-# Recorded from version 0.9, which has no table of attributes: documents that its nodes sealed and signed must stay
-# verifiable.
+# Recorded from version 0.9: documents that its nodes sealed and signed must stay verifiable.
 RECORDED = {
     ("plain", "bound"): (
         "dc0014af73656d7120646f63756d656e742031c40773657373696f6ea5706c616365a7312e3130303038a7312e3536303031"

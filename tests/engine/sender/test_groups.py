@@ -1,6 +1,4 @@
-"""Documents to a group, or to all users of an institution: one submission becomes a message for each member in one
-commit, or no message.
-"""
+"""Documents to a group, or to all users of an institution: one submission becomes a message for each member, or none."""
 
 from dataclasses import replace
 
@@ -25,7 +23,7 @@ TARGETS = [each for each in MEMBERS if each != "1.10008"]
 
 
 class GroupTrio(Trio):
-    """A, the hub and B. The group of A, B and two institutions that are never online is known to A."""
+    """A knows a group of A, B and two institutions that are never online."""
 
     def __init__(self) -> None:
         super().__init__(connected=False)

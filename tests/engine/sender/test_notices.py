@@ -1,4 +1,4 @@
-"""The notice that is stored with the end of a manifest: for which ends, and what it contains."""
+"""The notice that is stored with the end of a manifest."""
 
 from dataclasses import replace
 
@@ -12,10 +12,10 @@ from semq.umx_t.app_key import AppKey
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import Direction, Outcome, SaveFwd
 
-NAME, MANIFEST = LK0(1, "10008", 1, 1, 0xAB, 7), LK0(1, "10008", 1, 1, 0xAB, 9)
+DOCUMENT, MANIFEST = LK0(1, "10008", 1, 1, 0xAB, 7), LK0(1, "10008", 1, 1, 0xAB, 9)
 ROW = Outbound(
     9, Direction.OWN, MANIFEST, parse_address("1.56001/desk"), SaveFwd.MUST, True, outcome=Outcome.REJECTED,
-    reason=("SEMQ-1203", "too large"), app_key=AppKey("a", "b", "c", "K1"), document=str(NAME),
+    reason=("SEMQ-1203", "too large"), app_key=AppKey("a", "b", "c", "K1"), document=str(DOCUMENT),
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def test_the_notice_names_document_and_receiver(outcome: Outcome) -> None:
     assert isinstance(due, NoticeDue)
     assert due.document == 7
     assert msgspec.json.decode(due.notice) == {
-        "document": str(NAME), "target": str(ROW.target), "domain": "a", "type": "b", "subtype": "c",
+        "document": str(DOCUMENT), "target": str(ROW.target), "domain": "a", "type": "b", "subtype": "c",
     }  # fmt: skip
 
 
@@ -41,7 +41,5 @@ def test_the_notice_names_document_and_receiver(outcome: Outcome) -> None:
     ],
 )
 def test_other_documents_and_ends_have_no_notice(row: Outbound) -> None:
-    """The row is no manifest, has not ended, or is delivered; or a copy may still be recorded (LOST, UNKNOWN); or the
-    document is sent again with other keys.
-    """
+    """After LOST and UNKNOWN a copy may still be recorded; after a code in REFUSALS the document is sent again."""
     assert notice_due(row) is None

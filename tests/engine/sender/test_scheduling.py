@@ -19,7 +19,7 @@ from tests.flows.trio import Trio
 
 
 class ScheduledTrio(Trio):
-    """A, hub and B, with the doors of A that release scheduled documents."""
+    """A trio with the doors of A that release scheduled documents."""
 
     def __init__(self, poll_s: float = POLL_S) -> None:
         super().__init__()

@@ -1,7 +1,4 @@
-"""A burst of documents: as long as the link has room, each document is marked as sent in the commit that accepts it.
-
-The first test counts changes of rows: a document that waits in SS_INIT costs an update, and its body is read again.
-"""
+"""A burst of documents: while the link has room, each document is marked as sent in the commit that accepts it."""
 
 from semq.store.unit import Unit
 from tests.flows.trio import SETTINGS, Trio

@@ -1,6 +1,4 @@
-"""Cleanup: the unit that meets the last condition of a row deletes the row. The cleaner deletes rows that remain, for
-instance those that it finds after a restart.
-"""
+"""Cleanup: the unit that meets the last condition of a row deletes it; the cleaner deletes the remaining rows."""
 
 from dataclasses import replace
 
@@ -40,7 +38,6 @@ def test_documents_stored_at_the_hub_and_given_late_leave_no_row_for_the_cleanup
 
 
 def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
-    """The change to the last status and the deletion are one statement."""
     trio = Trio(NEVER_CLEANS)
     written = _units_written(trio)
     trio.a.send(b"x")
@@ -81,7 +78,7 @@ def _units_written(trio: Trio) -> list[Unit]:
 
 
 def _end_by_hand(sender: Tables, receiver: Tables) -> None:
-    """Give all rows the states of finished messages, and delete none."""
+    """Give all rows the states of finished messages."""
     for row in map(copy_outbound, list(sender.outbound.values())):
         row.ss_status, row.outcome = SendStatus.SS_ACK2, Outcome.DELIVERED
         sender.outbound[row.object_id] = row

@@ -1,6 +1,4 @@
-"""Inquiries about messages in custody, while their target is offline: their rate does not grow with the number of
-messages.
-"""
+"""Inquiries about messages in custody: their rate does not grow with the number of messages."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,7 +43,7 @@ def test_inquiries_about_a_backlog_in_custody_keep_the_slower_pace() -> None:
     later = inquired(trio)[len(first) :]
     assert len(later) <= PER_S * 400 + PACED.ask_rows
     assert len(later) >= PER_S * 400 / 2
-    # Each message has its turn, so their numbers of inquiries are nearly equal.
+    # Each message has its turn.
     assert max(later.count(ident) for ident in set(later)) - min(later.count(ident) for ident in set(later)) <= 1
 
 
@@ -54,7 +52,6 @@ def test_inquiries_about_messages_under_way_do_not_wait_for_a_backlog() -> None:
     trio.later(60)
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        """Lose the hub's Ack-Save."""
         notes = [r for r in records([frame]) if isinstance(r, Receipt) and r.flag is HubFlag.STORED]
         return wire is trio.a.down and bool(notes)
 
@@ -86,7 +83,6 @@ def restart(trio: Trio) -> None:
 def test_a_new_session_inquires_soon_about_a_sample_of_the_messages_in_custody(
     interrupt: Callable[[Trio], None],
 ) -> None:
-    """The other rows keep their pace, whether or not the process of A was restarted."""
     trio = waiting()
     trio.later(60)
     interrupt(trio)
@@ -142,6 +138,6 @@ def test_delivered_copies_do_not_count_as_lost() -> None:
 
 
 def test_by_default_inquiry_work_is_small_and_keeps_the_budget_of_a_link() -> None:
-    """Documents may wait for a piece of inquiry work, so it is small. PROTOCOL.md section 13: 250 rows every 0.05 s."""
+    """Documents may have to wait for a piece of inquiry work (PROTOCOL.md section 13)."""
     assert EngineSettings().ask_rows <= 250
     assert EngineSettings().ask_rows / EngineSettings().ask_pause_s == 5_000

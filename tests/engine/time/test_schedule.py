@@ -1,6 +1,4 @@
-"""Slices of the schedule: due together, repeated after growing intervals, and merged, so that unanswered rows cost
-little.
-"""
+"""Slices of the schedule: due together, repeated after growing intervals, and merged."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,7 +83,6 @@ def test_a_slice_that_could_not_be_asked_about_stays_as_it_was() -> None:
     st.floats(0, 1, exclude_max=True),
 )
 def test_no_row_is_ever_forgotten(steps: list[tuple[float, bool]], jitter: float) -> None:
-    """Each added row stays in some slice as long as slices are put back."""
     schedule = Schedule(FIRST_S, MAX_S)
     now, rows = 0.0, 0
     for wait, adds in steps:
@@ -156,7 +153,6 @@ def test_spans_in_custody_begin_at_the_slower_pace() -> None:
 
 
 def test_two_distant_rows_do_not_include_the_rows_between_them() -> None:
-    """As long as there are few slices, distant rows are not merged, even if they were sent at the same time."""
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.add(1, now=0.0)
     schedule.add(1_000_000, now=0.1)
