@@ -1,10 +1,8 @@
-"""Enrolment of a node at the hub (``platform_node.enrolment``): the first certificate is issued for a token, each later
-one at the request of the node, which logs in with its present certificate.
+"""Enrolment of a node at the hub (``platform_node.enrolment``): the first certificate for a token, then renewals.
 
-Enrolment is pinned: the operator receives the fingerprint of the hub's authority together with the token. The hub sends
-the authority's certificate in the greeting of a first, unauthenticated connection, on which the node sends only the
-header of the protocol. If the fingerprint matches, a second connection trusts this authority only, and the token is
-sent there. Used by ``semq node enroll`` and, for renewals, by the running node.
+The operator receives the fingerprint of the hub's authority together with the token. The hub sends the authority's
+certificate in the greeting of a first, unauthenticated connection. If the fingerprint matches, a second connection
+trusts this authority only, and the token is sent there.
 """
 
 import asyncio
@@ -59,10 +57,9 @@ class HubAddress(msgspec.Struct, frozen=True):
 async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, clock: Clock) -> NodeCertificate:
     """Get the first certificate, and put it into slot active.
 
-    Raises NoSuchFingerprint, RefusedByPeer, DialFailed, Unavailable, KeyRefused, TrustUnreadable, Untrusted.
-
     An interrupted enrolment can be repeated with the same token: the key waits in slot next, and the hub issues the
-    same certificate for the same key.
+    same certificate for the same key. Raises NoSuchFingerprint, RefusedByPeer, DialFailed, Unavailable, KeyRefused,
+    TrustUnreadable, Untrusted.
     """
     trust = await _authority(hub, fingerprint)
     context, user = client_context(trust, None, hub.tls_minimum), f"enroll/{ring.node}"
@@ -79,7 +76,7 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
 
 
 async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock) -> NodeCertificate:
-    """Get the next certificate, put it into slot next, and test it; the caller rotates. After a crash, call this again.
+    """Get the next certificate, put it into slot next, and test it; the caller rotates. Can be repeated after a crash.
 
     Raises RefusedByPeer, DialFailed, Unavailable, Untrusted, KeyRefused.
     """
@@ -89,7 +86,7 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
         try:
             await _test_login(ring, hub, trust, untested, clock)
         except RefusedByPeer:
-            pass  # the certificate may have been revoked: the hub then refuses to sign its key again
+            pass  # the certificate may have been revoked
         else:
             return untested
 
@@ -118,10 +115,7 @@ async def _request_certificate(
 async def _test_login(
     ring: KeyRing, hub: HubAddress, trust: TrustStore, certificate: NodeCertificate, clock: Clock
 ) -> None:
-    """Log in at the hub with a new certificate, before the node depends on it.
-
-    Raises RefusedByPeer, DialFailed, Unavailable.
-    """
+    """Log in with a new certificate, before the node depends on it. Raises RefusedByPeer, DialFailed, Unavailable."""
     context = client_context(trust, None, hub.tls_minimum)
     key_id = certificate.key_id
     load_pair(context, ring.certificate_path(key_id), ring.key_path(key_id), ring.passphrase())
@@ -133,8 +127,8 @@ async def _test_login(
 
 
 async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
-    """Return the hub's authority. Raises DialFailed; NoSuchFingerprint if the authority has another fingerprint;
-    TrustUnreadable if the greeting has none.
+    """Return the hub's authority. Raises DialFailed; NoSuchFingerprint for another fingerprint; TrustUnreadable if the
+    greeting has none.
     """
     greeting = await _greeting(hub)
     pem = greeting.get(AUTHORITY)
@@ -146,7 +140,7 @@ async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
 
 
 async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
-    """Return the server properties of connection.start, over an unauthenticated connection that is then dropped."""
+    """Return the server properties of connection.start, from an unauthenticated connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

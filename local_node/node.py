@@ -1,4 +1,4 @@
-"""An institution's node as a process: its engine, its link to the hub, and the services for its applications."""
+"""An institution's node as a process."""
 
 import asyncio
 import shutil
@@ -78,8 +78,7 @@ from semq.umx_t.agreement import agreed_text
 log = structlog.get_logger("semq.local")
 AGREED_SHOWN = 5  # terms of one partner in node.status
 DISK_CHECK_S = 10.0
-# NOTIFY starts a read immediately. This poll finds rows that were written without the functions of SQL.md, or while the
-# store had no connection.
+# Besides NOTIFY, for rows written without the functions of SQL.md, or while the store had no connection.
 SQL_POLL_S = 10.0
 SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance because of a rate or a quota
 
@@ -94,7 +93,7 @@ class LocalNode(Node[LocalEngine]):
     sealing: Sealing | None = None  #: None without certificates
     offering: OfferingEnd | None = None  #: for datagrams of partners that dial; None without [direct] or [datagrams]
     direct: DirectLinks | None = None  #: None without [direct]
-    _introduced: tuple[str, ...] = ()  #: the introduction that was sent last
+    _introduced: tuple[str, ...] = ()  #: the last introduction sent
 
     async def prepare(self) -> None:
         hub = self.settings.hub
@@ -159,7 +158,7 @@ class LocalNode(Node[LocalEngine]):
         return self.logins
 
     def _is_withdrawn(self, certificate: NodeCertificate) -> bool:
-        """Whether the hub has withdrawn a partner's certificate, as far as this node knows; never without a hub."""
+        """Whether the hub has withdrawn a partner's certificate, as far as this node knows."""
         if self.settings.has_no_hub or self.sealing is None:
             return False
         return is_withdrawn(certificate, self.sealing.known(str(certificate.node)))
@@ -209,7 +208,7 @@ class LocalNode(Node[LocalEngine]):
     def _dialling_end(self) -> DiallingEnd | None:
         """Return the datagram end of a link that this node dials; None without section ``datagrams``.
 
-        With direct links the listening end (``offering``) has the configured port, and dialling ends use free ports.
+        With direct links the listening end (``offering``) has the configured port.
         """
         section = self.settings.datagrams
         if section is None:
@@ -226,7 +225,6 @@ class LocalNode(Node[LocalEngine]):
         )
 
     def _hub_addresses(self) -> DialAddresses:
-        """Return the addresses of the hub; none if there is no hub."""
         hub = self.settings.hub
         if hub is None:
             return DialAddresses([])
@@ -260,7 +258,6 @@ class LocalNode(Node[LocalEngine]):
         self.transfers.begin()
 
     def dial(self) -> None:
-        """Start the links to the hub and to partners."""
         self.uplink.start()
         if self.direct is not None and self.node_identity is not None:
             self.direct.dial(self.address, self.node_identity.client(), self.link_bytes_max)
@@ -302,7 +299,7 @@ class LocalNode(Node[LocalEngine]):
         return jobs
 
     def check_disk(self) -> None:
-        """Block publishers while the disk of the embedded database is nearly full: Postgres stops on a full disk."""
+        """Block publishers while the disk of the embedded database is nearly full, because Postgres would stop."""
         free = shutil.disk_usage(self.settings.data_dir).free
         self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
@@ -330,14 +327,13 @@ class LocalNode(Node[LocalEngine]):
         await self.apply_authorities_and_end_sessions()
 
     async def apply_authorities_and_end_sessions(self) -> None:
-        """Apply the present authorities as ``apply_authorities`` does; then end all links, and dial again."""
         self.apply_authorities()
         await self.uplink.restart()
         if self.direct is not None:
             await self.direct.restart()
 
     def apply_authorities(self) -> None:
-        """Apply the present authorities to new connections and to partners' certificates; existing links stay."""
+        """Apply the present authorities to new connections and to partners' certificates."""
         if self.node_identity is not None:
             if self.settings.amqp.tls:
                 self.server.listener.use(self.node_identity.server())
@@ -378,11 +374,10 @@ class LocalNode(Node[LocalEngine]):
         return self.node_identity
 
     def schedule_of(self, side: str) -> Schedule:
-        """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows."""
+        """Return the engine's schedule of inquiries about rows of a side, ``outbound`` or ``inbound``."""
         return self.engine.owed_acks.schedule if side == "inbound" else self.engine.asker.schedule
 
     def engine_time(self) -> float:
-        """Return the engine's time in seconds."""
         return self.engine.core.now()
 
     async def status(self) -> dict[str, Any]:
@@ -420,7 +415,7 @@ class LocalNode(Node[LocalEngine]):
         return base
 
     def surroundings(self) -> Surroundings:
-        """Return the node's state besides the rows, to find causes of stuck messages."""
+        """Return the state besides the rows, to find causes of stuck messages."""
         engine = self.engine
         direct = set(map(str, engine.uplink.partners))
         return Surroundings(
@@ -448,7 +443,7 @@ class LocalNode(Node[LocalEngine]):
         return self.engine.core.latency.histograms
 
     async def wait_drained(self, timeout_s: float) -> bool:
-        """Wait until no document is under way; return False after the time limit."""
+        """Wait until no document is under way; False after the time limit."""
         deadline = self.clock.monotonic() + timeout_s
         while any(lane.flight for lane in self.engine.rows.pump.lanes.values()):
             if self.clock.monotonic() > deadline:

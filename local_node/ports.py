@@ -20,7 +20,7 @@ from semq.umx_t.address import Address
 
 
 class OperatedLocalNode(ReadableNode, Protocol):
-    """A local node, as seen by its operations. Implemented by ``node.LocalNode``."""
+    """A local node, as seen by its operations."""
 
     settings: Settings
     clock: Clock

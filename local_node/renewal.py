@@ -1,7 +1,6 @@
 """Renewal of a local node's certificate at two thirds of its lifetime.
 
-The new certificate is tested, then used on a new link. A job checks every few seconds whether renewal is due. A failed
-renewal is repeated after a growing pause; until then the old certificate stays in use.
+The new certificate is tested, then used on a new link. A failed renewal is repeated after a growing pause.
 """
 
 import asyncio
@@ -40,7 +39,6 @@ class Renewing:
         self._busy = asyncio.Lock()
 
     async def renew_if_due(self) -> None:
-        """Renew the certificate if its renewal is due. Called by a job every ``CHECK_S``."""
         self._identity.maintain()
         if self._identity.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:

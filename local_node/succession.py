@@ -1,4 +1,4 @@
-"""The node's side of a change of the hub's authority: the requests of the hub over the link, and the node's acts.
+"""The node's side of a change of the hub's authority.
 
 | the hub asks | the node                                                              |
 |--------------|-----------------------------------------------------------------------|
@@ -7,8 +7,7 @@
 | withdraw     | also removes the former authority, once its certificate is renewed    |
 
 An answer states which of the two authorities the node trusts at that moment; the hub repeats its request until the
-answer is as required. A node accepts a new authority only with the signature of the former authority
-(``semq.pki.succession``).
+answer is as required. A node accepts a new authority only with the signature of the former one.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ class SuccessionQuestion(msgspec.Struct):
 
 
 class TrustingNode(Protocol):
-    """The part of the node that a change of the authority uses."""
+    """The part of the node that is used here."""
 
     renewing: Renewing | None
 

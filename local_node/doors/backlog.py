@@ -1,8 +1,7 @@
 """The number of waiting documents of one inbox, counted in the store on demand, at most once a second for basic.get.
 
 Between two counts, deliveries are subtracted; arrivals appear at the next count. Counting uses an index, does not pass
-through the writer, and ends at ``COUNT_MAX``: the number is for display and for clients that poll until it is 0. Used
-by ``inbox``.
+through the writer, and ends at ``COUNT_MAX``: the number is for display and for clients that poll until it is 0.
 """
 
 import asyncio
@@ -25,8 +24,8 @@ class Backlog:
     def __init__(
         self, count: Callable[[int], Awaitable[int]], unacknowledged: Callable[[], int], now: Callable[[], float]
     ) -> None:
-        """``count(at_most)`` counts the rows in the store; ``unacknowledged`` returns how many of them the engine has
-        given to the inbox, so that they do not wait any more.
+        """``count(at_most)`` counts the rows in the store; ``unacknowledged`` returns how many of them are delivered,
+        so that they do not wait.
         """
         self._count = count
         self._unacknowledged = unacknowledged
@@ -37,18 +36,17 @@ class Backlog:
         self._counting: asyncio.Task[None] | None = None
 
     def subtract_delivered(self) -> None:
-        """Subtract one delivered document."""
         self._waiting = max(self._waiting - 1, 0)
 
     def report(self, report: Report) -> None:
-        """Report the number of waiting documents, from a count that is at most a second old or from a new count."""
+        """Report the number of waiting documents, from a count that is at most a second old."""
         if self._now() - self._counted_at < FRESH_S:
             report(self._waiting)
         else:
             self.count_and_report(report)
 
     def count_and_report(self, report: Report) -> None:
-        """Report the number of waiting documents from the count that is under way, or else from a new count."""
+        """Report the number of waiting documents, from a count that is under way or from a new one."""
         self._reports.append(report)
         if self._counting is None:
             self._counting = asyncio.get_running_loop().create_task(self._refresh())

@@ -1,7 +1,7 @@
 """Topic exchange ``semq.events``: events about the documents that the institution sends.
 
 The routing key is ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON.
-An event for a durable queue is committed in the transaction of the change; without a bound queue nothing is stored.
+An event for a durable queue is committed in the transaction of the change.
 """
 
 from collections.abc import Callable, Sequence
@@ -71,8 +71,7 @@ def event_message(event: AppEvent) -> tuple[ContentHeader, bytes]:
     properties = Properties(
         content_type="application/json",
         delivery_mode=PERSISTENT,
-        # Event ``refused`` has no locator. Its token cannot replace it in the id, because the same token can be refused
-        # several times; so a number distinguishes the refusals.
+        # Event ``refused`` has no locator, and one token can be refused several times, so a number distinguishes them.
         message_id=f"{event.lk0 or f'{event.at}-{next(_refusal_numbers)}'}/{event.kind}/{event.att}",
         type=f"semq.{event.kind}",
         timestamp=event.at // 1000,

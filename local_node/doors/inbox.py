@@ -1,8 +1,7 @@
 """Queue ``semq.inbox`` (and ``semq.inbox.<user>``): received documents, with manual acknowledgements.
 
 An ack marks the document as processed (tb_0030 app_status DONE); a requeue delivers it again, as redelivered; a reject
-without requeue parks it for an operator. The documents of a lost connection return to the queue. A basic.get waits
-like a consumer with credit for one document. It is answered as empty when no waiting document can be delivered.
+without requeue parks it for an operator. The documents of a lost connection return to the queue.
 """
 
 import re
@@ -30,7 +29,7 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-# Checks of a basic.get while the next document with an order key is searched; after them the answer is empty.
+# Checks of a basic.get while the next document with an order key is searched; after them it is answered as empty.
 CHECKS_MAX = 10
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
@@ -71,7 +70,6 @@ class InboxQueue(ServiceQueue):
 
     @property
     def has_consumer(self) -> bool:
-        """Whether a program receives documents of this user."""
         return bool(self._consumers)
 
     # --- for the engine
@@ -82,7 +80,7 @@ class InboxQueue(ServiceQueue):
         return max(credit - len(self._undelivered) - self._joining, 0)
 
     def give(self, delivery: Delivery) -> None:
-        """Deliver a document to a pending basic.get, else to the next consumer with credit."""
+        """Deliver a document to a pending basic.get, else to the next consumer with credit; without both, keep it."""
         if self._assembly.is_needed(delivery):
             self._joining += 1
             self._assembly.join(delivery, self._give_joined, self._note_not_joined)
@@ -163,8 +161,7 @@ class InboxQueue(ServiceQueue):
         self._check()
 
     def _check(self) -> None:
-        """Check again after the next commit if a document may still be found; otherwise answer each pending basic.get
-        as empty."""
+        """Check again after the next commit while a document may come; else answer each pending basic.get as empty."""
         if self._is_checking or not self._getters:
             return
         handover = self._engine().handover
@@ -203,7 +200,7 @@ class InboxQueue(ServiceQueue):
     def _next_undelivered(self) -> Delivery | None:
         while self._undelivered:
             delivery = self._undelivered.popleft()
-            # A document that is not in ``out`` was finished in another way, or is delivered again.
+            # A document that is not in ``out`` was finished in another way, or will be delivered again.
             if delivery.bref in self._engine().handover.out:
                 return delivery
         return None
@@ -243,7 +240,6 @@ class Inboxes:
         self._count = count
 
     def queue(self, user: str) -> InboxQueue:
-        """Return the queue of a user."""
         queue = self.queues.get(user)
         if queue is None:
             queue = self.queues[user] = InboxQueue(
@@ -252,7 +248,7 @@ class Inboxes:
         return queue
 
     def users_present(self) -> list[str]:
-        """Return the users whose documents a program receives now, sorted. The inbox without a user does not count."""
+        """Return the users with a consumer, sorted, without the empty user."""
         return sorted(user for user, queue in self.queues.items() if user and queue.has_consumer)
 
     def named(self, name: str) -> InboxQueue | None:
@@ -272,7 +268,6 @@ class Inboxes:
         return queue.free() if queue is not None else 0
 
     def give(self, user: str, delivery: Delivery) -> None:
-        """Deliver a document."""
         self.queues[user].give(delivery)
 
 
@@ -294,7 +289,7 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
 
 
 def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
-    """Return a document for the application: its attributes as headers, its payload as body."""
+    """Return a document as a message for the application."""
     envelope, attributes = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {
         **attributes.user_headers,

@@ -1,8 +1,8 @@
 """Nacked documents: the reasons of their nacks, in the log and as events ``refused``.
 
-A basic.nack has no field for a reason. With ``reply_to`` the publisher receives the reason there instead. Lines and
-events are limited: one line of the log per reason and target every ``QUIET_S`` seconds, ``EVENTS_MAX`` events per turn.
-Used by ``submission``.
+A basic.nack has no field for a reason. With ``reply_to`` the publisher receives the reason at that address; then there
+is neither a line in the log nor an event. The log has one line per error code and node of the target every ``QUIET_S``
+seconds. Documents beyond ``EVENTS_MAX`` in a turn are only counted.
 """
 
 from collections.abc import Callable
@@ -41,22 +41,21 @@ class Nacks:
         self._engine = engine
         self._turn = turn
         self._waiting: list[tuple[NackedDocument, SemqError]] = []
-        self._count = 0
-        self._logged: dict[tuple[str, Address], float] = {}  #: time of the last line, by error code and target
+        self._nacked_count = 0
+        self._logged: dict[tuple[str, Address], float] = {}  #: time of the last line, by error code and node
 
     def note(self, document: NackedDocument, error: Exception) -> None:
-        """Note a nacked document."""
         reported = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
-        if not self._count:
+        if not self._nacked_count:
             self._turn.before_flush(self._report)
-        self._count += 1
+        self._nacked_count += 1
         if len(self._waiting) < EVENTS_MAX:
             self._waiting.append((document, reported))
 
     def _report(self) -> None:
         core = self._engine().core
         waiting, self._waiting = self._waiting, []
-        count, self._count = self._count, 0
+        count, self._nacked_count = self._nacked_count, 0
         core.count("nacked", count)
         for document, error in waiting:
             self._log(core.now(), document, error)
@@ -83,14 +82,13 @@ class Nacks:
             self._logged.clear()
         self._logged[code_and_target] = now
         log.warning(
-            "document_not_taken", target=str(document.target), app_key=str(document.app_key), token=document.token,
+            "document_nacked", target=str(document.target), app_key=str(document.app_key), token=document.token,
             error=error.advice(),
         )  # fmt: skip
 
 
 @work
 def _write_events(core: Core, events: list[AppEvent]) -> Steps:
-    """Publish events, after the commit that writes them for durable queues."""
     unit = yield NO_NEEDS
     prepared: list[Any] = []
     for event in events:

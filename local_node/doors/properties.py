@@ -1,9 +1,8 @@
 """The AMQP properties of a document, besides its UMX-T attributes.
 
 Between nodes, the AMQP properties belong to the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
-therefore travel as headers; a seal or signature covers them like all headers. The receiver's application gets the first
-two as properties again; the property ``message_id`` that it receives is the LK0. The property ``expiration`` becomes
-``@ExpiresAt``; the header ``x-delay`` becomes ``@NotBefore``. Used by ``submission`` and ``inbox``.
+therefore travel as headers, which a seal or signature covers. The receiver's application gets the first two as
+properties again; the property ``message_id`` that it receives is the LK0.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,13 +21,13 @@ SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 
 
 def own_headers(header: ContentHeader) -> dict[str, Any]:
-    """Return the headers of a document, with headers that carry its properties.
+    """Return the headers of a document, with the properties in CARRIED. Raises FrameError.
 
-    A header that the application has set has priority over a property. With ``reply_to``, the ``correlation_id``
-    belongs to the answer and is not carried. Raises FrameError.
+    A header of the application has priority over a property. With ``reply_to``, the ``correlation_id`` belongs to the
+    answer and is left out.
     """
     headers = header.headers or {}
-    spans = header.locate() if header.spans is None else header.spans  # by property: only those that are present
+    spans = header.locate() if header.spans is None else header.spans  # by property, without absent ones
     if spans.keys().isdisjoint(CARRIED):
         return headers
     carried = {name: getattr(header, property_) for property_, name in CARRIED.items() if property_ in spans}

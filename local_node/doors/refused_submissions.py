@@ -1,9 +1,7 @@
 """Refused and withdrawn submissions (by SQL, scheduled, in pieces): events, ledger lines, acts of operators on them.
 
 The row of a refused submission keeps document and reason. The ledger and ``semq failed`` show the refusal under a
-locator of its own (``_locator``). A submission that is tried again and accepted becomes a document with another
-locator. Used by ``sql_submissions``, by ``pieces.transfer``, and by the operations ``failed.requeue`` and
-``failed.remove``.
+locator of its own. A submission that is tried again and accepted becomes a document with another locator.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +28,7 @@ WITHDRAWN = "Withdrawn before it was sent."
 
 @work
 def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], None]) -> Steps:
-    """Refuse a submission: reason, line of the ledger and event in one commit. ``done`` gets the LK0 of the refusal."""
+    """Refuse a submission: reason, ledger line and event in one commit. ``done`` gets the LK0 of the refusal."""
     reason = (error.code, error.text + facts_of(error))
     unit = yield NO_NEEDS
     at, lk0 = core.now_ms(), _locator(core, row)
@@ -89,7 +87,7 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
 
 
 def _unsettled(unit: Unit, query: OpenSubmission) -> list[Submitted]:
-    """Return the row that the query found; no row if earlier work of this unit has taken or refused it."""
+    """Return the found row, unless earlier work of this unit has taken or refused it."""
     settled = {*unit.taken_submissions, *unit.refused_submissions}
     return [row for row in unit.found.get(query, ()) if row.row_id not in settled]
 
@@ -115,9 +113,9 @@ def _record_end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outco
 def requeue_or_remove(
     core: Core, lk0s: Sequence[str], is_requeued: bool, why: str, done: Callable[[dict[str, int]], None]
 ) -> Steps:
-    """Requeue or remove refused submissions for an operator. ``done`` gets the numbers of the submissions by LK0.
+    """Requeue or remove refused submissions for an operator. ``done`` gets their numbers by LK0.
 
-    Raises NotThere if there is no refused submission with one of these LK0s.
+    Raises NotThere if no refused submission has one of these LK0s.
     """
     query = RefusedSubmissions(tuple(lk0s))
     unit = yield Needs(queries={query})
@@ -134,7 +132,7 @@ def requeue_or_remove(
 
 
 def ledger_line(row: Submitted, lk0: LK0 | str, at: int, event: Event, detail: str) -> LedgerLine:
-    """Return a ledger line about a refused or withdrawn submission."""
+    """Return a ledger line about a submission."""
     target = _target(row)
     return LedgerLine(
         at, Side.SENDER, event, str(lk0), str(target or row.target)[:140], app_key=_app_key(row), size=row.size,

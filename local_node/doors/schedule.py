@@ -1,8 +1,7 @@
-"""The release of scheduled documents (@NotBefore): the store is read when the next document is due, and by a job.
+"""The release of scheduled documents (@NotBefore), which ``sql_submissions`` then submits.
 
-A read returns the documents that are due, at most ``DUE_MAX``, and the time of the next document. It uses an index, so
-that its cost does not grow with the number of scheduled documents. The reads of the job find documents scheduled by
-SQL. ``sql_submissions`` submits the released documents.
+The store is read when the next document is due, and by a job, which finds documents scheduled by SQL. A read uses an
+index: its cost does not grow with the number of scheduled documents.
 """
 
 from collections.abc import Callable
@@ -23,9 +22,10 @@ class ScheduledDocuments:
         released: Callable[[], None],
         poll_s: float = POLL_S,
     ) -> None:
-        """``release_in(seconds)`` has to arrange a call of ``release_due`` after that time, in place of the planned
-        one; ``released`` is called when documents have been released. Without ``release_in``, ``release_due`` is called
-        at most ``poll_s`` seconds after the last call.
+        """``release_in(seconds)`` has to plan a call of ``release_due`` after that time, in place of an earlier plan.
+
+        The caller also calls ``release_due`` every ``poll_s`` seconds. ``released`` is called when documents have been
+        released.
         """
         self._engine = engine
         self._release_in = release_in

@@ -1,13 +1,11 @@
 """Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
-A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). A row is
-accepted when it has moved to tb_0031. A refused row stays where it is and is reported like any other failure: by an
-event ``failed``, by a ledger line under a locator of its own, and by a row of ``semq failed list``
-(``refused_submissions``).
+A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). An accepted row
+moves to tb_0031. A refused row stays (``refused_submissions``).
 
-A row that cannot be accepted yet (because of a rate, a quota or a missing key) stays with its reason and is not
-reported as a failure. Until the next poll, all further rows to its target are passed over, so that they do not delay
-rows to other targets; tb_0031_wait names the first waiting row of each target.
+A row that cannot be accepted yet (because of a rate, a quota or a missing key) stays with its reason. Until the next
+poll, all further rows to its target are passed over, so that they do not delay rows to other targets; tb_0031_wait
+names the first waiting row of each target.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,13 +51,11 @@ class SqlSubmissions:
     """The moves of rows from tb_0031_submit into the engine, a batch at a time."""
 
     def __init__(self, engine: Callable[[], LocalEngine], poll_again: Callable[[], None]) -> None:
-        """``poll_again`` is called at most once per poll, if rows have to wait; it has to arrange a call of ``poll``
-        a second later.
-        """
+        """If rows wait, ``poll_again`` is called, once per poll; it arranges a call of ``poll`` a second later."""
         self._engine = engine
         self._poll_again = poll_again
         self._under_way: set[int] = set()
-        #: rows that are being withdrawn; skipped if a read under way returns them
+        #: rows that are being withdrawn, which reads skip
         self._being_withdrawn: set[int] = set()
         self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}  #: by number of the submission
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
@@ -69,7 +65,7 @@ class SqlSubmissions:
         self._must_read_again = False  #: another read is needed after the one under way
 
     def poll(self) -> None:
-        """Read new rows. A read under way is repeated, because it may not see the newest rows."""
+        """Read new rows. A read under way is repeated, because it may miss the newest rows."""
         if self._reading_engine is not self._engine():
             self._put_off = {}
             self._begin_read()
@@ -79,11 +75,10 @@ class SqlSubmissions:
             self._poll_again()
 
     def listen(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
-        """Call ``report`` once with the result of the next read of the submission: accepted, refused or waits."""
+        """Call ``report`` once with the result of the next read of the submission."""
         self._listeners.setdefault(number, []).append(report)
 
     def cancel_listening(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
-        """Cancel ``listen``."""
         listeners = self._listeners.get(number, [])
         if report in listeners:
             listeners.remove(report)
@@ -91,9 +86,10 @@ class SqlSubmissions:
             self._listeners.pop(number, None)
 
     def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
-        """Withdraw a waiting submission. If it is being moved into tb_0031, first wait for the result of that.
+        """Withdraw a waiting submission. If it is being accepted, first wait for the result of that.
 
-        ``failed`` gets NotThere if the submission has become a document.
+        ``failed`` gets NotThere if no submission of this number waits any more: it has become a document, was refused
+        or withdrawn, or never existed.
         """
 
         def report(result: SubmissionResult) -> None:
@@ -129,14 +125,13 @@ class SqlSubmissions:
         query = SubmittedRows(BATCH, targets_left_out, engine.core.settings.max_document_bytes)
         unit = yield Needs(queries={query})
         loaded: Sequence[Submitted] = unit.found.get(query, ())
-        # The loaded rows include those that earlier work of this unit has taken.
+        # The loaded rows include those that earlier work of this unit has taken, refused or removed.
         settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
         rows = [row for row in loaded if row.row_id not in settled]
         yield COMMITTED
         self._submit(engine, rows)
 
     def _submit(self, engine: LocalEngine, rows: list[Submitted]) -> None:
-        """Hand rows to the engine; refuse invalid ones. When all are done, read again."""
         self._reading_engine = None
         new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._being_withdrawn]
         self._under_way.update(row.row_id for row in new)
@@ -155,23 +150,22 @@ class SqlSubmissions:
             self._begin_read()
 
     def _read_failed(self) -> None:
-        """Note a failed read; the next poll repeats it."""
         self._reading_engine = None
 
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:
-        """Note that a row is accepted, refused or put off. After the last row of a read, read further rows."""
+        """Note that a row is accepted, refused or waits. After the last row of a read, read further rows."""
         self._under_way.discard(row.row_id)
         for report in self._listeners.pop(row.row_id, ()):
             report(result)
         if self._under_way:
             return
         if self._reading_engine is self._engine():
-            self._must_read_again = True  # the read under way may include only these rows
+            self._must_read_again = True  # the read under way may have found only rows that were settled just now
         else:
             self._begin_read()
 
     def _put_row_off(self, row: Submitted, error: Exception) -> None:
-        """Put a row off: until the next poll, which follows soon, pass over all rows to its target. Note its reason."""
+        """Let a row wait, with its reason; until the next poll pass over all rows to its target."""
         if not self._put_off:
             self._poll_again()
         cause = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
@@ -184,7 +178,7 @@ class SqlSubmissions:
         self._settle(row, SubmissionResult("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
-        """Refuse a row. Reads find the row until the refusal is committed, so the row stays under way until then."""
+        """Refuse a row. It stays under way until the refusal is committed, because reads find it until then."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
 
         def done(lk0: LK0) -> None:
@@ -216,7 +210,7 @@ class SqlSubmissions:
         )  # fmt: skip
 
     def _attributes(self, row: Submitted) -> tuple[Attributes, NodeRequests]:
-        """Return the attributes of a submission by SQL, and its settings for this node."""
+        """Return the attributes of a submission by SQL, and its requests to this node."""
         settings = self._engine().core.settings
         if row.size > settings.max_document_bytes:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)
@@ -224,14 +218,15 @@ class SqlSubmissions:
         properties = {name: getattr(row, name) for name in PROPERTIES}
         attributes, requests = read_submission({**row.headers, **submission_headers(columns)}, properties)
         if requests.not_before:  # ``semq_send`` moves @NotBefore from the headers to the column
-            raise BadAttribute("The column not_before has the time, not the headers.", attribute="@NotBefore")
+            raise BadAttribute("Give the time in the column not_before, not in the headers.", attribute="@NotBefore")
         check_carried(attributes)
         return attributes, requests
 
     def _store_waits(self, *, is_round_over: bool) -> None:
         """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.
 
-        Until the round of reads is over, targets are only added, because the round has not read all rows yet.
+        A round is the reads from one poll until no read finds further rows. Until it is over, targets are only added,
+        because not all rows have been read yet.
         """
         waits = {} if is_round_over else dict(self._stored_waits or {})
         waits |= {
@@ -247,7 +242,7 @@ class SqlSubmissions:
         self._engine().core.post(_write_waits(waits), failed=lambda error: self._waits_not_written())
 
     def _waits_not_written(self) -> None:
-        """Note that the content of tb_0031_wait is unknown; the next poll writes it again."""
+        """Note that the content of tb_0031_wait is unknown."""
         self._stored_waits = None
 
 
@@ -260,6 +255,5 @@ def _note_wait(number: int, reason: Reason) -> Steps:
 
 @work
 def _write_waits(waits: dict[str, TargetWait]) -> Steps:
-    """Replace the stored targets that are passed over."""
     unit = yield NO_NEEDS
     unit.submissions_wait = waits

@@ -1,9 +1,8 @@
 """Exchange ``semq``: applications publish documents. A confirm means that the document is committed in tb_0031.
 
-The routing key is the target's address, UMX-T attributes are headers. Documents published in one turn are committed
-together. Bad input closes the channel, with a reply code, the SEMQ code and the remedy. A temporary refusal is nacked
-(``nacks``). With ``reply_to`` the result is also published there, in the format of ``semq.admin``: the locator, or the
-error; after an error of SEMQ the document is nacked, and the channel stays open.
+The routing key is the target's address, UMX-T attributes are headers. Bad input closes the channel, with a reply code,
+the SEMQ code and the remedy. A temporary refusal is nacked (``nacks``). With ``reply_to`` the result is also published
+there, in the format of ``semq.admin``; after an error of SEMQ the document is nacked, and the channel stays open.
 """
 
 from collections.abc import Callable
@@ -88,8 +87,8 @@ class SubmitExchange(ServiceExchange):
     ) -> Upload | None:
         """Return the upload of a document that is sent in pieces; None for a document in one message.
 
-        Bad input closes the channel before the body has arrived, unless an answer was requested (``reply_to``). Any
-        other fault is reported after the body, which the returned upload drops.
+        Bad input closes the channel at once, unless an answer was requested (``reply_to``). Any other fault is reported
+        after the body, which the upload drops.
         """
         size = header.body_size
         fault: SemqError | None = None
@@ -136,7 +135,7 @@ class SubmitExchange(ServiceExchange):
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
         headers = own_headers(header)
-        # The clock is read only for documents that expire, which are few.
+        # The clock is read only for documents that expire.
         if (
             header.expiration is not None
             and (expiry := expires_at(header, headers, self._engine().core.now_ms())) is not None
@@ -160,7 +159,7 @@ class SubmitExchange(ServiceExchange):
 
 
 class _ReportByConfirm:
-    """Report the result by confirm, nack, or channel.close."""
+    """Reports the result by confirm, nack, or channel.close."""
 
     document: NackedDocument | None = None  #: None until the document has been read
     digest: bytes | None = None  #: digest of the document, if a manifest is accepted in its place
@@ -170,11 +169,10 @@ class _ReportByConfirm:
         self._nacks = nacks
 
     def done(self, accepted: Accepted) -> None:
-        """Report that the document is committed."""
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
-        """Report that the document is not committed, or that the outcome is unknown."""
+        """Report that the document is not committed, or that this is unknown."""
         outcome = refusal(error)
         self._settle(outcome)
         if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.document is not None:
@@ -182,7 +180,7 @@ class _ReportByConfirm:
 
 
 class _ReportByAnswer(_ReportByConfirm):
-    """Report the result to ``reply_to``, besides the confirm or nack."""
+    """Reports the result to ``reply_to``, besides the confirm or nack."""
 
     def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:
         super().__init__(settle)
@@ -209,16 +207,15 @@ class _ReportByAnswer(_ReportByConfirm):
 
 
 def reply_text(error: SemqError) -> str:
-    """Return the reply text of channel.close. A text that is too long is returned without the facts."""
+    """Return the reply text of channel.close, without the facts if it is too long."""
     short = f"{error.code} {error.text} — {error.remedy}"
     return next((text for text in (error.advice(), short) if len(text.encode()) <= TEXT_MAX), short)
 
 
 def refusal(error: Exception) -> Outcome:
-    """Return the settlement for an error: bad input closes the channel; after other errors the document is nacked, and
-    may be submitted again.
+    """Return the settlement for an error: bad input closes the channel; after other errors the document is nacked.
 
-    A channel without confirms cannot receive a nack and is closed instead, so that the publisher learns of the refusal.
+    A channel without confirms is closed instead of a nack.
     """
     reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
     closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported))

@@ -1,7 +1,7 @@
 """Reports to the hub about the users of this institution who receive documents now.
 
-A user is present while a program consumes the user's inbox. At most one report is sent every ``PAUSE_S`` seconds,
-because each report causes a record to all partners. A report contains the present state, not each change.
+A user is present while a program consumes the user's inbox. Each report causes a record to all partners, so at most one
+is sent every ``PAUSE_S`` seconds, with the present state.
 """
 
 import asyncio
@@ -24,13 +24,12 @@ class UserPresence:
         self._last_at = -PAUSE_S
 
     def note_change(self) -> None:
-        """Note that a consumer has come or gone: a report follows."""
+        """Plan a report: a consumer has come or gone."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time() + SOON_S, self._last_at + PAUSE_S), self._report)
 
     def stop(self) -> None:
-        """Report nothing more."""
         if self._timer is not None:
             self._timer.cancel()
 

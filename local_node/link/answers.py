@@ -1,9 +1,8 @@
 """Answers of a local node to questions about messages.
 
-Partners ask about their messages in one of two ways. Through the hub: it passes their questions on over the link, by
-queue ``node.ADDRESS.asked`` (``platform_node.questions``). Or directly (``partner_questions``). With
-``hub.answer_partners = false`` these questions are refused. ``semq.service.story`` selects the lines of this node's
-ledger that a partner may read. The hub itself asks during a change of its authority (``local_node.succession``).
+Partners ask through the hub, which passes their questions on by queue ``node.ADDRESS.asked``, or directly
+(``partner_questions``). With ``hub.answer_partners = false`` these questions are refused. ``semq.service.story``
+selects the lines that a partner may read. The hub itself asks during a change of its authority.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ from semq.umx_t.locator import parse_lk0
 
 EXCHANGE = "semq.answer"
 CONCURRENT_MAX = 4  # questions from the hub in progress; beyond this, direct questions are refused, too
-PER_SECOND_MAX = 20  # questions of all askers together: each reads the ledger
+PER_SECOND_MAX = 20  # questions of all askers together
 BUSY = "The node already answers as many questions as it may."
 log = structlog.get_logger("semq.answers")
 
@@ -57,11 +56,11 @@ class Answers:
         self._node = node
         self._duty = SuccessionDuty(node)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._second = 0  #: the second of the clock in which the last question arrived
+        self._second = 0  #: the second of the clock that ``_questions_in_second`` counts
         self._questions_in_second = 0
 
     async def listen(self, client: ClientLink) -> None:
-        """Read questions on a separate channel, because an older hub has no such queue and closes the channel."""
+        """Read questions on a channel of its own: an older hub has no such queue and closes the channel."""
         channel = await client.open_channel()
         try:
             queue = f"node.{self._node.address}.asked"
@@ -82,7 +81,7 @@ class Answers:
             task.add_done_callback(self._tasks.discard)
 
     def _count_question(self) -> bool:
-        """Count a question; return whether the limits allow to answer it."""
+        """Count a question; return whether it may be answered now."""
         second = int(self._node.clock.monotonic())
         self._questions_in_second = self._questions_in_second + 1 if second == self._second else 1
         self._second = second

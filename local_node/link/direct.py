@@ -1,8 +1,7 @@
 """Direct links with partners: links that this node dials, and the login of partners that dial this node.
 
-A partner logs in at virtual host ``umx`` with its certificate, as a node does at a hub (``semq.service.links``), and is
-refused unless section ``direct`` of the configuration names it. The engine chooses the way of each frame (PROTOCOL.md
-section 26).
+A partner logs in at virtual host ``umx`` with its certificate, as a node does at a hub, and is refused unless section
+``direct`` of the configuration names it (PROTOCOL.md section 26).
 """
 
 import asyncio
@@ -54,9 +53,7 @@ class PartnerLogins:
         self._partners = {str(partner_address(node_id)) for node_id in partners}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user; None refuses the login. The client never gets the reason; the log has it for
-        partners.
-        """
+        """Return the name of the user; None refuses the login. Only the log has the reason."""
         if mechanism == "EXTERNAL" and (name := self._partner(credentials, peer)) is not None:
             return name
         name = await self._users.authenticate(mechanism, credentials, peer)
@@ -66,7 +63,7 @@ class PartnerLogins:
         try:
             certificate = certificate_of(peer)
         except SemqError:
-            return None  # an application with a certificate of another kind
+            return None  # an application's certificate
         name = str(certificate.node)
         if credentials.user not in ("", name) or name not in self._partners:
             log.warning("partner_refused", node=name, claims=credentials.user[:80], peer=str(peer))
@@ -77,7 +74,6 @@ class PartnerLogins:
         return name
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """Return a user's permissions in a virtual host; a partner may use its link and ask questions."""
         if user in self._partners:
             return {UMX: link_permissions(user), VIRTUAL_HOST: ASK_PERMISSIONS}.get(vhost)
         return None if vhost in (UMX, VIRTUAL_HOST) else self._users.permissions(user, vhost)
@@ -101,19 +97,17 @@ class DirectLinks:
         self.uplinks: dict[Address, Uplink] = {}
 
     def open(self, vhost: VirtualHost, frame_bytes_max: int) -> None:
-        """Accept partners that dial, in the virtual host of links."""
         vhost.register(self._links.exchange(frame_bytes_max))
         self._vhost = vhost
         self._register(self._partners)
         vhost.hooks.append(SessionHooks(on_open=self._links.check_login))
 
     def dial(self, own: Address, tls: ssl.SSLContext, bytes_max: int) -> None:
-        """Start to dial those partners whose addresses are configured."""
         self._own, self._tls, self._bytes_max = own, tls, bytes_max
         self._dial(self._partners)
 
     def change(self, partners: Mapping[str, DirectSection]) -> None:
-        """Replace the partners, and dial new and changed ones. The broker ends the sessions of removed partners."""
+        """Replace the partners, and dial new and changed ones."""
         former, self._partners = self._partners, partners
         self._register(partners.keys() - former.keys())
         changed = [node_id for node_id in {*former, *partners} if former.get(node_id) != partners.get(node_id)]
@@ -142,12 +136,11 @@ class DirectLinks:
                 uplink.start()
 
     def dial_config_for(self, partner: Address, virtual_host: str) -> DialConfig | None:
-        """Return how to dial a virtual host of a partner; None if this node does not dial the partner."""
+        """Return how to dial a virtual host of a partner; None if this node does not dial it."""
         uplink = self.uplinks.get(partner)
         return uplink.dial_config_for(virtual_host) if uplink is not None else None
 
     async def restart(self) -> None:
-        """End all sessions, because the node has a new engine or trusts other authorities; then dial again."""
         self._links.end_all_sessions(
             ConnectionForced("the node has opened its store again, or trusts other authorities")
         )
@@ -155,14 +148,12 @@ class DirectLinks:
             await uplink.restart()
 
     async def stop(self) -> None:
-        """End all sessions, and dial no more."""
         self._links.end_all_sessions(ConnectionForced("the node stops"))
         for uplink in self.uplinks.values():
             await uplink.stop()
         await asyncio.gather(*self._stops)
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Use this TLS context for further dials."""
         self._tls = tls
         for uplink in self.uplinks.values():
             uplink.use(tls)
@@ -186,7 +177,7 @@ class DirectLinks:
         return is_over
 
     def _check(self, check_name: Callable[[PeerInfo], None]) -> Callable[[PeerInfo], None]:
-        """Return the check of a dialled peer: ``check_name``, and that the hub has not withdrawn its certificate."""
+        """Return the check of a dialled peer: ``check_name``, and that its certificate was not withdrawn."""
 
         def check(peer: PeerInfo) -> None:
             check_name(peer)
@@ -212,16 +203,15 @@ class DirectLinks:
 
 
 def partner_address(node_id: str) -> Address:
-    """Return the address of a partner's node."""
+    """Return the address of an institution's node."""
     return Address(NodeType.LOCAL, node_id)
 
 
 def is_withdrawn(certificate: NodeCertificate, listed_pems: Sequence[str] | None) -> bool:
     """Return whether the hub has withdrawn a partner's certificate.
 
-    ``listed_pems``: the certificates of the partner in the hub's directory; empty if the hub has removed them all, None
-    if the directory never had any. A certificate issued after all listed ones is not withdrawn: it is a renewal that
-    the directory has not reported yet.
+    ``listed_pems``: the partner's certificates in the hub's directory; empty if all were removed, None if there never
+    was one. A certificate issued after all listed ones is a renewal that the directory has not reported yet.
     """
     if listed_pems is None:
         return False
@@ -234,7 +224,7 @@ def is_withdrawn(certificate: NodeCertificate, listed_pems: Sequence[str] | None
 def partner_dial_configs(
     section: DirectSection, own: Address, partner: Address, tls: ssl.SSLContext
 ) -> list[DialConfig]:
-    """Return how to dial each address of a partner. A peer with the certificate of another node is disconnected."""
+    """Return how to dial each address of a partner, whose certificate is checked."""
     return [_partner_dial_config(url, own, partner, tls) for url in section.urls]
 
 

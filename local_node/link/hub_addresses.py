@@ -1,7 +1,6 @@
 """The addresses of the hub: ``hub.url`` and ``hub.more_urls``, tried in turn.
 
-All of them lead to one hub: to its standby, to its other instances, or through another network to the same process. If
-a host name has several addresses in DNS, all of them are tried (``asyncio.loop.create_connection``).
+All of them lead to one hub: to its standby, to its other instances, or through another network to the same process.
 """
 
 import ssl
@@ -21,9 +20,7 @@ CONNECT_S = 3.0
 def hub_dial_configs(
     hub: HubSection, address: Address, tls: ssl.SSLContext | None, virtual_host: str
 ) -> list[DialConfig]:
-    """Return how to dial each address of the hub. With ``tls``, a peer whose certificate is not a hub's is
-    disconnected.
-    """
+    """Return how to dial each address of the hub. With ``tls``, the certificate of the peer must be a hub's."""
     configs = [_dial_config(hub, url, address, tls, virtual_host) for url in (hub.url, *hub.more_urls)]
     return [replace(config, connect_s=CONNECT_S) for config in configs] if len(configs) > 1 else configs
 
@@ -38,7 +35,7 @@ def _dial_config(
         port=parts.port or (5671 if tls else 5672),
         virtual_host=virtual_host,
         user=str(address),
-        # With TLS the certificate identifies this node; a password would be one more secret to lose.
+        # With TLS the certificate identifies this node.
         password=hub.password.get_secret_value() if hub.password and tls is None else None,
         tls=tls,
         check=must_be_hub if tls else lambda _: None,
@@ -47,20 +44,18 @@ def _dial_config(
 
 @dataclass(slots=True)
 class DialAddresses:
-    """The addresses of a hub or of a partner, and which one is in use. Without a hub, ``configs`` is empty."""
+    """The addresses of a hub or of a partner, and which one is in use; none without a hub."""
 
     configs: list[DialConfig]
     _place: int = 0
 
     @property
     def current(self) -> DialConfig:
-        """The address that is in use, or dialled next."""
+        """The address in use, or dialled next."""
         return self.configs[self._place]
 
     def turn(self) -> None:
-        """Turn to the next address."""
         self._place = (self._place + 1) % len(self.configs)
 
     def change(self, change: Callable[[DialConfig], DialConfig]) -> None:
-        """Change how each address is dialled."""
         self.configs = [change(config) for config in self.configs]

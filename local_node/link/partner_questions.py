@@ -1,7 +1,7 @@
 """Exchange ``semq.ask`` at a node with direct links: partners that dial this node ask about messages between the two.
 
-Question and answer have the form that they have at a hub (PROTOCOL.md section 20), with the same story, rights and
-signature. The node that was dialled cannot ask over this link. Module ``answers`` makes the answers.
+Question and answer have the form that they have at a hub (PROTOCOL.md section 20). The node that was dialled cannot ask
+over this link.
 """
 
 from typing import Any
@@ -27,13 +27,12 @@ class DirectQuestion(msgspec.Struct, frozen=True):
 
 
 class PartnerQuestions:
-    """The handler of ``semq.ask`` at a local node."""
+    """The handler of ``semq.ask``."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
     def exchange(self, vhost: VirtualHost) -> RequestExchange:
-        """Return the exchange to register in the virtual host."""
         requests = {"trace": typed("trace", DirectQuestion, self.trace)}
         return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 

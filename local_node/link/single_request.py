@@ -1,7 +1,6 @@
 """One request of a node to its hub, or to a partner, over a separate connection that ends with the answer.
 
-The connection uses the virtual host of enrolment and is independent of the link. Used by ``enrolment``, and by
-``operations.trace`` for the records that the hub or a partner has of a message.
+The connection uses the virtual host of enrolment and is independent of the link.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ async def request(
     arguments: Mapping[str, Any],
     peer_name: str = "The hub",
 ) -> Mapping[str, Any]:
-    """Send the request and return the result. ``peer_name`` names the node that is asked, in the texts of errors.
+    """Send the request and return the result. ``peer_name``: the node that is asked, for texts of errors.
 
     Raises DialFailed, RefusedByPeer, Unavailable.
     """
@@ -67,12 +66,10 @@ async def request(
 
 
 def _accept(answer: "asyncio.Future[bytes]", body: bytes) -> None:
-    """Accept the answer; ignore any later one."""
     if not answer.done():
         answer.set_result(body)
 
 
 def _fail(answer: "asyncio.Future[bytes]", error: Exception | None) -> None:
-    """Fail the request, because the channel is closed."""
     if not answer.done():
         answer.set_exception(error or LinkLost("the channel was closed"))

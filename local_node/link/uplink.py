@@ -3,7 +3,7 @@
 PROTOCOL.md sections 10 and 26 have the rules of links, ARCHITECTURE.md the names of exchanges and queues.
 
 Documents and packets use separate channels, so that large documents never delay acknowledgements. AMQP confirms and
-acks are flow control only: they bound the traffic in progress, and prove neither custody nor receipt.
+acks bound the traffic in progress; they prove neither custody nor receipt.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from semq.umx_t.version import PROPERTY, agree
 HEARTBEAT_S = 10
 WAITING = "packets wait"  # the reason for which reading from the peer is paused
 PRESENCE_PER_TURN = 16  # records
-PRESENCE_PARTS_MAX = 4  # parts of PRESENCE_PER_TURN records; while more wait, the hub's further packets wait
+PRESENCE_PARTS_MAX = 4  # parts of PRESENCE_PER_TURN records; while more wait, the hub's further packets wait, too
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the peer
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; further ones are dropped
@@ -66,9 +66,8 @@ class UplinkSettings:
 
 
 def link_limits(bytes_max: int) -> ConnectionLimits:
-    """Return the limits of a session. A content above ``bytes_max`` is discarded and reaches the engine without a body.
-
-    A limit that closed the channel instead would end the session again and again.
+    """Return the limits of a session. A content above ``bytes_max`` is discarded and reaches the engine without a body,
+    because a closed channel would end the session again and again.
     """
     return ConnectionLimits(
         heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1
@@ -90,7 +89,6 @@ class DialledLink:
         self.is_up = True
 
     def end(self) -> None:
-        """Send nothing more: the session is over."""
         self.is_up = False
         if self.datagrams is not None:
             self.datagrams.end()
@@ -108,7 +106,7 @@ class DialledLink:
         return self.datagrams is not None and self.datagrams.is_open
 
     def send(self, frame: Frame) -> None:
-        """Publish a frame; do nothing after the end of the session."""
+        """Publish a frame, unless the session is over."""
         if not self.is_up:
             return
         channel = self._data if isinstance(frame, Data) else self._control
@@ -119,7 +117,7 @@ class DialledLink:
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
             # The socket was lost in this turn, which is reported in the next one. The caller has just committed and
-            # must continue, because its application waits for the confirm. Timers of the rows lead to inquiries.
+            # must continue. Timers of the rows lead to inquiries.
             log.warning("not_sent", error=str(error))
 
 
@@ -169,12 +167,11 @@ class Uplink:
         self._last_message: tuple[ClientChannel, int] | None = None  #: channel and delivery tag, to be acknowledged
 
     def start(self) -> None:
-        """Begin to dial; without addresses of a hub do nothing."""
+        """Begin to dial, if there are addresses."""
         if self._addresses.configs:
             self._task = asyncio.create_task(self._run(), name="uplink")
 
     async def stop(self) -> None:
-        """End the session, and dial no more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -185,22 +182,21 @@ class Uplink:
             self.datagrams.stop()
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Use this TLS context for further dials."""
         self._addresses.change(lambda config: replace(config, tls=tls))
 
     def dial_config_for(self, virtual_host: str) -> DialConfig:
-        """Return how to dial another virtual host of the same peer with this node's identity."""
+        """Return how to dial another virtual host of the peer."""
         return replace(
             self._addresses.current, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S)
         )
 
     @property
     def peer(self) -> PeerInfo | None:
-        """The other end of the present session; None without a session."""
+        """The other end of the present session, if there is one."""
         return None if self.link is None or self._client is None else self._client.link.peer
 
     async def restart(self) -> None:
-        """End the session; a new one is dialled, for instance with a new engine or another certificate."""
+        """End the session and dial again."""
         if self._client is not None:
             await self._client.close(1.0)
 
@@ -213,7 +209,7 @@ class Uplink:
                 failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
-                # An untrusted certificate needs an operator, so the state of the link has the remedy, too.
+                # An untrusted certificate needs an operator, so the state of the link has the remedy.
                 self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
                 log.warning("uplink_down", error=self.last_error, failures=failures)
             except Exception as error:  # a defect must not stop the dialling
@@ -222,7 +218,7 @@ class Uplink:
                 log.exception("uplink_failed")
             finally:
                 self._end_link()
-            # No pause between the addresses of one round. A pause after the loss of a session, because many nodes lose
+            # No pause between the addresses of one round, but after the loss of a session, because many nodes lose
             # their sessions at the same time.
             self._addresses.turn()
             if is_lost or failures % len(self._addresses.configs) == 0:
@@ -233,7 +229,7 @@ class Uplink:
                 await asyncio.sleep(pause_s)
 
     async def _session(self) -> None:
-        """Run one session from dialling to its end. Raises the error of a failed dial."""
+        """Run one session to its end. Raises the error of a failed dial."""
         config = replace(self._addresses.current, client_properties=self._properties())
         client = self._client = await dial(config, self._clock, self._turn)
         try:
@@ -261,7 +257,7 @@ class Uplink:
                     ended.set_result(error)
 
             data.on_closed = control.on_closed = note_end
-            # A task, because a peer that answers slowly must not delay the end of the session.
+            # A task, because a slow peer must not delay the end of the session.
             listening = asyncio.ensure_future(self._on_session(client))
             try:
                 error = await ended
@@ -282,8 +278,8 @@ class Uplink:
     def _peer(self, client: ClientLink) -> Address:
         """Return the address of the peer. Raises WrongName.
 
-        The address of a partner is known, and was compared with its certificate at the dial. The address of the hub is
-        in its certificate, or without TLS in its login properties.
+        The address of a partner was compared with its certificate at the dial. The hub's address is in its certificate,
+        or without TLS in its login properties.
         """
         if self._partner is not None:
             return self._partner
@@ -318,14 +314,13 @@ class Uplink:
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         self._received += [frame for delivered in batch if (frame := self._read_frame(delivered)) is not None]
         self._last_message = (channel, batch[-1].delivery_tag)
-        # Unreadable frames are acknowledged, too: an unacknowledged frame would reduce the session's credit
-        # permanently.
+        # Unreadable frames are acknowledged, too: otherwise they would reduce the session's credit permanently.
         self._turn.before_flush(self._process_messages)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
         """Queue packets for the turn of their speaker, within a bound per partner.
 
-        Packets of the peer itself are never dropped: while too many packets wait, the connection is not read.
+        Packets of the peer itself are never dropped: the connection is not read while too many wait.
         """
         link = self.link
         for delivered in batch:
@@ -351,7 +346,7 @@ class Uplink:
             self._client.link.resume_reading(WAITING)
 
     def _handle_datagrams_packet(self, frame: Frame) -> bool:
-        """Handle a packet about channels of datagrams; return False for other frames."""
+        """Handle a packet about channels of datagrams; return False for others."""
         if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS:
             return False
         if self.link is not None and self.link.datagrams is not None:
@@ -377,8 +372,7 @@ class Uplink:
     def _queue_presence(self, frame: Frame) -> bool:
         """Queue a packet of presence from the hub, in parts of a few records; return False for other frames.
 
-        Each turn processes one part, because it takes time to check the signatures of certificates. Presence of other
-        speakers is not queued: the engine refuses it at once.
+        Each turn processes one part, because it takes time to check the signatures of certificates.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
             return False
@@ -409,7 +403,7 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """Record a refused frame in the ledger, under node ``source``; under the peer if ``source`` is no address."""
+        """Record a refused frame in the ledger, under node ``source``, or under the peer if that is no address."""
         try:
             node = parse_address(source).node
         except SemqError:
@@ -434,10 +428,7 @@ def _acknowledge(channel: ClientChannel, delivery_tag: int) -> None:
 
 
 def _source_of(delivered: Delivered) -> str:
-    """Return the node that a frame names as its speaker, without the user.
-
-    A name that is no address is returned as it is; an empty text if the header cannot be read.
-    """
+    """Return the node that a frame names as its speaker, without the user; empty if the header cannot be read."""
     try:
         name = (delivered.header.app_id or "")[:140]
     except SemqError:

@@ -1,8 +1,6 @@
 """Operations on failed documents, for administrators and workers: list, show, park.
 
-``failed.list`` and ``failed.show`` change nothing. With ``failed.park`` an application or operator parks a document
-that cannot be processed; the reason goes to the ledger. ``messages`` has ``failed.requeue``, which tries parked and
-refused documents again, and ``failed.remove``, which ends them.
+``messages`` has ``failed.requeue``, which tries parked and refused documents again, and ``failed.remove``.
 """
 
 from typing import Annotated, Any

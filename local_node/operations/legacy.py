@@ -1,7 +1,7 @@
 """Operations of the import from an older SEMQ (``semq.legacy``): note received messages, and ask about a sent one.
 
 A message of an older SEMQ has incarnation 0 in its locator. Each message found by the receiver's import becomes a line
-of the ledger; the sender's import asks for this line through the hub, as ``msg.trace`` does.
+of the ledger; the sender's import asks for this line as ``msg.trace`` does.
 """
 
 from collections.abc import Callable

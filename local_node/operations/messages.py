@@ -80,7 +80,7 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def _cancel_group(self, group: Mapping[str, Any], why: str) -> dict[str, Any]:
-        """Cancel the open messages to the members of a group; skip a message that ends meanwhile."""
+        """Cancel the open messages to the members of a group."""
         cancelling = 0
         for member in group["members"]:
             if member["outcome"] is None:
@@ -91,7 +91,7 @@ class LocalOperations:
         return {"name": group["name"], "lk0": group["lk0"], "cancelling": cancelling > 0, "members": cancelling}
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
-        """Withdraw a submission; return its LK0 in the ledger, or None if it has become a document."""
+        """Withdraw a submission; return its LK0 in the ledger, or None if it no longer waits."""
         submissions = self._node.submissions
         try:
             return await committed(lambda done, failed: submissions.withdraw(number, why, done, failed))
@@ -136,10 +136,7 @@ class LocalOperations:
         return {"requeued": requeued + len(became), "became": became}
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        """Return the states of submissions after they were read again, keyed by their old LK0s.
-
-        A submission that was not read within RESULT_S is SUBMITTED.
-        """
+        """Return the states of submissions after they were read again, by their old LK0s; SUBMITTED after RESULT_S."""
         submissions, loop = self._node.submissions, asyncio.get_running_loop()
         results: dict[int, asyncio.Future[SubmissionResult]] = {
             number: loop.create_future() for number in numbers.values()
@@ -193,14 +190,13 @@ class LocalOperations:
         )
 
     async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
-        """Hold a message (``held``), or release a held one."""
         acts, why = self._node.engine.acts, caller.signed(arguments.why)
         lk0 = await self._find_unfinished(arguments.id)
         await _act(lambda done, failed: acts.hold(lk0, held, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
 
     async def _find_unfinished(self, name: str) -> LK0:
-        """Return the LK0 of the unfinished own message with a name. Raises NotThere, TooLate, BadArguments."""
+        """Return the LK0 of an unfinished own message. Raises NotThere, TooLate, BadArguments."""
         return parse_lk0((await find_open(self._node.store, name))["lk0"])
 
     async def drain(self, arguments: DrainNode, caller: Caller) -> dict[str, Any]:
@@ -233,12 +229,12 @@ def _record_ids(names: Sequence[str]) -> list[int]:
 
 
 async def counted(post: Callable[[ActReport], None]) -> int:
-    """Post an act on documents; return their number after the commit. Raises the errors of the store."""
+    """Post an act on documents; return their number after the commit."""
     return await committed(lambda done, failed: post(ActReport(done, failed)))
 
 
 async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:
-    """Post work whose ``done`` has no argument, and wait for its commit. Raises the error given to ``failed``."""
+    """Post work and wait for its commit. Raises the error given to ``failed``."""
 
     def post_with_result(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
         post(lambda: done(None), failed)

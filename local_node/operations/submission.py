@@ -1,4 +1,4 @@
-"""Operation ``msg.submit``: a document in one request. Its arguments follow from the table of attributes."""
+"""Operation ``msg.submit``: a document in one request."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias

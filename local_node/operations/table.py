@@ -1,4 +1,4 @@
-"""The table of a local node's operations. Each module has the rows of its handlers."""
+"""The table of a local node's operations."""
 
 from local_node.operations.certificates import CERTIFICATES
 from local_node.operations.failed import FAILED

@@ -1,10 +1,8 @@
 """Operation ``msg.trace`` of a local node; with ``parties`` it returns the records of sender, hub and receiver.
 
-The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. If
-there is no hub, or the hub does not answer, the other end is asked directly if this node dials it
-(``partner_questions``). Each line names the node that has it. A node with a certificate signs its answer for this
-question (``proved``). If a required signature is missing, the answer is left out and reported. Parties that do not
-answer are listed in ``unanswered``.
+The node asks its hub, which passes the question on to the node at the other end. If there is no hub, or the hub does
+not answer, the other end is asked directly if this node dials it (``partner_questions``). A node with a certificate
+signs its answer for this question (``proved``). If a required signature is missing, the answer is left out.
 """
 
 import asyncio
@@ -50,7 +48,7 @@ class Traces:
         if "members" in traced:
             return traced | {"unanswered": [{"node": "hub and receivers", "why": GROUP}]}
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in traced["events"]):
-            return traced | {"unanswered": []}  # other nodes do not know a submission that was never accepted
+            return traced | {"unanswered": []}  # no other node knows a submission that was never accepted
         own_events: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
         further, unanswered = await self._other_parties(traced["lk0"], traced["events"])
         # Sorted by time, of several clocks; among equal times this node's lines first.
@@ -62,16 +60,11 @@ class Traces:
     async def _other_parties(
         self, lk0: str, events: Sequence[Mapping[str, Any]]
     ) -> tuple[Events, list[dict[str, str]]]:
-        """Return the result of ``ask_parties`` for a message of which this node has lines."""
         target = next((story.target_node(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
         return await self.ask_parties(lk0, target)
 
     async def ask_parties(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:
-        """Return the lines of hub and other end, and the parties without an answer, with reasons.
-
-        The other end is asked directly if there is no hub, or if the hub does not answer and this node dials the other
-        end.
-        """
+        """Return the lines of hub and other end, and the parties without an answer, with reasons."""
         nonce = self._node.clock.uuid().hex
         if self._node.settings.has_no_hub:
             return await self._ask_directly(lk0, nonce, target)
@@ -101,7 +94,7 @@ class Traces:
         return self._merge(lines, hub, reply.get("other"), lk0, nonce, target)
 
     async def _ask_directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
-        """Ask the other end over a connection to its node; return its lines, or the reason without an answer."""
+        """Ask the other end over a connection to its node."""
         other_end = self._other_end(lk0, target)
         if other_end == str(self._node.address):
             return [], []
@@ -119,7 +112,7 @@ class Traces:
         return self._merge([], other_end, reply.get("other"), lk0, nonce, target)
 
     def _other_end(self, lk0: str, target: str) -> str:
-        """Return the node at the other end of a message; empty if it is not known."""
+        """Return the node at the other end of a message; empty if unknown."""
         source = ".".join(lk0.split(".")[:2])
         return target if source == str(self._node.address) else source
 
@@ -133,10 +126,10 @@ class Traces:
     def _merge(
         self, lines: Events, hub: str, answer: Any, lk0: str, nonce: str, target: str
     ) -> tuple[Events, list[dict[str, str]]]:
-        """Add the checked answer of the other end to the lines of the hub.
+        """Add the checked answer of the other end to the lines of the hub; return also the parties without an answer.
 
-        ``hub``: the node that has replied, which is the other end itself after a direct question. ``answer``: the part
-        of this reply that comes from the other end. Return all lines, and the parties without an answer.
+        ``hub``: the node that has replied: after a direct question the other end itself. ``answer``: the part of its
+        reply from the other end.
         """
         own_address = str(self._node.address)
         answerer = self._other_end(lk0, target)  # from the locator, not from the hub

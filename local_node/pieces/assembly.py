@@ -1,9 +1,8 @@
 """Documents in pieces at the receiver's node: found, checked and read piece by piece for the application.
 
-Pieces wait as messages to the user PIECES_USER, whose inbox no application can open. The digest of each piece was
-checked when the piece was recorded. When a manifest is due for delivery, these digests are compared with it; the bytes
-are read while the application receives them. The commit that ends the manifest also ends the pieces. Used by
-``doors.inbox``.
+Pieces wait as messages to the user PIECES_USER, whose inbox no application can open. When a manifest is due for
+delivery, the digests of its pieces are compared with it; the bytes are read while the application receives them. The
+commit that ends the manifest also ends the pieces.
 """
 
 import asyncio
@@ -69,8 +68,7 @@ class Assembly:
     def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
         self._engine = engine
         self._store = store
-        #: numbers of the rows of a document's pieces, by the number of its manifest's row; for joined documents, until
-        #: they are settled or given back
+        #: rows of a joined document's pieces by the row of its manifest, until it is settled or given back
         self._pieces: dict[int, list[int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -80,14 +78,13 @@ class Assembly:
         return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
 
     def join(self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]) -> None:
-        """Find the pieces of a document, and call ``deliver`` with it; call ``not_joined`` if that is not possible."""
+        """Call ``deliver`` with the joined document, or ``not_joined`` if that is not possible."""
         task = asyncio.get_running_loop().create_task(self._join(delivery, deliver, not_joined))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def take_with_pieces(self, brefs: Iterable[int]) -> list[int]:
-        """Return the numbers of the rows of documents and of their pieces, which end in the same commit, and forget the
-        pieces."""
+        """Return the rows of documents and of their pieces, which end in the same commit, and forget the pieces."""
         if not self._pieces:
             return list(brefs)
         return [row for bref in brefs for row in (bref, *self._pieces.pop(bref, ()))]

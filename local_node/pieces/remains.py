@@ -1,11 +1,8 @@
 """The removal of the pieces of documents that ended before they were complete.
 
 The sender removes pieces for which no submission waits, except those of a body that is arriving. A receiver that may
-have pieces gets a notice: an empty piece that names the document. If a manifest was refused or cancelled, the
-notice was stored beside the pieces in the commit that ended the manifest (``engine.sender.notices``).
-
-The receiver removes the pieces of a document with a notice, and pieces that were recorded more than KEPT_DAYS ago,
-unless their manifest is there. The ledger keeps the lines about removed pieces.
+have pieces gets a notice: an empty piece that names the document. The receiver removes the pieces of a document with a
+notice, and pieces without a manifest that were recorded more than KEPT_DAYS ago.
 """
 
 import asyncio
@@ -50,30 +47,25 @@ class Remains:
         self._store = store
         self._arriving = arriving
         self._sweeping: asyncio.Task[None] | None = None
-        self._is_wanted = False  #: whether a search has to begin, perhaps after the one under way
+        self._is_wanted = False  #: whether a search has to begin
 
     def sweep(self) -> None:
-        """Remove remaining pieces.
-
-        A search under way is repeated, because it may miss pieces that became removable after it began.
-        """
+        """Remove remaining pieces; a search under way is repeated, because it may miss some."""
         self._is_wanted = True
         if not self.is_sweeping:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="remains")
 
     @property
     def is_sweeping(self) -> bool:
-        """Whether a search is under way."""
         return self._sweeping is not None and not self._sweeping.done()
 
     async def stop(self) -> None:
-        """End a search under way."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
 
     def note_failed(self, event: AppEvent) -> None:
-        """Sweep, because a manifest has failed: a notice for the receiver of its document may wait in the store."""
+        """Sweep, because a notice about the failed manifest may wait in the store."""
         self.sweep()
 
     async def _sweep(self) -> None:
@@ -83,16 +75,16 @@ class Remains:
                 await self._sweep_sender()
                 await self._sweep_receiver()
             except Unavailable:
-                return  # the next sweep removes the pieces
+                return
 
     async def _sweep_sender(self) -> None:
-        arriving = self._arriving()  # before the query, because a body may be accepted during the query
+        arriving = self._arriving()  # before the query, during which a body may be accepted
         for document, last in await self._store().execute(views.without_document):
             if document not in arriving:
                 await self._remove(document, last + 1)
 
     async def _remove(self, document: int, count: int) -> None:
-        """Delete the pieces of a document. If the receiver may have some, commit a notice to it first."""
+        """Delete the pieces of a document, after a notice to its receiver if that may have some."""
         given_up = await self._given_up(document)
         if given_up is None:
             self._drop(document, count)
@@ -113,7 +105,7 @@ class Remains:
         core.post(drop_pieces(core, document, count))
 
     def _notify(self, given_up: GivenUpNotice, done: Callable[[], None]) -> None:
-        """Submit a notice; ``done`` is called when the notice is committed, or is refused for good."""
+        """Submit a notice; call ``done`` when it is committed, or refused for good."""
 
         def failed(error: Exception) -> None:
             if isinstance(error, BadInput):  # without a notice the receiver deletes its pieces after KEPT_DAYS
@@ -145,7 +137,7 @@ class Remains:
                     self._engine().answers.finish(ended)
 
     async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
-        """Return the rows of an institution's pieces and notices, by document; with ``before_ms`` only earlier rows."""
+        """Return the rows of an institution's pieces and notices by document; with ``before_ms`` only earlier ones."""
         brefs: defaultdict[str, list[int]] = defaultdict(list)
         after = 0
         while page := await self._store().execute(views.arrived, source, after, PAGE, before_ms):
@@ -165,7 +157,7 @@ class Remains:
 
 
 def document_of(piece: views.RecordedMessage) -> str:
-    """Return the document of a recorded piece or notice; empty if the document cannot be read from it."""
+    """Return the document of a recorded piece or notice; empty if it is unreadable."""
     try:
         return decode_envelope(Stored(piece.envelope, b"")).attributes.pieces.partition("/")[0]
     except SemqError:

@@ -1,11 +1,9 @@
 """The sending of pieces to the receiver's node, and of the manifest when all have arrived.
 
-Each piece is a message of class 3 like any other, sealed or signed, repeated and receipted by the engine. Few are
-under way to one node at a time, so that other documents do not wait behind many pieces. A piece is deleted when its
-receipt has arrived. After a restart the remaining pieces are sent. A piece whose message has not ended yet is awaited
-instead of sent again: a second message with this piece could arrive after the document is complete, and would stay at
-the receiver. The manifest is a submission that waits (``engine.sender.scheduling``), and is released when no piece is
-left.
+Each piece is a message of class 3, deleted when its receipt has arrived. Few are under way to one node at a time, so
+that other documents do not wait behind them (``window``). A piece whose message has not ended is awaited instead of
+sent again: a second message could arrive after the document is complete, and would stay at the receiver. The manifest
+waits as a submission, and is released when no piece is left.
 """
 
 import asyncio
@@ -42,9 +40,8 @@ from semq.umx_t.pieces import PIECES_USER, PieceName
 DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; others wait
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
-QUIET_S = 1.0  # time without other messages after which more pieces may be in transit
-# Largest number of times that a piece refused for an old key is sent again, RETRY_S apart; in this time the directory
-# gets the new key.
+QUIET_S = 1.0  # time without other messages, after which more pieces may be in transit
+# How often a piece refused for an old key is sent again, every RETRY_S: in this time the directory gets the new key.
 OLD_KEY_RETRIES_MAX = 60
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
@@ -52,21 +49,17 @@ log = structlog.get_logger("semq.pieces")
 
 @dataclass(slots=True)
 class ReportedEvent:
-    """An event about a piece, or about a manifest that failed. It is reported to this package after its commit; that of
-    a manifest is also published if a queue is bound to it.
-    """
+    """An event about a piece, or about a manifest that failed, which is reported to this package after its commit."""
 
     report: Callable[[AppEvent], None]
     event: AppEvent
-    prepared: PreparedPublish | None = None  #: None: the event is not published
+    prepared: PreparedPublish | None = None  #: for publication to applications, if there is any
 
     @property
     def ops(self) -> Sequence[Any]:
-        """The changes of the broker's tables that publish the event."""
         return self.prepared.ops if self.prepared else ()
 
     def commit(self) -> None:
-        """Publish and report the event, after the commit of the change."""
         if self.prepared:
             self.prepared.commit()
         self.report(self.event)
@@ -78,15 +71,12 @@ class EventsWithPieces:
     def __init__(
         self, events: EventExchange, report: Callable[[AppEvent], None], failed: Callable[[AppEvent], None]
     ) -> None:
-        """After the commit, ``report`` gets each event about a piece, and ``failed`` each event about a manifest that
-        failed.
-        """
+        """After the commit, ``report`` gets each event about a piece, ``failed`` each one about a failed manifest."""
         self._events = events
         self._report = report
         self._failed = failed
 
     def prepare(self, event: AppEvent) -> Any:
-        """Prepare an event in the transaction of its change."""
         if event.target is not None and event.target.user == PIECES_USER:
             return ReportedEvent(self._report, event)
         prepared = self._events.prepare(event)
@@ -94,7 +84,6 @@ class EventsWithPieces:
         return ReportedEvent(self._failed, event, prepared) if is_failed_manifest else prepared
 
     def publish(self, prepared: Any) -> None:
-        """Publish after the commit."""
         self._events.publish(prepared)
 
 
@@ -117,9 +106,9 @@ class Transfers:
         self._store = store
         self._released = released
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._under_way: dict[str, str] = {}  #: name of a piece whose message has not ended: LK0 of the message
-        self._names: dict[str, str] = {}  #: the reverse: names by LK0
-        #: by LK0 of a piece's message: the future that gets the event about its end; a task waits for it
+        self._under_way: dict[str, str] = {}  #: by name of a piece whose message has not ended: LK0 of the message
+        self._names: dict[str, str] = {}  #: names by LK0
+        #: by LK0 of a piece's message: the future for the event about its end
         self._awaited: dict[str, asyncio.Future[AppEvent]] = {}
         #: LK0s of pieces that ended before ``_under_way`` was read; None once it has been read
         self._early: set[str] | None = None
@@ -127,16 +116,15 @@ class Transfers:
         self._submissions = 0  #: number of pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other messages so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
-        #: documents whose transfer has ended since the present search began; its answer may still contain them
+        #: documents whose transfer has ended since the present search began, and which it may still find
         self._ended_lately: set[int] = set()
 
     @property
     def documents(self) -> set[int]:
-        """The numbers of the documents whose pieces are being sent."""
         return set(self._tasks)
 
     def begin(self) -> None:
-        """Begin with a new engine, and search; the first search also reads which pieces have messages under way."""
+        """Begin with a new engine, and search."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for table in (self._tasks, self._under_way, self._names, self._awaited, self._windows):
@@ -146,7 +134,6 @@ class Transfers:
         self.search()
 
     async def stop(self) -> None:
-        """Send no more pieces."""
         tasks = [*self._tasks.values(), *filter(None, [self._searching])]
         for task in tasks:
             task.cancel()
@@ -158,7 +145,6 @@ class Transfers:
             self._searching = asyncio.get_running_loop().create_task(self._search(), name="pieces")
 
     def note_event(self, event: AppEvent) -> None:
-        """Note the outcome of a piece."""
         if event.kind == DELIVERED or event.outcome:
             lk0 = str(event.lk0)
             if self._early is not None:
@@ -176,7 +162,7 @@ class Transfers:
             if waiting and self._early is not None:
                 self._note_under_way_at_start(await self._store().execute(views.under_way))
         except Unavailable:
-            return  # the next search finds the documents
+            return
         for number in self._tasks.keys() - waiting.keys():
             self._tasks[number].cancel()  # withdrawn
         for number, envelope in waiting.items():
@@ -207,7 +193,7 @@ class Transfers:
             log.error("transfer_failed", number=number, error=str(error))
 
     async def _transfer(self, transfer: PieceTransfer) -> None:
-        """Send all pieces of a document, then release its manifest; refuse the document if a piece cannot be delivered.
+        """Send all pieces of a document, then release its manifest, or refuse the document.
 
         Returns after the commit of the release or refusal, because searches find the document until then.
         """
@@ -257,8 +243,9 @@ class Transfers:
             after = pieces[-1][0]
 
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
-        """Send one piece, again after temporary refusals; return the seconds until its receipt. Raises
-        PieceNotDelivered.
+        """Send one piece, again after temporary refusals; return the seconds until its receipt.
+
+        Raises PieceNotDelivered.
         """
         event: AppEvent | None = None
         retries_left, began = OLD_KEY_RETRIES_MAX, 0.0
@@ -278,12 +265,11 @@ class Transfers:
         if event.kind != DELIVERED:
             code, text = event.reason or ("", "")
             raise PieceNotDelivered(piece=number, outcome=event.outcome, code=code, text=text)
-        # The receiver's node has recorded the piece: delete it.
         self._engine().core.post(apply_rare_changes([PieceGone(transfer.number, number)]), later=True)
         return took_s
 
     def _has_others(self) -> bool:
-        """Whether messages other than the pieces submitted here were accepted or received in the last ``QUIET_S``."""
+        """Whether messages other than pieces from here were accepted or received in the last ``QUIET_S``."""
         core = self._engine().core
         counts, now = core.counters.counts, core.now()
         others = counts.get("accepted", 0) + counts.get("received", 0) - self._submissions
@@ -292,10 +278,7 @@ class Transfers:
         return now - self._others[1] < QUIET_S
 
     def _submit(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless its message has not ended yet; return a future that gets the event of its end.
-
-        The future raises the error of a refusal.
-        """
+        """Submit a piece, unless its message is under way; return a future for the event of its end, or the refusal."""
         envelope, of_document = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
         name = str(PieceName(of_document.pieces, number))
@@ -319,8 +302,8 @@ class Transfers:
 
 
 def attributes_of_piece(of_document: Attributes, name: str) -> Attributes:
-    """Return the attributes of a piece: its name, and those that it has of its document."""
-    # Without the key: a search by key is to find the document itself. Agreements use only the type.
+    """Return the attributes of a piece."""
+    # Without the key, a search by key finds the document itself. Agreements use only the type.
     return Attributes(
         app_key=of_document.app_key._replace(key=""), encrypt=of_document.encrypt, priority=of_document.priority,
         expires_at=of_document.expires_at, pieces=name,

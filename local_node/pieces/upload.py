@@ -1,9 +1,7 @@
 """The upload of a large body from an application into the store: each piece is committed as it arrives.
 
-The document gets its LK0 before the first byte, because the pieces are stored under it. The manifest is posted to the
-store after all pieces, so that it is committed after them; the application's confirm follows that commit. The pieces
-of an incomplete body are removed. Used by ``doors.submission``, and by ``remains``, which removes the pieces of ended
-documents.
+The document gets its LK0 before the first byte, because the pieces are stored under it. The manifest is committed after
+all pieces. The pieces of an incomplete body are removed.
 """
 
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
 PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes at most
-# Bytes of one body. If more are uncommitted, nothing is read from the client until at most half of these bytes are.
+# Bytes of one body. If more are uncommitted, the client is not read until at most half of these bytes are.
 UNCOMMITTED_MAX = 512 * 1024
 
 
@@ -38,7 +36,7 @@ class Upload(ArrivingDocument):
         pause: Callable[[bool], None],
         fault: Exception | None = None,
     ) -> None:
-        """``ended`` is called with True when the document is committed, with False when the upload ends in another way.
+        """``ended`` is called with True when the document is committed, with False if the upload ends otherwise.
 
         ``pause`` stops reading from the client, or continues it. With ``fault`` the body is dropped, and refused when
         it is complete.
@@ -64,7 +62,6 @@ class Upload(ArrivingDocument):
 
     @property
     def digest(self) -> bytes:
-        """The SHA-256 of the bytes that have arrived."""
         return self._hash.digest()
 
     def add(self, data: bytes) -> None:
@@ -77,7 +74,6 @@ class Upload(ArrivingDocument):
             del self._parts[: self._piece_bytes]
 
     def finish(self, submission: Submission) -> None:
-        """Submit the document after its last byte; ``done`` or ``failed`` of the submission gets the result."""
         if self._parts and self._fault is None:
             self._store_piece(bytes(self._parts))
             self._parts.clear()
@@ -103,7 +99,7 @@ class Upload(ArrivingDocument):
         report_failed = submission.failed
 
         def failed(error: Exception) -> None:
-            # After an unknown outcome the document may be accepted; if it is not, the next sweep removes its pieces.
+            # After an unknown outcome the document may be accepted; otherwise a sweep removes its pieces.
             if isinstance(error, BadInput):
                 self.abandon()
             else:
@@ -140,7 +136,7 @@ class Upload(ArrivingDocument):
             self._pause(False)
 
     def _failed(self, error: Exception) -> None:
-        """Drop the rest of the body; refuse the document when the body is complete."""
+        """Drop the rest of the body, then refuse the document."""
         self._fault = self._fault or (error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
         self._pause(False)
 
@@ -156,11 +152,11 @@ class Uploads:
 
     @property
     def documents(self) -> set[int]:
-        """The numbers of the documents whose bodies are not accepted yet: their pieces must stay."""
+        """The documents whose bodies are not accepted yet: their pieces must stay."""
         return set(self._arriving)
 
     def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:
-        """Return the upload of a new body of this size. ``pause`` and ``fault`` are those of ``Upload``."""
+        """Return the upload of a new body. ``pause`` and ``fault``: see ``Upload``."""
         upload = Upload(self._engine, size, self._note_end, pause, fault)
         self._arriving[upload.document_number] = upload
         return upload
@@ -182,9 +178,7 @@ def store_piece(piece: NewPiece, done: Callable[[int], None]) -> Steps:
 
 @work
 def drop_pieces(core: Core, document: int, count: int, first: int = 0) -> Steps:
-    """Delete the pieces of a document from number ``first`` to ``count`` - 1, a portion in each commit. If the process
-    ends before, the next sweep deletes the rest (``remains``).
-    """
+    """Delete the pieces of a document from number ``first`` to ``count`` - 1, a portion in each commit."""
     below = min(first + PORTION, count)
     unit = yield NO_NEEDS
     unit.rare_changes.append(PiecesGone(document, below))

@@ -1,16 +1,15 @@
-"""The limit of pieces under way to one node, adjusted so that pieces do not queue. Used by ``transfer``.
+"""The limit of pieces under way to one node, adjusted so that pieces do not queue.
 
-Other documents share writers, links and processors with pieces, and wait behind queued pieces. So several pieces are
-under way only while receipts come about as fast as for a single piece, as on a link with high latency. Where pieces
-queue, at either node or between them, only one is under way. Without other documents at this node, pieces may queue.
+Other documents wait behind queued pieces. So several pieces are under way only while receipts come about as fast as for
+a single piece, as on a link with high latency. Without other documents at this node, pieces may queue.
 """
 
 import asyncio
 from collections.abc import Callable
 
 UNDER_WAY_MAX = 4  # pieces: 1 MiB
-LATE_FACTOR = 1.5  # multiple of the time of a single piece, above which pieces count as queued
-MEASURE_AGAIN = 64  # pieces, after which a single piece is measured again, since the latency of the link may change
+LATE_FACTOR = 1.5  # multiple of the time of a single piece, above which a receipt is late
+MEASURE_AGAIN = 64  # pieces, after which a single piece is measured again
 
 
 class PieceWindow:
@@ -18,7 +17,7 @@ class PieceWindow:
 
     def __init__(self, has_others: Callable[[], bool]) -> None:
         """``has_others``: whether this node has other documents at present."""
-        self.size = float(UNDER_WAY_MAX)  #: number of pieces that may be under way beside other documents
+        self.size = float(UNDER_WAY_MAX)  #: pieces that may be under way beside other documents
         self._has_others = has_others
         self.under_way = 0
         self._alone_s = 0.0  #: time of a single piece to its receipt; 0: to be measured
@@ -34,7 +33,7 @@ class PieceWindow:
         return self.under_way == 1
 
     def leave(self, took_s: float = 0.0, *, was_alone: bool = False) -> None:
-        """Note that a piece has ended; ``took_s``: the time to its receipt, 0 without a receipt."""
+        """Note that a piece has ended; ``took_s``: seconds to its receipt, 0 without one."""
         self.under_way -= 1
         if took_s > 0:
             self._measure(took_s, was_alone)

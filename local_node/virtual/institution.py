@@ -17,7 +17,7 @@ from semq.moments import utc_text
 from semq.umx_t.retry import backoff
 
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0
-START_S = 60.0  # after this time a start no longer counts against the limit of parallel starts
+START_S = 60.0  # after this time a start no longer counts against the limit of parallel starts (``starts``)
 STOP_S = 60.0
 STARTING, SERVING, FAILING, ENDED = "starting", "serving", "failing", "ended"
 log = structlog.get_logger("semq.institution")
@@ -34,7 +34,7 @@ class HostedInstitution:
         self.error = ""
         self.since: datetime = clock.wall()
         self.node: LocalNode | None = None
-        #: set when the first start has succeeded or failed, or takes longer than START_S
+        #: set when the first start has ended, or takes longer than START_S
         self.has_tried = asyncio.Event()
         self._file = file
         self._env = env
@@ -46,13 +46,12 @@ class HostedInstitution:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"institution {name}")
 
     async def end(self) -> None:
-        """Stop the node and do not start it again."""
         self._is_ending = True
         self._end_requested.set()
         await self._task
 
     def restart(self) -> None:
-        """Stop the node, and start it again at once; the file is read again."""
+        """Stop the node, read the file again, and start the node at once."""
         self._end_requested.set()
 
     async def _run(self) -> None:
@@ -79,7 +78,7 @@ class HostedInstitution:
         self._set_state(ENDED)
 
     async def _run_once(self) -> None:
-        """Run the node until an end or a restart is requested. Raises the error that ends it."""
+        """Run the node until an end or a restart is requested, or an error is raised."""
         node, requested = None, asyncio.ensure_future(self._end_requested.wait())
         try:
             async with self._starts:
@@ -109,7 +108,7 @@ class HostedInstitution:
                 await self._stop_node(node)
 
     async def _stop_node(self, node: LocalNode) -> None:
-        """Stop a node; abandon it if it cannot end, for instance because its database does not answer."""
+        """Stop a node; abandon it if that takes too long."""
         try:
             async with asyncio.timeout(STOP_S):
                 await node.stop()

@@ -1,4 +1,4 @@
-"""A virtual server: runs the nodes of the institutions in its file; a reload adds and removes institutions."""
+"""A virtual server: runs the nodes of the institutions in its file."""
 
 import asyncio
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def read_server(file: Path) -> ServerSettings:
 
 
 class VirtualServer:
-    """The nodes of many institutions. Runs as a node does (``semq.service.process.Runnable``)."""
+    """The nodes of many institutions (a ``semq.service.process.Runnable``)."""
 
     is_standing_by = False  #: the server never stands by; the nodes of its institutions may
 
@@ -86,7 +86,6 @@ class VirtualServer:
         self.institutions[name] = HostedInstitution(name, self.file, self._env, self._clock, self.host, self._starts)
 
     def counts(self) -> dict[str, int]:
-        """Return the numbers of all, of serving and of failing institutions."""
         states = [institution.state for institution in self.institutions.values()]
         return {"all": len(states), "serving": states.count(SERVING), "failing": states.count(FAILING)}
 
@@ -94,8 +93,8 @@ class VirtualServer:
     async def reload(self) -> dict[str, Any]:
         """Read the file again: start new institutions, end removed ones, reload the others; return the changes.
 
-        Raises ConfigUnreadable, ConfigInvalid; then nothing has changed. If the table of one institution has a fault,
-        the institution keeps its former settings, and the fault is reported. The data of a removed institution is kept.
+        Raises ConfigUnreadable, ConfigInvalid; then nothing has changed. An institution whose table has a fault keeps
+        its former settings, and the fault is reported. The data of a removed institution is kept.
         """
         async with self._reloading:
             names = (await asyncio.to_thread(read_server, self.file)).names
@@ -131,13 +130,12 @@ class VirtualServer:
     # --- life
     @property
     def endpoint(self) -> str:
-        """The address of the AMQP endpoint: HOST:PORT."""
         host = self.settings.amqp.host
         port = self.host.port.listener.port
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def wait_failed(self) -> None:
-        """Restart the server's own Postgres when it has died: idle institutions do not notice that. Never returns."""
+        """Restart the server's own Postgres when it has died: idle institutions do not notice that."""
         while True:
             await asyncio.sleep(POSTGRES_CHECK_S)
             if self.host.postgres.is_gone:
@@ -147,7 +145,6 @@ class VirtualServer:
                     log.error("postgres_not_started", error=error.advice())
 
     async def stop(self) -> None:
-        """Stop every node, then the shared resources."""
         for task in self._reloads:
             task.cancel()
         await self._cleanup.aclose()
@@ -157,7 +154,7 @@ class VirtualServer:
 
 
 async def _reload(institution: HostedInstitution) -> dict[str, Any]:
-    """Reload one institution, and return the changes or the fault; restart it if its node does not run."""
+    """Reload one institution, and return the changes or the fault; restart it if it does not run."""
     node = institution.node
     if node is None:
         institution.restart()

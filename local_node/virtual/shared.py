@@ -1,6 +1,4 @@
-"""The resources that the nodes of a virtual server share: the turn, the port, the Postgres server, threads and
-connections.
-"""
+"""The resources that the nodes of a virtual server share."""
 
 import asyncio
 import ssl
@@ -32,7 +30,7 @@ from semq.transport.turn import Turn
 THREADS = 32  # for reading; one store uses two at most
 TEMPLATE = "semq_template"  # a database with the newest schema, which is copied for each institution
 CONNECT_S = 10
-LEASE_FACTOR = 2.0  # the lease of a resting store lasts two polls, because the store renews it at each poll
+LEASE_FACTOR = 2.0  # a resting store renews its lease at each poll, so the lease lasts two
 POLL_S = 10.0  # interval of the jobs of a separate node that search its database for work
 
 
@@ -84,7 +82,7 @@ class SharedHost(NodeHost):
             raise PortTaken(host=self.settings.amqp.host, port=self.settings.amqp.port, fault=str(error)) from error
 
     async def close(self) -> None:
-        """Stop listening, and stop the server's own Postgres, after the nodes have ended."""
+        """Stop listening, and stop the server's own Postgres."""
         await self.port.listener.stop(1.0)
         self._threads.shutdown(wait=False)
         await self.postgres.close()
@@ -103,7 +101,6 @@ class SharedHost(NodeHost):
         return self.port.door(name, config, server)
 
     def administration(self, server: AmqpServer, config: ListenerConfig) -> ConnectionAcceptor:
-        """Return the acceptor of connections for virtual host ``/``."""
         return self._institution_port("", server, config)
 
     def database(self, settings: Settings) -> NodeDatabase:
@@ -143,11 +140,9 @@ class SharedPostgres:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the server's own Postgres has died."""
         return self._embedded is not None and self._embedded.pid is None
 
     async def close(self) -> None:
-        """Stop the server's own Postgres."""
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
 
@@ -172,7 +167,7 @@ class SharedPostgres:
                 new_template = f"{template}_new"
                 connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(new_template)))
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(new_template)))
-                from semq.store.postgres import migration  # imports Alembic: needed once for each version
+                from semq.store.postgres import migration  # imports Alembic, which is rarely needed
 
                 migration.upgrade(database_url(self.url, new_template.removeprefix("semq_")))
                 rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
@@ -182,7 +177,7 @@ class SharedPostgres:
 
 
 class InstitutionDatabase(NodeDatabase):
-    """The database of one institution: in the shared server, or the database that its table in the file names."""
+    """The database of one institution, in the shared server unless its table in the file names another."""
 
     def __init__(self, settings: Settings, postgres: SharedPostgres) -> None:
         super().__init__(settings)
@@ -191,16 +186,14 @@ class InstitutionDatabase(NodeDatabase):
         self._is_shared = False
 
     async def open(self) -> str:
-        """Return the URL, after creating the database if it does not exist."""
+        """Return the URL, after creating the database if needed."""
         self._is_shared = self._settings.database.dsn == database_url(self._postgres.url, self._institution)
         if self._is_shared:
             await self._postgres.create(self._institution)
         return await super().open()
 
     async def revive(self) -> str | None:
-        """Start the shared server again if it has died; return the URL of the database, or None for a database in
-        another server.
-        """
+        """Start the shared server again if it has died; return the URL, or None for a database in another server."""
         if self._postgres.is_gone:
             await self._postgres.open()
         return database_url(self._postgres.url, self._institution) if self._is_shared else None

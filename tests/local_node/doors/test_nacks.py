@@ -38,7 +38,7 @@ async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess, monkeypatc
         ("refused", "T1", "trade/order//S1"),
     ]
     assert {(event["reason"][0], event["lk0"], event["target"]) for event in received} == {("SEMQ-5207", "", "1.56001")}
-    (line,) = [line for line in lines if line["event"] == "document_not_taken"]  # one line for each reason and target
+    (line,) = [line for line in lines if line["event"] == "document_nacked"]  # one line for each reason and target
     assert "SEMQ-5207" in line["error"]
     assert line["token"] == "T0"
     assert a.engine.core.counters.counts["nacked"] == 2
@@ -47,7 +47,7 @@ async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess, monkeypatc
             *(publish(channel, "56001", b"x", Encrypt=1, AppKey="trade/order//many") for _ in range(20))
         )
     assert not any(results)
-    assert [line for line in lines if line["event"] == "document_not_taken"] == []
+    assert [line for line in lines if line["event"] == "document_nacked"] == []
     assert a.engine.core.counters.counts["nacked"] == 22
 
 
