@@ -11,7 +11,6 @@
 | pages                   | visits, templates and languages of all pages; pages of users and tokens             |
 | api                     | the HTTP API                                                                        |
 
-The node starts this process (``semq.service.companion``). The process uses the node over AMQP like any application, and
-reads the node's database for pages that no operation serves. Messages do not depend on this process: a slow page delays
-no commit. ``semq.console`` has the pages of operators.
+The node starts this process (``semq.service.companion``). The process uses the node over AMQP, as applications do. It
+reads the node's database for pages that no operation serves. ``semq.console`` has the pages of operators.
 """

@@ -85,12 +85,10 @@ class FailureGuard:
 
 
 def _route(scope: Scope) -> str:
-    """Return the pattern of the route for the log; the path itself may contain a secret."""
     return str(getattr(scope.get("route"), "path", "") or getattr(scope.get("endpoint"), "__name__", ""))
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
-    """Answer an error of Starlette: no route, or a method that the route does not have."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
         return await _on_error(request, NoSuchPage())

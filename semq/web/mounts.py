@@ -1,7 +1,6 @@
 """The parts of the site as a table: packages with routes, templates, static files and translations.
 
-The table has the names of modules instead of the modules, because these modules import this package. ``parts`` imports
-them when the process starts.
+The table has the names of modules instead of the modules, because these modules import this package.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """``python -m semq.web --config FILE``: serve console and API of one node until a signal, or until the node ends.
 
-The process prints one line: ``console URL``. The URL is a one-time link if nobody can sign in yet. The command
-``semq web --link`` calls ``new_link`` for further links.
+The process prints one line: ``console URL``. The URL is a one-time link if nobody can sign in yet.
 """
 
 import asyncio
@@ -63,13 +62,13 @@ async def serve(settings: Settings, url: str, wait_for_stop: Job) -> None:
 
 
 async def announcement(web: Web, url: str) -> str:
-    """Return the line to print, with a new one-time link if nobody can sign in. Raises StoreUnavailable."""
+    """Return the line to print, with a one-time link if nobody can sign in. Raises StoreUnavailable, QueryTooSlow."""
     link = await one_time_link(web, url, always=False)
     return f"console {link or url + '/'}"
 
 
 async def one_time_link(web: Web, url: str, *, always: bool) -> str:
-    """Return a new one-time link, which replaces earlier links; empty if somebody can sign in, unless ``always``."""
+    """Return a new one-time link, which replaces earlier links; unless ``always``, empty if somebody can sign in."""
     secret, now = new_secret(), web.clock.wall()
     ends_at = now + timedelta(seconds=web.http.first_link_s)
     is_made = await web.database.write(accounts.store_first_link, hash_of(secret), now, ends_at, always=always)
@@ -85,10 +84,7 @@ def print_line(line: str) -> None:
 
 
 def database_finder(settings: Settings) -> Callable[[], str | None]:
-    """Return a function that finds the URL of the node's database; None while the embedded server does not run.
-
-    The URL comes from the node (environment), from the configuration, or from the embedded server.
-    """
+    """Return a function that returns the URL of the node's database, or None while the embedded server does not run."""
     dsn = os.environ.get(DATABASE_VARIABLE) or settings.database.dsn
     if dsn:
         return lambda: dsn
@@ -97,25 +93,25 @@ def database_finder(settings: Settings) -> Callable[[], str | None]:
 
 
 def port_file(settings: Settings) -> Path:
-    """Return the path of the file that contains the port of the running web process.
-
-    The file exists only if the configured port is 0, so that the system chose the port.
-    """
+    """Return the path of the file with the port of the running web process; it exists only if http.port is 0."""
     return settings.data_dir / "web-port"
 
 
 def port_of(settings: Settings, http: HttpSection) -> int:
-    """Return the port of the running web process. Raises NodeUnreachable."""
+    """Return the configured port; if it is 0, the one in ``port_file``. Raises NodeUnreachable without this file."""
+    file = port_file(settings)
     try:
-        return http.port or int(port_file(settings).read_text())
+        return http.port or int(file.read_text())
     except (OSError, ValueError) as error:
-        raise NodeUnreachable("The web process does not run.", address="http.port = 0") from error
+        raise NodeUnreachable("The web process does not run: it has written no port.", file=str(file)).with_remedy(
+            "Start the node, or `semq web`, then repeat."
+        ) from error
 
 
 async def new_link(settings: Settings) -> str:
     """Return a new one-time link to the web process.
 
-    Raises NoHttpSection, OidcMissing, StoreUnavailable, NodeUnreachable.
+    Raises NoHttpSection, OidcMissing, BadUrl, StoreUnavailable, QueryTooSlow, NodeUnreachable.
     """
     web = Web(settings, url_of(settings), database_finder(settings), SystemClock())
     try:

@@ -1,7 +1,4 @@
-"""The services of the web process in one object: node, database, sessions, audit, limits, templates.
-
-``process`` makes this object; handlers get it from the request (``web_of``).
-"""
+"""The services of the web process in one object: node, database, sessions, audit, limits, templates."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -79,14 +76,10 @@ class Web:
         self.routes = [route for part in parts for route in part.routes]
 
     async def snapshot(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
-        """Return an answer that all visitors share. ``make`` makes a new one if the last is older than ``seconds``.
-
-        The last answer of each name stays in memory.
-        """
+        """Return an answer that all visitors share. ``make`` makes a new one if the last is older than ``seconds``."""
         return await self._snapshots.get(name, seconds, make)
 
     async def close(self) -> None:
-        """End leases and close all connections."""
         await self.leases.close()
         await self.logins.close()
         await self.client.close()

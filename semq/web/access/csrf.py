@@ -1,8 +1,6 @@
 """Protection against forms of other sites: a token that only pages of the session contain, and the request's origin.
 
-The token is derived from the secret of the session. A request carries it in the form field ``csrf`` or the header
-``X-CSRF-Token``. Browsers also send the origin of a request (``Sec-Fetch-Site``, ``Origin``); a request from another
-site is refused.
+A request carries the token in the form field ``csrf`` or the header ``X-CSRF-Token``.
 """
 
 from urllib.parse import urlsplit

@@ -1,7 +1,4 @@
-"""Limits of rates: of the requests of each user or token, and of the failed sign-ins from each address.
-
-Each limit keeps at most NAMES_MAX users, tokens or addresses; beyond that, it drops the one that was idle longest.
-"""
+"""Limits of rates: of the requests of each user or token, and of the failed sign-ins from each address."""
 
 import math
 from collections import OrderedDict
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 from semq.clock import Clock
 from semq.web.errors import TooManyRequests
 
-NAMES_MAX = 10_000  # users, tokens or addresses that a limit remembers
+NAMES_MAX = 10_000  # users, tokens or addresses of a limit; beyond that, it forgets the one that was idle longest
 REFUSED_STEP_S = 0.5  # the duration of a refused sign-in is a multiple of this step
 OIDC_SIGN_IN_S = 600.0  # longest sign-in through a provider
 MINUTE_S = 60.0
@@ -19,7 +16,7 @@ MINUTE_S = 60.0
 def refusal_pause_s(took_s: float) -> float:
     """Return the delay (s) of the answer to a refused sign-in that has taken ``took_s`` so far.
 
-    With the delay, the duration is a multiple of REFUSED_STEP_S, and does not reveal whether the user exists.
+    The whole duration, a multiple of REFUSED_STEP_S, does not reveal whether the user exists.
     """
     return REFUSED_STEP_S * max(1, math.ceil(took_s / REFUSED_STEP_S)) - took_s
 

@@ -1,9 +1,8 @@
 """Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
 
-Made by ``services``, called by ``oidc_sign_in``. This module needs ``joserfc`` (``pip install semq[oidc]``), and is
-imported only if the configuration has a section [http.oidc]. A sign-in in progress is kept in memory for
-OIDC_SIGN_IN_S; a cookie binds it to one browser. An ID token is accepted only if it is signed by a key of the provider,
-is issued for this client, and is within its validity. The roles in the token hold until the end of the session.
+This module needs ``joserfc`` (``pip install semq[oidc]``), and is imported only if the configuration has a section
+[http.oidc]. A sign-in in progress is kept in memory; a cookie binds it to one browser. The roles in the ID token hold
+until the end of the session.
 """
 
 import asyncio
@@ -92,8 +91,7 @@ class OidcProvider:
     async def end(self, browser_secret: str, query: Mapping[str, str]) -> tuple[Person, str]:
         """End a sign-in: return the identified person, and the path requested before. Raises OidcRefused, OidcAway.
 
-        ``browser_secret`` is the secret in the cookie of the browser; ``query`` holds the parameters with which the
-        provider sent the browser back.
+        ``query``: parameters with which the provider sent the browser back.
         """
         pending = self._pending.pop(query.get("state", ""), None)
         is_late = pending is not None and self._clock.monotonic() - pending.began_at > OIDC_SIGN_IN_S
@@ -107,7 +105,7 @@ class OidcProvider:
         return self._person(claims), pending.next_path
 
     async def _redeem_code(self, pending: PendingSignIn, code: str) -> Mapping[str, Any]:
-        """Exchange the code for an ID token; return its claims. Raises OidcRefused, OidcAway."""
+        """Exchange the code for an ID token; return its claims."""
         metadata, section = await self._provider_metadata(), self._section
         form = {
             "grant_type": "authorization_code", "code": code, "redirect_uri": pending.redirect,
@@ -127,9 +125,9 @@ class OidcProvider:
         return self._check_claims(await self._verify_and_decode(text), pending.nonce)
 
     async def _verify_and_decode(self, text: str) -> Mapping[str, Any]:
-        """Check the signature of an ID token and return its claims. Raises OidcRefused, OidcAway.
+        """Check the signature of an ID token and return its claims.
 
-        If the signature does not fit the known keys, keys are fetched again, but at most once in KEYS_S_MIN.
+        If the signature does not fit the known keys, the keys are fetched again, at most once in KEYS_S_MIN.
         """
         try:
             return dict(jwt.decode(text, await self._key_set(CACHE_S), algorithms=ALGORITHMS).claims)
@@ -140,7 +138,7 @@ class OidcProvider:
                 raise OidcRefused("The ID token is not signed by the provider.", fault=str(error)[:TEXT_MAX]) from error
 
     def _check_claims(self, claims: Mapping[str, Any], nonce: str) -> Mapping[str, Any]:
-        """Return the claims if they belong to this sign-in (OpenID Connect Core 1.0, 3.1.3.7). Raises OidcRefused."""
+        """Check that claims belong to this sign-in (OpenID Connect Core 1.0, 3.1.3.7)."""
         section, now = self._section, int(self._clock.wall().timestamp())
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
@@ -162,7 +160,6 @@ class OidcProvider:
         return claims
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
-        """Return the name and the roles in the claims. Raises OidcRefused."""
         section = self._section
         name = claims.get(section.name_claim)
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= TEXT_MAX:
@@ -177,7 +174,6 @@ class OidcProvider:
         return Person(f"oidc:{name}", tuple(roles))
 
     async def _provider_metadata(self) -> Mapping[str, Any]:
-        """Return the metadata of the provider. Raises OidcAway."""
         async with self._fetch_lock:
             if self._metadata is None or self._clock.monotonic() - self._metadata[0] > CACHE_S:
                 metadata = await _fetch_object(f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -189,7 +185,7 @@ class OidcProvider:
             return self._metadata[1]
 
     async def _key_set(self, age_s_max: float) -> KeySet:
-        """Return the keys of the provider, fetched at most ``age_s_max`` ago. Raises OidcAway."""
+        """Return the keys of the provider, fetched at most ``age_s_max`` ago."""
         metadata = await self._provider_metadata()
         async with self._fetch_lock:
             if self._keys is None or self._clock.monotonic() - self._keys[0] > age_s_max:
@@ -228,7 +224,7 @@ async def _fetch_object(address: str) -> Mapping[str, Any]:
 
 
 async def _request(method: str, address: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
-    """Send a request; return status and JSON object of the answer. Redirects are not followed. Raises OidcAway."""
+    """Send a request; return status and JSON object of the answer. Redirects are not followed."""
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),

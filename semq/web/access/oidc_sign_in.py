@@ -1,9 +1,8 @@
 """The two pages of a sign-in through a provider: the redirect to the provider, and the return from it.
 
-The provider is another site, and browsers send no cookie with ``SameSite=Strict`` after a redirect from another site.
-Therefore the cookie of a sign-in in progress is ``SameSite=Lax``. For the same reason the callback does not redirect to
-the requested page: after a redirect, the browser would request that page without the cookie of the session. The
-callback answers with a page of its own, which loads the requested page.
+After a redirect from another site, browsers send no cookie with ``SameSite=Strict``. Therefore the cookie of a sign-in
+in progress is ``SameSite=Lax``. The cookie of the session is strict, so the callback does not redirect the browser; it
+answers with a page that loads the requested page.
 """
 
 from starlette.responses import RedirectResponse, Response
@@ -20,7 +19,7 @@ VIA = "oidc"  # means of sign-in, in the audit log
 
 
 async def begin(visit: Visit) -> Response:
-    """Redirect the browser to the provider. Raises NoSuchPage without a provider, OidcAway, TooManyRequests."""
+    """Redirect the browser to the provider."""
     provider = visit.web.oidc
     if provider is None:
         raise NoSuchPage
@@ -42,11 +41,7 @@ async def begin(visit: Visit) -> Response:
 
 
 async def callback(visit: Visit) -> Response:
-    """Begin a session for the person that the provider has identified.
-
-    Raises NoSuchPage without a provider, BadRequest for a HEAD request, OidcRefused, OidcAway, TooManyRequests,
-    StoreUnavailable.
-    """
+    """Begin a session for the person that the provider has identified."""
     provider, peer = visit.web.oidc, peer_of(visit)
     if provider is None:
         raise NoSuchPage

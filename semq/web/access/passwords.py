@@ -13,7 +13,7 @@ LENGTH_MIN, LENGTH_MAX = 12, 1000  # characters of a password
 STORED = re.compile(r"scrypt\$(?P<salt>(?:[0-9a-f]{2})+)\$(?P<digest>[0-9a-f]{128})")
 CHECKS_MAX = 2  # parallel checks; each takes 16 MiB
 
-# RFC 7914: N, r, p. 16 MiB and about 40 ms per attempt: expensive for guessing, acceptable at the rate of sign-ins.
+# RFC 7914: N, r, p. 16 MiB and about 40 ms per attempt.
 _SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**14, 8, 1
 
 _checks = asyncio.Semaphore(CHECKS_MAX)
@@ -30,8 +30,7 @@ async def new_hash(password: str) -> str:
 async def is_right(password: str, stored: str | None) -> bool:
     """Whether a password has the stored hash.
 
-    Without a hash (no such user), the function does the same work, so that its duration does not reveal whether the
-    user exists.
+    The duration does not reveal whether the user exists: without a hash (no such user), the work is the same.
     """
     if len(password) > LENGTH_MAX:
         return False

@@ -1,6 +1,6 @@
-"""Secrets of sessions, links and tokens: drawn here, stored as hashes, found again by their hashes.
+"""Random secrets, for instance of sessions and one-time links; they are stored as hashes.
 
-A secret has 256 random bits. Therefore one pass of SHA-256 is enough: nobody can guess a secret from its hash.
+A secret has 256 random bits, so one pass of SHA-256 is enough.
 """
 
 import hashlib

@@ -81,7 +81,7 @@ class Sessions:
         await self._database.write(accounts.end_session, hash_of(secret))
 
     def forget(self) -> None:
-        """Read each session again at its next use. Called after a change of accounts."""
+        """Read each session again at its next use."""
         self._cache.clear()
 
     def secret_of(self, request: Request) -> str:

@@ -1,7 +1,7 @@
 """The sign-in: by the one-time link, or with the password of an account or of an administrator of the node.
 
 A refusal reveals its cause neither by its text nor by its duration. Each sign-in begins a new session, so that a cookie
-set before the sign-in is worthless. ``oidc_sign_in`` has the sign-in through a provider.
+set before the sign-in is worthless.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def _form(visit: Visit, fault: str = "", status: int = 200) -> Response:
 
 
 async def sign_in(visit: Visit) -> Response:
-    """Check the password, and begin a session or show the form again. Raises TooManyRequests."""
+    """Check the password, and begin a session or show the form again."""
     fields = await visit.form()
     name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
     peer = peer_of(visit)
@@ -69,7 +69,7 @@ async def sign_in(visit: Visit) -> Response:
 
 
 async def use_link(visit: Visit) -> Response:
-    """Begin a session by the one-time link. Raises TooManyRequests, BadRequest."""
+    """Begin a session by the one-time link."""
     peer = peer_of(visit)
     if visit.request.method != "GET":  # HEAD must not consume the link
         raise BadRequest
@@ -103,9 +103,7 @@ async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: s
 
 
 async def _admit(web: Web, name: str, password: str) -> bool:
-    """Whether a user may sign in with this password. An administrator of the node gets an account at the first
-    sign-in.
-    """
+    """Whether a user may sign in; an administrator of the node gets an account at the first sign-in."""
     account = await web.database.read(accounts.account, name)
     if account is not None and account.password is not None:
         return await passwords.is_right(password, account.password) and account.disabled_at is None
@@ -121,7 +119,7 @@ async def _admit(web: Web, name: str, password: str) -> bool:
 
 
 def own_path(path: str) -> str:
-    """Return the address if it is a path of this site; for any other address return the start page, ``/``."""
+    """Return a path of this site unchanged; for any other address return the start page, ``/``."""
     is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
     return path if is_own and path.isascii() else "/"
 

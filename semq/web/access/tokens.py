@@ -27,7 +27,7 @@ class Tokens:
         self._cache: OrderedDict[bytes, tuple[float, Token | None]] = OrderedDict()
 
     def forget(self) -> None:
-        """Read each token again at its next use. Called after a revocation; the answers of ``knows`` do not change."""
+        """Read each token again at its next use; the answers of ``knows`` do not change."""
         for hash_, (_, token) in self._cache.items():
             self._cache[hash_] = -math.inf, token
 

@@ -47,7 +47,6 @@ class Visitor:
 
     @property
     def roles(self) -> frozenset[AccessRole]:
-        """The rights that are roles."""
         return frozenset(right for right in self.rights if isinstance(right, AccessRole))
 
     def check_grant(self, names: Iterable[str]) -> None:

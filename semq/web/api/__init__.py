@@ -1,4 +1,4 @@
-"""The HTTP API, ``/api/v1``. ``semq.web.application`` includes its routes.
+"""The HTTP API, ``/api/v1``.
 
 | module          | subject                                                                     |
 |-----------------|-----------------------------------------------------------------------------|

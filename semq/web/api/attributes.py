@@ -88,9 +88,7 @@ def described(document: Document) -> dict[str, Any]:
 
 
 def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
-    """Add the attributes of a document to an answer, as headers ``SEMQ-…`` of at most HEADER_MAX characters each, and
-    its trace context under HTTP's own names.
-    """
+    """Add the attributes of a document to an answer as headers ``SEMQ-…``, and its trace context under HTTP's names."""
     response.headers.update(trace_context(attributes.get("headers", {})))
     for name, value in _as_headers(attributes):
         text = shown(str(int(value) if isinstance(value, bool) else value), HEADER_MAX)
@@ -99,9 +97,7 @@ def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
 
 
 def _as_headers(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each header, without headers of the application whose names HTTP does not permit
-    (letters that are not ASCII, spaces, separators).
-    """
+    """Yield name and value of each header, except headers of the application whose names HTTP does not permit."""
     for name, value in attributes.items():
         if name != "headers":
             yield header_of(name).lower(), value

@@ -1,8 +1,7 @@
 """Authentication of API requests: by token, user of the node, client certificate, or session of the console.
 
-Failures are counted for the address of the client. After too many failures, tokens and passwords from this address are
-refused without a check, except those that were valid before: several clients may share an address, for instance that of
-a proxy.
+Failures are counted for the address of the client, which several clients may share. After too many failures, tokens and
+passwords from this address are refused without a check, except those that were valid before.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document of a kind of node, derived from the rows of the endpoints.
 
-The files ``openapi.local.json`` and ``openapi.hub.json`` beside this module contain the documents of both kinds.
-``tests/web/api/test_description.py`` compares these files with the endpoints.
+``openapi.local.json`` and ``openapi.hub.json`` beside this module contain the documents; a test compares these files
+with the endpoints.
 """
 
 import re

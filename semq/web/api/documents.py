@@ -1,8 +1,7 @@
 """Documents: submit and search them, and read state, trace and body of a document.
 
-A submission is answered after the commit at the node; until then a large body is kept in a file. The header
-``Idempotency-Key`` is the token of the document: a repeated request with the same token, for instance after a lost
-answer, makes no second document.
+A submission is answered after the commit at the node. The header ``Idempotency-Key`` is the token of the document: a
+repeated request with the same token makes no second document.
 """
 
 from typing import Any
@@ -32,10 +31,7 @@ ACT = "document.submit"  # name of a submission in the audit log
 
 
 async def submit(call: Call) -> Response:
-    """Submit a document.
-
-    Raises BadRequest, BadArguments, BodyTooLarge, BodiesFull, SpoolFull, and the errors of ``Client.send``.
-    """
+    """Submit a document."""
     web = call.web
     given_attributes = attributes.attributes_of(call.request)
     is_form = str(given_attributes.get("content_type", "")).partition(";")[0].strip().lower() == FORM
@@ -102,10 +98,7 @@ async def trace(call: Call) -> Response:
 
 
 async def body(call: Call) -> Response:
-    """Return the payload of a document that is still in a queue of the node, or one range of its bytes.
-
-    Raises RangeNotSatisfiable, BodiesFull, and the errors of ``Operations.ask``.
-    """
+    """Return the payload of a document that is still in a queue of the node, or one range of its bytes."""
     byte_range = ByteRange.requested(call.request)
     arguments: dict[str, Any] = {"id": _name(call), "offset": 0}
     if byte_range is not None:
@@ -137,10 +130,7 @@ async def body(call: Call) -> Response:
 
 
 async def _record(call: Call) -> dict[str, Any]:
-    """Return the record of a document. A caller without the role viewer sees sent documents only.
-
-    Raises NoSuchPage, and the errors of ``Client.request``.
-    """
+    """Return the record of a document; a caller without the role viewer sees sent documents only."""
     record: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
     if not call.visitor.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.")

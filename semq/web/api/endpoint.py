@@ -1,7 +1,7 @@
 """The endpoints of the API as rows of a table: the type of a row, and the frame around its handler.
 
-The frame authenticates the caller, counts the request, checks the right, and turns errors into problem documents. A
-handler gets a ``Call`` and returns a response.
+If the endpoint needs a right, the frame authenticates the caller, counts the request and checks the right. It turns
+errors into problem documents.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request and its caller. A handler gets it only after the check of the right, if its endpoint requires one."""
+    """A request and its caller, which has the right that the endpoint needs."""
 
     request: Request
     web: Web

@@ -3,10 +3,9 @@
 Without ``queue`` a stream has only new events; a client that reconnects with Last-Event-ID gets an event ``gap``,
 because some events may be missing.
 
-With ``queue`` the node keeps unsent events for EXPIRES_S after the last connection, and also the last BEHIND events
-that were sent, because the client may not have received them. A client that reconnects with Last-Event-ID gets the
-events after the one with this identifier. A client that sends no Last-Event-ID gets some events again, and so does each
-client after a restart of this process; a program recognizes repeated events by their identifiers.
+With ``queue`` the node keeps the unsent events, and the last BEHIND sent events. A client that reconnects with
+Last-Event-ID gets the events after this identifier. Without Last-Event-ID, and after a restart of this process, a
+client gets some events again, with the same identifiers.
 """
 
 import re
@@ -31,11 +30,11 @@ QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEYS_MAX, ID_MAX = 255, 400  # bytes of a pattern, characters of an identifier
 GAP = "Events between the previous stream and this one may be missing. With a queue (?queue=NAME) the node keeps them."
 EXPIRES_S = 7 * 86_400  # time for which the node keeps a queue without a connection
-PREFETCH = BEHIND + 64  # the sent events, which are acknowledged later, and some that are on their way
+PREFETCH = BEHIND + 64  # the sent events, which stay unacknowledged, and some unsent ones
 
 
 async def events(call: Call) -> Response:
-    """Follow events about sent documents. Raises BadRequest, TooManyRequests, RefusedByNode, NodeUnreachable."""
+    """Follow events about sent documents."""
     query = call.request.query_params
     keys, name = query.get("keys", "#"), query.get("queue")
     if len(keys.encode()) > KEYS_MAX or not keys.isprintable():

@@ -1,7 +1,6 @@
 """The inbox over HTTP: receive documents by long polling, then acknowledge, requeue or park each one.
 
-A received document is leased to the program for some time (``leases``). A document that the program does not settle
-within this time is delivered again.
+A received document is leased to the program (``leases``).
 """
 
 import math
@@ -32,11 +31,7 @@ ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 
 
 async def receive(call: Call) -> Response:
-    """Receive documents and lease them to the caller.
-
-    Raises BadRequest, RoleMissing, TooManyRequests, RefusedByNode, NodeUnreachable, BodiesFull, SpoolFull,
-    StoreUnavailable.
-    """
+    """Receive documents and lease them to the caller."""
     query = call.request.query_params
     user = query.get("user", call.visitor.inbox or "")
     if not USER.fullmatch(user):
@@ -76,7 +71,7 @@ async def receive(call: Call) -> Response:
 
 
 async def settle(call: Call) -> Response:
-    """Acknowledge, requeue or park one document. Raises NoSuchPage, LeaseGone, NodeUnreachable, StoreUnavailable."""
+    """Acknowledge, requeue or park one document."""
     act = str(call.request.path_params["act"])
     if act not in ACTS:
         raise NoSuchPage("A document is settled by ack, requeue or park.")
@@ -86,7 +81,7 @@ async def settle(call: Call) -> Response:
 
 
 def _reserve(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
-    """Reserve memory and disk space for bodies; return the function that releases it. Raises BodiesFull, SpoolFull."""
+    """Reserve memory and disk space for bodies; return the function that releases it."""
     spooled = sum(lease.document.size for lease in leases if isinstance(lease.document.body, SpooledBody))
     release_disk = call.web.disk.reserve_now(spooled)
     try:
@@ -143,7 +138,6 @@ def _attributes(lease: DocumentLease) -> dict[str, Any]:
 
 
 def _number(call: Call, name: str, default: float, least: float, most: float) -> float:
-    """Return a number in the query. Raises BadRequest."""
     text = call.request.query_params.get(name)
     try:
         value = default if text is None else float(text)

@@ -1,8 +1,7 @@
-"""Leases: documents that programs have received by HTTP and have not settled yet. Used by ``inbox``.
+"""Leases: documents that programs have received by HTTP and have not settled yet.
 
-A lease has an owner and a duration, which begins at the end of the answer that contains the document. When a lease
-ends, the document goes back to its queue and is delivered again. When this process or its connection ends, the node
-puts the document back.
+The time of a lease begins at the end of the answer that contains the document. When a lease expires, the document goes
+back to its queue and is delivered again.
 """
 
 import asyncio
@@ -63,7 +62,7 @@ class Leases:
         return leases
 
     def start_timers(self, leases: Iterable[DocumentLease]) -> None:
-        """Start the timers of leases, at the end of the answer with their documents. Settled leases get no timer."""
+        """Start the timers of leases that are not settled."""
         loop = asyncio.get_running_loop()
         for lease in leases:
             if lease.id in self._open:
@@ -79,7 +78,7 @@ class Leases:
         return lease.document
 
     def give_up(self, leases: Iterable[DocumentLease]) -> None:
-        """Return documents to their queue, because the answer with them failed."""
+        """Return documents to their queue."""
         for lease in leases:
             if lease.id in self._open:
                 self._return_soon(lease)

@@ -1,8 +1,7 @@
 """Connections of the node's users: each user has a separate connection, so that the node checks the user's permissions.
 
-A connection is opened with the password of the first request and kept for a while; later requests with the same
-password use it. A request's password is compared by a keyed hash. The connection keeps the password in memory for
-reconnecting.
+A connection is opened with the password of the first request; later requests with the same password use it. Passwords
+are compared by a keyed hash. The connection keeps its password in memory for reconnecting.
 """
 
 import asyncio
@@ -98,6 +97,5 @@ class Logins:
             await self._logins.pop(name).client.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         for login in self._logins.values():
             await login.client.close()

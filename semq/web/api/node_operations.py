@@ -75,12 +75,10 @@ def parameters(schema: Mapping[str, Any]) -> Iterator[Parameter]:
 
 
 def _is_list(schema: Mapping[str, Any]) -> bool:
-    """Whether an argument is a list, or may be one."""
     return any(variant.get("type") == "array" for variant in (schema, *schema.get("anyOf", ())))
 
 
 def _by_query(row: Operation) -> CallHandler:
-    """Return the handler that takes the arguments of an operation from the query."""
     properties = schemas(row)[0].get("properties", {})
     lists = {name for name, argument_schema in properties.items() if _is_list(argument_schema)}
 
@@ -96,8 +94,6 @@ def _by_query(row: Operation) -> CallHandler:
 
 
 def _by_body(row: Operation) -> CallHandler:
-    """Return the handler that takes the arguments of an operation from the body."""
-
     async def handle(call: Call) -> Response:
         async with received_object(call) as arguments:
             return json_response(await call.web.operations.ask(call.visitor, row.name, arguments, PATIENCE_S))

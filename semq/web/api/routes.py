@@ -166,7 +166,7 @@ async def _describe(call: Call) -> Response:
 
 
 def api_routes(kind: str, table: Mapping[str, Operation]) -> list[BaseRoute]:
-    """Return the routes of the API of a kind of node. Called by ``semq.web.application``."""
+    """Return the routes of the API of a kind of node."""
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for row in endpoints(kind, table):
         by_path[row.path][row.method] = row

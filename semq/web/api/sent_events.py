@@ -1,6 +1,6 @@
 """Identifiers of the events that the latest streams of each queue have sent.
 
-When a client reconnects, ``events`` looks them up, and does not send the events again that the client has received.
+A client that reconnects does not get the events again that it has received.
 """
 
 from collections import OrderedDict, deque

@@ -1,8 +1,6 @@
 """The audit log: a line for every act.
 
-``note`` returns when the line is committed. ``note_soon`` returns before; it is for acts that are also in the node's
-ledger. Lines of several requests share a commit. Arguments are recorded without payloads and secrets, and in bounded
-length.
+Arguments are recorded without payloads and secrets, and in bounded length.
 """
 
 import asyncio
@@ -53,7 +51,9 @@ class Audit:
         """Commit a line and return its number. If this raises, the caller must not act.
 
         ``outcome``: asked (before the act), done, refused or failed. ``asked``: number of the line before the act.
-        ``read_payload``: the act displays a payload. Raises StoreUnavailable, QueryTooSlow, BadRequest.
+        ``read_payload``: the act displays a payload.
+
+        Raises StoreUnavailable, QueryTooSlow, BadRequest.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         line = self._line(user, via, peer, act, arguments, outcome, detail, asked, read_payload)
@@ -65,7 +65,7 @@ class Audit:
     def note_soon(
         self, user: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
     ) -> None:
-        """Write a line after DEFERRED_S, in a commit with others, about an act that is also in the node's ledger."""
+        """Write a line after DEFERRED_S about an act that is also in the node's ledger."""
         if len(self._deferred) >= DEFERRED_MAX:
             self._deferred.pop(0)  # the database has been unavailable for long; the ledger contains the acts
         self._deferred.append(self._line(user, via, peer, act, arguments, outcome, detail, None, False))
@@ -85,8 +85,8 @@ class Audit:
                 await self._write_singly(batch)
 
     async def _write_singly(self, batch: Sequence[Line]) -> None:
-        """Write each line in a separate commit, because one line of the batch cannot be stored. That line is logged and
-        dropped: a repeat would also fail, and delay all further lines.
+        """Write each line in a separate commit, because one line of the batch cannot be stored. Log and drop that line:
+        a repeat would also fail, and delay all further lines.
         """
         for number, line in enumerate(batch):
             try:

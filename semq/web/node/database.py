@@ -1,8 +1,8 @@
 """The node's database for the web process: views in read-only transactions with a time limit, and the process's tables.
 
 The connections are few and separate from those of the node, so that a slow page cannot delay a commit. The URL is
-looked up for each connection, because an embedded server may not run yet. Queries are functions that get a SQLAlchemy
-connection; they run in a thread.
+looked up for each connection, because an embedded server may not run yet. Queries are functions of a SQLAlchemy
+connection.
 """
 
 import asyncio
@@ -32,8 +32,7 @@ class Database:
     def __init__(self, find: Callable[[], str | None]) -> None:
         """``find`` returns the URL of the database; None while the database does not run."""
         self._find = find
-        # One thread for each connection, and separate threads for writers: slow pages do not delay the audit log and
-        # sign-ins.
+        # Writers have threads of their own, so that slow pages do not delay the audit log and sign-ins.
         self._read_threads = ThreadPoolExecutor(READERS, "database-reader")
         self._write_threads = ThreadPoolExecutor(WRITERS, "database-writer")
         self._reader = self._engine(

@@ -1,7 +1,6 @@
 """Operations of the node for visitors. Each operation requires a role; acts and displays of payloads are recorded.
 
-A recorded operation has two lines in the audit log: one before the request to the node, and one with the outcome. If
-this process dies between them, the first line remains.
+A recorded operation has two lines in the audit log: one before the request to the node, and one with the outcome.
 """
 
 from collections.abc import Mapping
@@ -36,8 +35,7 @@ class Operations:
         ``patience_s``: longest wait for an answer. For a recorded operation it is at least ACT_S, plus the argument
         ``timeout_s`` of the operation.
 
-        Raises RoleMissing, NoSuchPage, BadArguments, RefusedByNode, NodeBusy, NodeUnreachable, NoAnswer,
-        StoreUnavailable.
+        Raises RoleMissing, NoSuchPage, BadArguments, and the errors of ``Client.request`` and ``Audit.note``.
         """
         row = self.table.get(operation)
         if row is None:

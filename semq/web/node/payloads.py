@@ -1,7 +1,4 @@
-"""The payload of a document that is in the node's queues, or a range of its bytes, in chunks.
-
-The node returns a large payload in several answers.
-"""
+"""The payload of a document that is in the node's queues, or a range of its bytes, in chunks."""
 
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -21,7 +18,7 @@ def payload_chunks(
     """Return the chunks of a payload, and the number of their bytes.
 
     ``by``: name of the visitor, for the ledger; ``answer``: the node's first answer to ``msg.body``, whose bytes start
-    at ``begin``; ``extent``: the wanted bytes, by default all.
+    at ``begin`` (a large payload comes in several answers); ``extent``: the wanted bytes, by default all.
     """
     requested = extent or Extent(0, answer["size"])
     payload = b64decode(answer["body_base64"]) if begin == requested.begin else b""

@@ -24,7 +24,7 @@ async def account(visit: Visit) -> Response:
 
 
 async def change_own_password(visit: Visit) -> Response:
-    """Change the visitor's own password, and end the visitor's other sessions. Raises BadRequest, TooManyRequests."""
+    """Change the visitor's own password, and end the visitor's other sessions."""
     fields = await visit.form()
     own = await visit.read(accounts.account, visit.visitor.name)
     visit.web.attempts.begin(visit.visitor.peer)
@@ -50,7 +50,7 @@ async def users(visit: Visit) -> Response:
 
 
 async def add(visit: Visit) -> Response:
-    """Add a user. Raises BadRequest, RoleMissing."""
+    """Add a user."""
     fields = await visit.form()
     name, roles = str(fields.get("name", "")), _roles(fields.getlist("roles"))
     if not NAME.fullmatch(name):
@@ -67,7 +67,7 @@ async def add(visit: Visit) -> Response:
 
 
 async def change(visit: Visit) -> Response:
-    """Change roles or password of a user, or disable or enable the user. Raises BadRequest, RoleMissing."""
+    """Change roles or password of a user, or disable or enable the user."""
     fields = await visit.form()
     name, act = str(fields.get("name", "")), str(fields.get("act", ""))
     if act not in ACTS:
@@ -99,7 +99,6 @@ async def change(visit: Visit) -> Response:
 
 
 def _roles(fields: Sequence[object]) -> list[str]:
-    """Return the roles in the fields of a form. Raises BadRequest without a role, or with an unknown one."""
     all_roles = {role.value for role in AccessRole}
     roles = [str(field) for field in fields]
     if not roles or not all_roles.issuperset(roles):

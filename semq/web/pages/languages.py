@@ -1,7 +1,4 @@
-"""Languages of pages: English texts are in the sources, translations in .po files, which are read at the start.
-
-The cookie ``semq_language`` contains the chosen language; without the cookie, the browser's Accept-Language decides.
-"""
+"""Languages of pages: English texts are in the sources, translations in .po files, which are read at the start."""
 
 from collections.abc import Iterable
 from contextvars import ContextVar
@@ -61,8 +58,8 @@ def use(language: str) -> None:
 
 
 def language_of(request: Request) -> str:
-    """Return the language of the cookie, or the first of those that the browser prefers; English if there is no
-    translation.
+    """Return the language in the cookie; without one, the language that the browser prefers of those in CHOICES, or
+    English.
     """
     chosen = request.cookies.get(COOKIE, "")
     if chosen in CHOICES:

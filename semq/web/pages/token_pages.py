@@ -15,7 +15,7 @@ async def tokens(visit: Visit) -> Response:
 
 
 async def create(visit: Visit) -> Response:
-    """Make a token and show it once. Raises BadRequest, and the errors of ``Operations.ask``."""
+    """Make a token and show it once."""
     fields = await visit.form()
     values: dict[str, Any] = {name: str(fields.get(name, "")).strip() or None for name in ("name", "days", "inbox")}
     scopes = [str(scope) for scope in fields.getlist("scopes")]
@@ -26,7 +26,7 @@ async def create(visit: Visit) -> Response:
 
 
 async def revoke(visit: Visit) -> Response:
-    """Revoke a token. Raises the errors of ``Operations.ask``."""
+    """Revoke a token."""
     id_ = str((await visit.form()).get("id", ""))
     revoked = await visit.ask("token.revoke", id=id_)
     visit.web.tokens.forget()

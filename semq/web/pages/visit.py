@@ -2,9 +2,8 @@
 
     ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=AccessRole.OPERATOR)]
 
-``page`` and ``form`` make Starlette routes. The route finds the visitor, checks the token of the form, the
-rate and the role, calls the handler with a ``Visit``, and turns errors into pages. ``api.endpoint`` does the same for
-programs.
+A route finds the visitor, checks the token of a form, the rate and the role, calls the handler, and turns errors into
+pages. ``api.endpoint`` does the same for programs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -64,12 +63,10 @@ class Visit:
 
     @property
     def is_signed_in(self) -> bool:
-        """Whether the visitor is signed in."""
         return self._visitor is not None
 
     @property
     def query(self) -> QueryParams:
-        """The parameters in the address."""
         return self.request.query_params
 
     @property
@@ -107,7 +104,7 @@ class Visit:
             return error.result
 
     async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read-only query on the node's database. Raises StoreUnavailable, QueryTooSlow, BadRequest."""
+        """Run a read-only query on the node's database. Raises the errors of ``Database.read``."""
         return await self.web.database.read(view, *args, **kwargs)
 
     async def note(self, act: str, arguments: dict[str, Any] | None = None, **more: Any) -> int:

@@ -1,7 +1,7 @@
 """Bodies of requests and answers in bounded memory: each body reserves its bytes, or waits until enough are free.
 
 A body whose length is not announced reserves the largest permitted length. ``connection`` disconnects clients that
-pause, so that the bytes become free again. Large answers are sent in chunks, as fast as the client reads.
+pause, so that their bytes become free.
 """
 
 import asyncio
@@ -42,8 +42,9 @@ class ByteBudget:
 
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator["Release"]:
-        """Reserve bytes for a block of code, perhaps after a wait; yield the function that releases some of them early.
-        Raises ``full`` after WAIT_S.
+        """Reserve bytes for a block of code; yield the function that releases some of them early.
+
+        Wait for free bytes at most WAIT_S, then raise ``full``.
         """
         release = await self.reserve(size)
         try:
@@ -52,15 +53,13 @@ class ByteBudget:
             release()
 
     async def reserve(self, size: int) -> "Release":
-        """Reserve bytes, perhaps after a wait; return the function that releases them. Raises ``full`` after
-        WAIT_S.
-        """
+        """Reserve bytes; return the function that releases them. Wait at most WAIT_S, then raise ``full``."""
         size = min(size, self._size)
         await self._wait(size)
         return self._release_function(size)
 
     def reserve_now(self, size: int) -> "Release":
-        """Reserve bytes for a body that has arrived; return the function that releases them. Raises ``full``."""
+        """Reserve bytes without a wait; return the function that releases them. Raises ``full``."""
         size = min(size, self._size)
         if self._waiting or size > self._free:
             raise self._full(retry_after_s=5)
@@ -121,9 +120,7 @@ def announced(request: Request, at_most: int) -> int:
 
 
 def bounded(request: Request, at_most: int) -> Request:
-    """Return the request with a limit for its body, with or without an announced length. Reading raises
-    BodyTooLarge.
-    """
+    """Return the request with a limit for its body: reading more bytes raises BodyTooLarge."""
     size = 0
 
     async def receive() -> Message:

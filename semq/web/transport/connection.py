@@ -1,7 +1,7 @@
 """One HTTP connection: uvicorn's protocol with limits for slow and careless clients, and the client's certificate.
 
-The head of a request is limited in bytes and in time. A pause of the client within a body, or while it should read an
-answer, is limited, too. Time in which the application itself does not read is not counted. Used by ``server``.
+The head of a request is limited in bytes and in time. Pauses of the client within a body, or while it should read an
+answer, are limited, too. Time in which the application itself does not read is not counted.
 """
 
 import asyncio
@@ -67,7 +67,6 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Process what the client sends."""
         self._active_at = self.loop.time()
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
@@ -86,7 +85,6 @@ class Connection(HttpToolsProtocol):
             self.scope["extensions"] = {CERTIFICATE: {"sha256": self._certificate}}
 
     def on_headers_complete(self) -> None:
-        """Begin to wait for the body."""
         try:
             self._check_head()
         except BadRequest as error:
@@ -101,7 +99,7 @@ class Connection(HttpToolsProtocol):
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def _check_head(self) -> None:
-        """Refuse a large head that came in one piece, or one that a proxy may read differently. Raises BadRequest."""
+        """Refuse a large head that came in one piece, or one that a proxy may read differently."""
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX:
             raise BadRequest(HEAD_TOO_LARGE)
         hosts = sum(name == b"host" for name, _ in self.headers)
@@ -109,28 +107,25 @@ class Connection(HttpToolsProtocol):
             raise BadRequest("A request must have exactly one header Host.")
 
     def on_message_complete(self) -> None:
-        """Stop waiting for the body."""
         if self._pause_timer is not None:
             self._pause_timer.cancel()
             self._pause_timer = None
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer input that is not HTTP with a problem document, and disconnect. Also called by uvicorn."""
+        """Answer a request that cannot be read with a problem document, and disconnect. Also called by uvicorn."""
         answer = problem(BadRequest(self._fault or msg))
         lines = (b"%b: %b\r\n" % header for header in (*answer.raw_headers, *ALWAYS, UNSTORED, CLOSE))
         self.transport.write(b"".join((b"HTTP/1.1 400 Bad Request\r\n", *lines, b"\r\n", bytes(answer.body))))
         self.transport.close()
 
     def pause_writing(self) -> None:
-        """Begin to wait until the client reads."""
         super().pause_writing()
         self._active_at = self.loop.time()
         if self._pause_timer is None:
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def resume_writing(self) -> None:
-        """Note that the client reads."""
         self._active_at = self.loop.time()
         super().resume_writing()
 

@@ -43,8 +43,7 @@ async def with_heartbeat(events: AsyncIterator[str], on_end: Callable[[], None])
                 return
     finally:
         on_end()
-        # A separate task closes the events: the present task is cancelled when the browser disconnects, and then
-        # cannot wait any more.
+        # In a task of its own, because the present task cannot wait any more when the browser has disconnected.
         closing = asyncio.get_running_loop().create_task(_close(events, upcoming))
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)

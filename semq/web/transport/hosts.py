@@ -1,7 +1,7 @@
 """Host names that requests may use. Requests for other names are refused.
 
-Otherwise another site could give its own name the address of this machine (DNS rebinding), and browsers would treat
-both as the same site. An IP address is always accepted, because DNS rebinding needs a name.
+This prevents DNS rebinding: another site could give its own name the address of this machine. An IP address is always
+accepted, because DNS rebinding needs a name.
 """
 
 import re

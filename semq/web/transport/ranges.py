@@ -24,7 +24,6 @@ class Extent(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
         return self.end - self.begin
 
 

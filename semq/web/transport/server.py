@@ -75,14 +75,12 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port on which the server listens."""
         assert self._listening is not None
         port: int = self._listening.sockets[0].getsockname()[1]
         return port
 
     @property
     def url(self) -> str:
-        """The address for browsers, without a slash at its end."""
         return address_of(self._http, self.port)
 
     async def _refresh_date(self) -> None:

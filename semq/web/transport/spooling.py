@@ -1,10 +1,7 @@
 """Bodies of requests: small bodies in memory, large ones in temporary files.
 
-The files have no name, and are deleted after the request or when the process ends.
-
-A large body is written block by block as it arrives, in a thread; no further bytes are read from the client while a
-block is written. If the bytes of all files reach their limit, or the disk is full, the request is refused and nothing
-is submitted.
+The files have no name, and are deleted after the request or when the process ends. No further bytes are read from the
+client while a block is written.
 """
 
 import asyncio
