@@ -10,20 +10,18 @@ from tests.broker.served import RunningBroker, run_broker
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[RunningBroker]:
-    """Return the server that tests share. Each test leaves no queue behind: its queues are exclusive or are deleted."""
+    """Return the server that tests share. The queues of a test are exclusive, or the test deletes them."""
     with run_broker() as running_broker:
         yield running_broker
 
 
 @pytest.fixture
 def channel(broker: RunningBroker) -> BlockingChannel:
-    """Return a channel of the shared server."""
     return broker.connect().channel()
 
 
 @pytest.fixture(autouse=True)
 def _disconnect_clients(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Close the connections that a test has opened to the shared server."""
     yield
     if "broker" in request.fixturenames:
         request.getfixturevalue("broker").hang_up()

@@ -1,4 +1,4 @@
-"""A broker's store in dictionaries: an implementation of ``MessageStore`` on which tests restart a broker."""
+"""A broker's store in dictionaries, on which tests restart a broker."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,8 +28,6 @@ from semq.store.broker.operations import (
 
 
 class MemoryBrokerStore(BodiesInMemory):
-    """A store that keeps everything in dictionaries."""
-
     def __init__(self, later: CallLater = in_the_next_turn) -> None:
         super().__init__(later)
         self.exchanges: dict[tuple[str, str], DeclareExchange] = {}
@@ -40,7 +38,7 @@ class MemoryBrokerStore(BodiesInMemory):
         self.next_queue_id = 1
         self.ended = False  # whether the last broker stopped in an orderly way
         self.eager = 1 << 60  # number of messages that ``load`` returns; the later ones are in the backlogs
-        self.batches = 0  # number of lists that were saved
+        self.batches = 0
         self.failure: BaseException | None = None  # error with which the store answers, None for success
 
     def save(self, ops: list[StoreOp], done: Done) -> None:

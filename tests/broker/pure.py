@@ -1,4 +1,4 @@
-"""A virtual host without a server: a clock set by the test, a store that answers on request, consumers that record."""
+"""A virtual host without a server."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +18,6 @@ from tests.clocks import ManualClock
 
 
 class DelayedCalls:
-    """Functions to be called later: ``run`` calls them."""
-
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
 
@@ -32,8 +30,8 @@ class DelayedCalls:
 
 
 class Model:
-    """A virtual host with its environment: clock, timers, journal, store. ``later`` holds the answers of the store back
-    until ``flush``; ``window`` is the number of messages of a lane that stay in memory.
+    """A virtual host with its environment. ``later`` holds the answers of the store back until ``flush``; ``window`` is
+    the number of messages of a lane that stay in memory.
     """
 
     def __init__(
@@ -70,7 +68,6 @@ class Model:
         return sent.queues
 
     def advance_time(self, seconds: float) -> None:
-        """Let time pass, and call the timers that are due."""
         self.clock.now += seconds
         self.timers.run(self.clock.now)
         self.vhost.route_dead_letters()
@@ -124,6 +121,5 @@ def bodies(queue: Queue) -> list[bytes]:
 
 
 def bytes_of(entry: QueueEntry) -> bytes:
-    """Return the body of a message in memory."""
     assert isinstance(entry.message.body, bytes)
     return entry.message.body

@@ -42,14 +42,13 @@ class RawClient:
             self.socket.sendall(piece)
 
     def read(self) -> None:
-        """Read the next events, or the end of the connection."""
         data = self.socket.recv(1 << 20)
         now = time.monotonic()
         self.events += self.machine.receive(data, now) if data else self.machine.receive_eof(now)
         self.flush()
 
     def until(self, kind: type[E], matches: Callable[[E], bool] = lambda _: True) -> E:
-        """Wait for an event of a kind and return it; other events stay in ``events``. Fails if the connection ends."""
+        """Wait for an event of a kind and return it. Fails if the connection ends."""
         checked = 0
         while True:
             for index in range(checked, len(self.events)):
@@ -61,7 +60,6 @@ class RawClient:
             self.read()
 
     def wait_closed(self) -> ConnectionClosed:
-        """Wait for the end of the connection."""
         return self.until(ConnectionClosed)
 
     def log_in(self, channels: int = 1) -> "RawClient":

@@ -18,7 +18,7 @@ from semq.transport.listener import ListenerConfig
 from tests.broker.raw import RawClient
 
 T = TypeVar("T")
-# Users; each has its name as password.
+# The password of each user is its name.
 GUEST = User("guest", digest_of("guest"), {"/": Permissions()})
 NARROW = User("narrow", digest_of("narrow"), {"/": Permissions("^my\\.", "^my\\.", "^my\\.|^amq\\.topic$")})
 STRANGER = User("stranger", digest_of("stranger"), {})  # may enter no virtual host
@@ -50,11 +50,9 @@ class RunningBroker:
         return self.connections[-1]
 
     def raw(self, user: str = "guest", **settings: Any) -> RawClient:
-        """Return a client on a plain socket."""
         return RawClient(self.port, user, **settings)
 
     def hang_up(self) -> None:
-        """Close the connections that tests have left open."""
         for connection in self.connections:
             if connection.is_open:
                 connection.close()
@@ -67,7 +65,6 @@ def run_broker(
     limits: BrokerLimits | None = None,
     connection: ConnectionLimits | None = None,
 ) -> Iterator[RunningBroker]:
-    """Run a server until the block ends, then stop it in an orderly way."""
     config = ServerConfig(
         listener=ListenerConfig(port=0, pause_s=0.02),
         connection=connection or ConnectionLimits(),

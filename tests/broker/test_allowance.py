@@ -1,4 +1,4 @@
-"""Limits of unfinished work: when a link pauses reading, for which reason, and when deliveries have no room."""
+"""Limits of unfinished work: when and why reading pauses, and when deliveries have no room."""
 
 from semq.broker.allowance import Allowance
 from semq.broker.limits import BrokerLimits

@@ -17,7 +17,7 @@ from semq.broker.arguments import (
 )
 from tests.differential.chance import ARGUMENTS
 
-# Not in the random scripts for comparisons with RabbitMQ, because the effect depends on time, consumers or the broker
+# Their effect depends on time, consumers or the broker.
 NOT_IN_RANDOM_SCRIPTS = (
     "x-message-ttl", "x-expires", "x-single-active-consumer", "x-delivery-limit", "x-queue-type", "x-queue-mode",
 )  # fmt: skip
@@ -58,7 +58,7 @@ BAD: list[tuple[str, Any]] = [
 
 
 def test_every_argument_has_good_and_bad_values() -> None:
-    needs_exchange = {"x-dead-letter-routing-key"}  # valid only together with an exchange; has a test of its own below
+    needs_exchange = {"x-dead-letter-routing-key"}  # has a test of its own below
     assert {name for name, _, _ in GOOD} | needs_exchange == {name for name, _ in BAD} == set(QUEUE_ARGUMENTS)
 
 
@@ -85,7 +85,7 @@ def test_a_good_argument_of_a_queue_is_read_into_its_field(name: str, value: Any
 
 @pytest.mark.parametrize(("name", "value"), BAD)
 def test_the_error_of_a_bad_value_names_its_argument(name: str, value: Any) -> None:
-    # A routing key without an exchange is refused whatever its value.
+    # A routing key needs an exchange.
     exchange = {"x-dead-letter-exchange": "e"} if name == "x-dead-letter-routing-key" else {}
     with pytest.raises(BadArgumentError) as caught:
         read_queue_arguments({**exchange, name: value})

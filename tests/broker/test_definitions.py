@@ -1,4 +1,4 @@
-"""Limits and special cases of definitions; ``test_commands`` tests the commands of clients."""
+"""Limits and special cases of definitions."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Accepted and refused logins, new secrets, and the server's properties, through pika and plain sockets."""
+"""Accepted and refused logins, new secrets, and the server's properties."""
 
 import pika
 import pytest
@@ -66,9 +66,9 @@ def test_a_new_secret_is_accepted_and_changes_no_permission(broker: RunningBroke
         client.flush()
         client.until(MethodReceived, lambda event: isinstance(event.method, ConnectionUpdateSecretOk))
         client.send(QueueDeclare("not.mine"))
-        assert client.until(ChannelClosed).error is not None  # the user and its permissions are the same as before
+        assert client.until(ChannelClosed).error is not None  # the user is the same
     with broker.raw("narrow", password="another") as client:
-        assert client.wait_closed().error is not None  # the new secret does not change the password
+        assert client.wait_closed().error is not None  # the password is the same
 
 
 def test_the_server_announces_its_properties(broker: RunningBroker) -> None:

@@ -28,7 +28,7 @@ def test_the_first_slice_is_done_at_once_and_later_slices_take_turns() -> None:
     long_tasks.do(work("a", 3))
     long_tasks.do(work("b", 2))
     assert done == ["a0", "b0"]
-    assert notified == [1]  # only once, because a notified server runs slices until no task waits
+    assert notified == [1]  # a notified server runs slices until no task waits
     while len(long_tasks):
         long_tasks.run()
     assert done == ["a0", "b0", "a1", "b1", "a2"]
@@ -43,7 +43,7 @@ def test_without_a_server_all_slices_are_done_at_once() -> None:
 
 
 class MeasuringStore(MemoryBrokerStore):
-    """A store that records how many messages the longest list of operations contains."""
+    """A store that records the largest number of messages in one list of operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,6 +95,6 @@ def consume_and_return(client: RawClient, act: str) -> None:
     if act == "nack":
         client.machine.nack(1, tags[-1], True, True)
         client.flush()
-        client.request(m.BasicQos(), m.BasicQosOk)  # the channel continues when all messages are returned
+        client.request(m.BasicQos(), m.BasicQosOk)  # answered when all messages are returned
     else:
         client.socket.close()

@@ -1,6 +1,4 @@
-"""The server as a whole: aio_pika as its client, restart, expiry, alarms, limits, turns of channels, stop, counters,
-a failing authenticator.
-"""
+"""The server as a whole."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -63,7 +61,7 @@ async def test_aio_pika_can_use_transactions_and_get() -> None:
         queue = await channel.declare_queue("", exclusive=True)
         async with channel.transaction():
             await channel.default_exchange.publish(aio_pika.Message(b"1"), queue.name)
-        channel = await connection.channel()  # on the transactional channel, a settlement would wait for a commit
+        channel = await connection.channel()  # a settlement on the transactional channel would wait for a commit
         queue = await channel.get_queue(queue.name)
         first = await queue.get()
         assert first is not None
@@ -176,7 +174,6 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
         await publisher.qos(1)
         for name in ("busy", "quiet"):
             channel = await link.open_channel()
-            # Both queues have all their messages when the consumers start.
             await channel.consume(name, lambda batch, name=name: order.extend([name] * len(batch)), no_ack=True)  # type: ignore[misc]
         while len(order) < 405:  # noqa: ASYNC110 - the state causes no event
             await asyncio.sleep(0.001)
@@ -247,14 +244,12 @@ async def test_a_node_blocks_its_publishers_with_a_reason() -> None:
 
 
 async def unblock_after_notice(endpoints: ServedLinks, reasons: list[str | None]) -> None:
-    """Unblock publishers when the client has received the reason why it is blocked."""
+    """Unblock publishers when the client knows why it is blocked."""
     await until(lambda: reasons)
     endpoints.server.block_publishers(None)
 
 
 class RaisingAuthenticator:
-    """An authenticator that raises."""
-
     mechanisms: tuple[str, ...] = ("PLAIN",)
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:

@@ -35,7 +35,7 @@ from tests.waiting import until
 
 
 class SettlingExchange(ServiceExchange):
-    """An exchange that settles as the routing key says: with which outcome, and immediately or in the next turn.
+    """An exchange that does with a message what its routing key says.
 
     With any other key, it adds the function that settles to ``waiting``.
     """
@@ -128,7 +128,7 @@ class CreditQueue(ServiceQueue):
 
 
 class RegisteredServices:
-    """An exchange and an inbox of the node, and the sessions with which the hooks were called."""
+    """An exchange and an inbox of the node, and the sessions for which the hooks were called."""
 
     def __init__(self) -> None:
         self.exchange, self.inbox = SettlingExchange(), CreditQueue()
@@ -328,7 +328,7 @@ async def test_requests_of_a_channel_wait_until_a_service_has_answered() -> None
         channel, neighbour = await confirming_channel(endpoints), await confirming_channel(endpoints)
         requests = [asyncio.create_task(channel.get("inbox")) for _ in range(2)]
         requests.append(asyncio.create_task(neighbour.get("inbox")))
-        await until(lambda: len(services.inbox.getters) == 2)  # the second request of a channel waits for the first
+        await until(lambda: len(services.inbox.getters) == 2)  # the second request of a channel waits
         services.inbox.waiting = [b"1"]
         for number in range(3):
             await until(lambda number=number: len(services.inbox.getters) > number)  # type: ignore[misc]

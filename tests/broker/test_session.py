@@ -1,6 +1,4 @@
-"""Faulty, hostile and greedy clients on plain sockets: errors close the channel or the connection that caused them,
-limits hold, requests wait in order, and no other client is affected.
-"""
+"""Faulty and greedy clients: errors close the channel or the connection that caused them, and limits hold."""
 
 import random
 import time
@@ -235,7 +233,6 @@ CONVERSATION = [
 
 
 def conversation_bytes() -> bytes:
-    """Return the bytes of a correct conversation after the negotiation."""
     return b"".join(frame(FRAME_METHOD, 1, encode_method(method)) for method in CONVERSATION)
 
 
@@ -269,5 +266,5 @@ def test_the_connections_of_earlier_tests_leave_no_state(broker: RunningBroker) 
         counts = broker.call(broker.server.counts)
         if not counts["connections"]:
             break
-        time.sleep(0.01)  # the server's own thread notices closed connections
+        time.sleep(0.01)
     assert counts["connections"] == counts["channels"] == counts["messages_unacked"] == 0

@@ -1,4 +1,4 @@
-"""Invalid input on an open channel: each reply has its code, class and method, and no other connection is affected."""
+"""Invalid input on an open channel: each reply has its code, class and method."""
 
 import struct
 
@@ -40,7 +40,7 @@ def publish(exchange: bytes = b"", key: bytes = b"nobody", bits: int = 0) -> byt
 
 
 def declare(name: bytes, arguments: bytes = b"") -> bytes:
-    """Return queue.declare with auto-delete and no-wait: the client's state machine, which does not send it, expects no
+    """Return queue.declare with auto-delete and no-wait: the client's state machine does not know of it, so expects no
     reply.
     """
     return method(50, 10, b"\0\0" + short(name) + b"\x18" + long(arguments))
@@ -179,7 +179,7 @@ def test_a_client_that_opens_a_channel_before_open_ok_is_closed(
 ) -> None:
     with broker.raw() as client:
         client.until(Tuned)
-        client.socket.sendall(method(20, 10, short(b"")))  # after connection.open, in one read or the next
+        client.socket.sendall(method(20, 10, short(b"")))
         closed = client.wait_closed()
         assert closed.error is not None
     assert "Traceback" not in caplog.text

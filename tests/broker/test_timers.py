@@ -1,4 +1,4 @@
-"""The callbacks of deadlines are called in order, once, and not after a cancel."""
+"""Deadlines: callbacks are called in order, once, and not after a cancel."""
 
 from semq.broker.timers import Timer, Timers
 

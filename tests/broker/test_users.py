@@ -39,7 +39,7 @@ def test_permissions_match_names_by_regular_expressions(right: Right, name: str,
         ("PLAIN", Credentials("bob", b"secret"), LOCAL_PEER, "bob"),
         ("PLAIN", Credentials("bob", b"secret"), REMOTE_PEER, None),
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),
-        ("EXTERNAL", Credentials("ann", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),
+        ("EXTERNAL", Credentials("ann", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),  # the certificate counts
         ("EXTERNAL", Credentials("ann", None), LOCAL_PEER, None),
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), None),
     ],

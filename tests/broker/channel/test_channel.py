@@ -1,4 +1,4 @@
-"""The end of a consumer or a channel, also in a transaction: returned deliveries, remaining state, counters."""
+"""The end of a consumer or a channel: returned deliveries, remaining state, counters."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Definitions over real sockets: pika declares, binds, purges, deletes, and gets the right errors."""
+"""Definitions over real sockets, and their errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -178,7 +178,7 @@ def test_an_internal_exchange_is_for_bindings_only(broker: RunningBroker, channe
 
 
 FORBIDDEN_TO_NARROW: list[tuple[Act, str]] = [
-    # act, part of the text; the user "narrow" may use names that begin with "my.", and read amq.topic
+    # act, part of the text; "narrow" may use names that begin with "my.", and read amq.topic
     (lambda c: c.queue_declare("their.q"), "access to queue 'their.q' in vhost '/' refused for user 'narrow'"),
     (lambda c: c.exchange_declare("their.x"), "exchange 'their.x'"),
     (lambda c: c.exchange_delete("their.x"), "exchange 'their.x'"),

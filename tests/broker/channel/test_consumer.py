@@ -1,4 +1,4 @@
-"""A consumer as a service sees it; ``test_consumption`` has the view of the client."""
+"""A consumer as a service sees it."""
 
 from semq.amqp import methods as m
 from semq.amqp.events import Delivered

@@ -1,6 +1,4 @@
-"""Consuming over real sockets: consume, prefetch, get, settle, recover, flow, cancel; exclusive consumers; priorities;
-notices of deleted queues; expiration and dead letters; the modes confirm and tx.
-"""
+"""Consuming over real sockets; the modes confirm and tx."""
 
 from typing import Any
 
@@ -27,7 +25,7 @@ def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
 
 
 class PikaConsumer:
-    """A consumer of pika that records the body of each delivery, whether it is redelivered, and its delivery count."""
+    """A consumer of pika that records of each delivery the body, whether it is redelivered, and its delivery count."""
 
     def __init__(self, channel: BlockingChannel, queue: str, **settings: object) -> None:
         self.channel = channel
@@ -41,14 +39,13 @@ class PikaConsumer:
         self.tags.append(method.delivery_tag)  # type: ignore[attr-defined]
 
     def await_deliveries(self, count: int) -> "PikaConsumer":
-        """Wait until a number of messages has arrived."""
         while len(self.deliveries) < count:
             self.channel.connection.process_data_events(time_limit=5)
         return self
 
     def await_transit(self) -> "PikaConsumer":
         """Wait until all deliveries that the server has sent have arrived."""
-        self.channel.queue_declare("amq.rabbitmq.reply-to")  # its answer follows all deliveries sent before
+        self.channel.queue_declare("amq.rabbitmq.reply-to")  # its answer follows all deliveries
         self.channel.connection.process_data_events(time_limit=0)
         return self
 
@@ -241,8 +238,7 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        # This deletion is refused. While a deletion is decided, notices of cancelled consumers are held back; now they
-        # must flow again.
+        # While a deletion is decided, notices are held back; after this refused one they must flow again.
         assert client.until(ChannelClosed).error is not None
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
@@ -323,7 +319,7 @@ def test_a_multiple_acknowledgement_after_many_single_ones_visits_only_unacknowl
 
     def raise_tags() -> None:
         consuming = channel_with_deliveries(broker)
-        settled = 10**15  # number of deliveries that were settled singly before
+        settled = 10**15
         consuming.unacked = {tag + settled: delivery for tag, delivery in consuming.unacked.items()}
         consuming.next_tag += settled
 
@@ -343,7 +339,7 @@ def channel_with_deliveries(broker: RunningBroker) -> BrokerChannel:
 
 
 class CountingDict(dict[int, Any]):
-    """A dictionary that counts the tests whether it contains a key (``in``)."""
+    """A dictionary that counts the tests whether it contains a key."""
 
     membership_tests = 0
 
@@ -371,14 +367,14 @@ def test_successive_multiple_acknowledgements_visit_each_delivery_once(
     consumer.await_transit()
     unacked = watched[0].unacked
     assert isinstance(unacked, CountingDict)
-    # one test for each acknowledgement and one for each settled tag
+    # one for each acknowledgement and each settled tag
     assert (len(unacked), unacked.membership_tests) == (0, 100)
 
 
 def test_a_header_that_just_fits_a_frame_is_redelivered_without_a_delivery_count(broker: RunningBroker) -> None:
     channel = broker.connect(frame_max=4096).channel()
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
-    # Beside the value: 8 bytes of the frame, 14 of the content header, 4 of the table, 7 of the name, type and length
+    # Without the bytes of frame, content header and table, and of the field's name, type and length
     channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))
     channel.basic_nack(channel.basic_get(queue)[0].delivery_tag)
     consumer = PikaConsumer(channel, queue).await_deliveries(1)

@@ -1,4 +1,4 @@
-"""While a large body is being sent, other contents for the same channel wait; the channel goes on afterwards."""
+"""While a large body is being sent, other contents for the same channel wait."""
 
 import asyncio
 
@@ -38,7 +38,6 @@ class PendingBody(LargeBody):
         self.done = done
 
     async def finish(self) -> None:
-        """Wait for the read, and answer it."""
         await until(lambda: self.done)
         assert self.done is not None
         self.done(self.data, None)
@@ -59,7 +58,7 @@ async def test_a_return_during_a_large_delivery_does_not_stop_the_channel() -> N
         services.exchange.waiting.pop()(ReturnedToSender())
         await body.finish()
         assert await confirm
-        await channel.qos(1)  # the channel processes requests again
+        await channel.qos(1)
         assert [delivered.body for delivered in deliveries] == [b"large"]
         assert body.holders == 0
 
@@ -88,7 +87,7 @@ async def test_a_large_answer_to_get_waits_for_a_large_delivery_on_its_channel()
         await until(lambda: services.inbox.getters)
         consumer.deliver("door", "key", header(b"first"), first, False, b"first")
         services.inbox.getters.pop().answer(ServiceDelivery("door", "key", header(b"third"), third, False, b"third"), 0)
-        channel.close()  # while one body is being sent and the other one waits
+        channel.close()
         await until(lambda: not first.holders + second.holders + third.holders)
         with pytest.raises(LinkLost):
             await asking

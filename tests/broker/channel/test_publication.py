@@ -1,4 +1,4 @@
-"""Publishing over real sockets: confirms, returns, refusals, CC and BCC, properties, direct replies."""
+"""Publishing over real sockets."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_unroutable_messages_are_confirmed_one_by_one(broker: RunningBroker) -> 
         assert client.until(Acked, lambda event: event.delivery_tag == 2) == Acked(1, 2, False)
         first, second = client.events[-2:]
         assert first == Acked(1, 1, False)
-        assert isinstance(second, Returned)  # after the confirm of the previous message, and before its own
+        assert isinstance(second, Returned)  # before its own confirm
 
 
 def test_a_publish_that_a_full_queue_refuses_is_nacked(channel: BlockingChannel) -> None:

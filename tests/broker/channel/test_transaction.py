@@ -1,4 +1,4 @@
-"""Transactions over real sockets: commit, rollback, the end of the channel, the store, limits."""
+"""Transactions over real sockets."""
 
 import re
 from typing import Any
@@ -181,7 +181,7 @@ def test_the_size_of_all_open_transactions_together_is_limited() -> None:
 
 def test_open_transactions_count_for_the_memory_of_the_broker(caplog: pytest.LogCaptureFixture) -> None:
     limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
-    # The server does not read from a blocked publisher, so only missing heartbeats show that the publisher has ended.
+    # Only missing heartbeats show that a blocked publisher has ended.
     with run_broker(limits=limits, connection=ConnectionLimits(heartbeat=1)) as broker:
         with broker.raw() as client:
             client.log_in()

@@ -1,7 +1,4 @@
-"""The operations of a turn are one list for the store, whose commit or failure is reported to publishers and waiters.
-Operations that failed because the store was unavailable are written later; of a refused list, only the bad operation is
-lost.
-"""
+"""The operations of a turn are one list for the store; failed operations are written later, refused ones are lost."""
 
 from collections.abc import Callable
 
@@ -30,8 +27,6 @@ def row(position: int, body: bytes = b"body") -> AddMessage:
 
 
 class RecordingPublisher:
-    """A publisher that records how the store has settled its publishes."""
-
     def __init__(self) -> None:
         self.confirms: list[tuple[int, int, BaseException | None]] = []
 
@@ -101,7 +96,7 @@ BINDING = ("/", "e", "q", False, "k", b"")
 
 
 def run_failing_turn(model: Model, *ops: StoreOp, failure: BaseException | None = None) -> None:
-    """Add operations and end the turn. The store fails with ``failure``, by default as unavailable."""
+    """Add operations and end the turn; the store fails, by default as unavailable."""
     model.store.failure = failure or Unavailable()
     for op in ops:
         model.journal.add(op)
@@ -134,7 +129,7 @@ def test_a_queue_declared_while_the_store_was_away_exists_after_a_restart() -> N
     model.queue("q", durable=True)
     model.flush()
     model.store.failure = None
-    model.queue("q", durable=True)  # it exists, so no operation is written for it
+    model.queue("q", durable=True)  # no operation is written for it
     model.publish("q", b"1", delivery_mode=2)
     model.flush()
     assert [queue.name for queue in model.store.queues.values()] == ["q"]
@@ -189,7 +184,7 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     model.journal.confirm(publisher, 1, 4)
     model.journal.when_saved(received.append)
     model.flush()
-    # All publishes of the list are refused, because it is not known to which of them the bad operation belongs.
+    # It is not known to which publish the bad operation belongs, so all are refused.
     assert [isinstance(error, BadInput) for error in received] == [True]
     assert isinstance(publisher.confirms[0][2], BadInput)
     assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])

@@ -1,4 +1,4 @@
-"""The broker's store without a disk, and the store in memory on which tests restart a broker."""
+"""The broker's store without a disk, and the store of the tests."""
 
 from semq.broker.durable.no_store import NoStore
 from semq.store.broker.operations import (
@@ -50,7 +50,7 @@ async def test_the_memory_store_applies_all_operations() -> None:
     store.save([OrderlyEnd()], received.append)
     expected.ended = True
     assert await store.load() == expected
-    expected.ended = False  # the load before this one has started a broker, which has not ended
+    expected.ended = False  # no broker has ended since the last load
     assert await store.load() == expected
     store.save([DeleteExchange("/", "e"), Unbind(*BINDING), Unbind(*BINDING), DeleteQueue(1)], received.append)
     assert await store.load() == StoredState(queues=[queue(2)], next_queue_id=3)

@@ -14,10 +14,7 @@ from tests.broker.pure import DelayedCalls, Model, RecordingConsumer, bodies
 
 
 async def after_restart(first: Model, is_orderly: bool = True, window: int = 1 << 30) -> Model:
-    """Return a new broker on the store of ``first``.
-
-    ``is_orderly``: whether ``first`` stopped in an orderly way; ``window``: see ``Model``.
-    """
+    """Return a new broker on the store of ``first``, which stops in an orderly way or crashes."""
     if is_orderly:
         first.journal.add(OrderlyEnd())
     first.flush()
@@ -67,8 +64,6 @@ async def test_durable_definitions_and_persistent_messages_survive_and_other_obj
 
 
 class ConnectionOwner:
-    """The connection that owns an exclusive queue."""
-
     def __init__(self) -> None:
         self.exclusive_queues: dict[Queue, None] = {}
 
@@ -156,7 +151,7 @@ async def test_rows_of_an_unknown_virtual_host_and_bindings_of_missing_objects_a
     assert model.vhost.queues == {}
     assert model.vhost.binding_count == 0
     assert "1 messages of queues that were not restored" in caplog.text
-    assert list(store.messages) == [(9, 1)]  # they stay in the store
+    assert list(store.messages) == [(9, 1)]
 
 
 @pytest.mark.parametrize("is_flushed", [False, True])
@@ -166,14 +161,14 @@ async def test_deliveries_out_of_order_keep_the_highest_mark(is_flushed: bool) -
     queue.subscribe(consumer, False)
     for priority in (1, 1, 5):
         first.publish("q", b"%d" % priority, delivery_mode=2, priority=priority)
-    for _ in range(2):  # delivers the message of the highest priority, then the first of the others
+    for _ in range(2):
         consumer.room = 1
         queue.resume(consumer)
         if is_flushed:
             first.flush()
     model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
-    # A queue has only a mark for its highest delivered position, so the last message counts as delivered, too.
+    # A queue marks only its highest delivered position, so the last message counts as delivered, too.
     assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]
 
 

@@ -1,4 +1,4 @@
-"""Changes made while the store is unavailable: they are written later, so that a restart after that loses none."""
+"""Changes made while the store is unavailable are written later."""
 
 import logging
 

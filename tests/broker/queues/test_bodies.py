@@ -1,6 +1,4 @@
-"""Large bodies: received and sent in chunks, shared, returned, dead-lettered, refused, restored after a restart, and
-deleted when unused; the limits of services.
-"""
+"""Large bodies: received and sent in chunks, kept while they are used; the limits of services."""
 
 import asyncio
 from typing import Any
@@ -171,7 +169,7 @@ async def test_large_bodies_do_not_delay_a_small_message_on_another_channel() ->
         publisher, link = await confirming_channel(endpoints), await endpoints.dial()
         await publisher.declare_queue("big")
         await publisher.declare_queue("small")
-        for _ in range(20):  # more than the window of a queue in bytes
+        for _ in range(20):
             assert await publish_and_wait(publisher, "", "big", header(BIG), BIG)
         assert await publish_and_wait(publisher, "", "small", header(b"1"), b"1")
         order: list[str] = []
@@ -281,7 +279,7 @@ async def test_a_small_limit_of_a_service_applies_with_and_without_a_transaction
 
 
 class SmallDrainingExchange(SmallExchange):
-    """A ``SmallExchange`` to which larger messages are reported without their body."""
+    """A ``SmallExchange`` that drains."""
 
     drains = True
 
@@ -300,7 +298,7 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
 
 
 class DrainingExchange(AcceptingExchange):
-    """An exchange to which all messages are reported; bodies above a limit are dropped."""
+    """An exchange that notes the size of a message instead of a dropped body."""
 
     drains = True
 

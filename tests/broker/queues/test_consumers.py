@@ -1,4 +1,4 @@
-"""The turns of consumers by priority. Consumers without room are not asked again until they are resumed."""
+"""The turns of consumers by priority."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +70,7 @@ def test_the_active_consumer_is_the_oldest_of_the_highest_priority() -> None:
     first, second, high = RecordingConsumer(0), RecordingConsumer(), RecordingConsumer(priority=1)
     for consumer in (first, second, high):
         ring.add(consumer)
-    assert ring.next() is None  # the first consumer is active and has no room
+    assert ring.next() is None  # the first is active and has no room
     ring.remove(first)
     assert ring.next() is high
     ring.remove(second)

@@ -22,7 +22,7 @@ def die(message: Message, queue: str, reason: DeathReason) -> Message:
 
 @pytest.fixture
 def few_deaths(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Lower both limits, of listed and of forgotten deaths, to 5; return 5."""
+    """Lower the limits of listed and of forgotten deaths to 5; return 5."""
     monkeypatch.setattr(deadletter, "_DEATHS_MAX", 5)
     monkeypatch.setattr(deadletter, "_FORGOTTEN_MAX", 5)
     return 5

@@ -1,4 +1,4 @@
-"""The properties that a message reads from its header, and the refusal of invalid properties."""
+"""The properties of a message, and the refusal of invalid ones."""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""Messages of a long queue leave memory and return: order, priorities, expiry, limits, dead letters, failures,
-restart.
-"""
+"""Messages of a long queue leave memory and return."""
 
 from array import array
 from typing import Any
@@ -162,8 +160,6 @@ def test_a_page_stays_in_memory_while_the_store_is_away() -> None:
 
 
 class StoreAway(Unavailable):
-    """The error of a store that is unavailable."""
-
     code = "SEMQ-3999"
 
 

@@ -18,8 +18,6 @@ ACK, REQUEUE, REJECT = Disposition.ACK, Disposition.REQUEUE, Disposition.REJECT
 
 @dataclass
 class ReferenceRow:
-    """One message of the list that predicts the result."""
-
     position: int
     body: bytes
     expires_at: float | None
@@ -29,7 +27,7 @@ class ReferenceRow:
 
 
 class QueueAgainstAList(RuleBasedStateMachine):
-    """Publishes, gets, consumes, settles and lets time pass; a sorted list predicts the result."""
+    """A queue compared with a sorted list, which predicts the result."""
 
     @initialize(limit=st.none() | st.integers(0, 4), ttl=st.none() | st.integers(0, 5000), durable=st.booleans())
     def begin(self, limit: int | None, ttl: int | None, durable: bool) -> None:
@@ -91,7 +89,6 @@ class QueueAgainstAList(RuleBasedStateMachine):
     @precondition(lambda self: self.consumer is not None)
     @rule(disposition=st.sampled_from([REQUEUE, ACK]))
     def cancel(self, disposition: Disposition) -> None:
-        """Remove the consumer; its deliveries are then acknowledged or requeued."""
         assert self.consumer is not None
         self.queue.unsubscribe(self.consumer)
         self.queue.settle(self.consumer.unacked, disposition)
@@ -112,7 +109,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         assert self.consumer is not None
         count = data.draw(st.integers(1, len(self.unacked)))
         settled, self.unacked = self.unacked[:count], self.unacked[count:]
-        # Messages are requeued before the consumer has room, so that the same consumer may get them again.
+        # Messages are requeued first: the same consumer may get them again.
         self.return_rows(settled) if disposition is REQUEUE else None
         self.room += count
         self.apply_actions()
@@ -160,8 +157,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         self.model.flush()
         stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
         surviving = [row for row in everything if row.persistent and self.durable]
-        # A message that was delivered once has no count of its own: ``MarkHandedOut`` of its queue says that it was
-        # delivered. So only counts above 1 are stored.
+        # One delivery is recorded by ``MarkHandedOut`` of the queue, so only higher counts are stored.
         assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in surviving}
 
 

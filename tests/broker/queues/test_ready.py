@@ -1,4 +1,4 @@
-"""The waiting messages of a queue, compared with a plain sorted list."""
+"""The waiting messages of a queue, compared with a sorted list."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -10,8 +10,6 @@ from tests.broker.pure import message_of
 
 
 class ReadyAgainstAList(RuleBasedStateMachine):
-    """Pushes, pops and returns messages; the reference is a list sorted by priority and position."""
-
     def __init__(self) -> None:
         super().__init__()
         self.ready = ReadyMessages(3)
@@ -34,9 +32,7 @@ class ReadyAgainstAList(RuleBasedStateMachine):
 
     @rule(priority=st.integers(0, 3))
     def push_late(self, priority: int) -> None:
-        """Push two messages in reverse order of their positions, as when the one that was prepared first is committed
-        last.
-        """
+        """Push two messages in reverse order of their positions, as when a prepared message is committed late."""
         first, second = self.new_entry(priority), self.new_entry(priority)
         self.ready.push(second)
         self.ready.push(first)

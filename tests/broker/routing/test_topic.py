@@ -1,4 +1,4 @@
-"""Topic patterns compared with a plain recursive matcher, and large numbers of patterns."""
+"""Topic patterns compared with a recursive matcher, and large numbers of patterns."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,6 @@ def matches_by_rule(pattern: list[str], words: list[str]) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a key or pattern; an empty one has none."""
     return text.split(".") if text else []
 
 
@@ -56,7 +55,7 @@ def test_patterns_match_as_in_the_example_of_the_specification() -> None:
 
 
 class CountingIndex(TopicIndex[int]):
-    """An index that counts visited nodes: each visit reads ``words`` of the node once, except at the end of the key."""
+    """An index that counts visited nodes: a visit reads ``words`` of the node once, except at the end of the key."""
 
     visits = 0
 
