@@ -1,19 +1,4 @@
-"""Shared code of the AMQP tests: two connections and a wire, strategies, and pamqp as an independent reader.
-
-| name                             | result                                                                  |
-|----------------------------------|-------------------------------------------------------------------------|
-| `WirePair`                       | a server and a client connection, and `flow`, which carries their bytes |
-| `in_one_piece`, `octet_by_octet` | divisions of the bytes on the wire                                      |
-| `opened`                         | a negotiated pair, by default with one open channel                     |
-| `open_channels`, `output`        | the open channels of a connection, and its waiting output               |
-| `amqplain`                       | the response of a client for AMQPLAIN                                   |
-| `header_of`                      | the content header for a body                                           |
-| `pamqp_frames`                   | channel and frame of each frame in some bytes, as pamqp reads them      |
-| `short_texts`, `values`          | hypothesis: texts of short strings, values of fields                    |
-| `tables`                         | hypothesis: field tables that are decoded to an equal value             |
-| `methods`, `methods_of`          | hypothesis: any method with any arguments; methods of one class         |
-| `properties`                     | hypothesis: any properties of a content header                          |
-"""
+"""Shared code of the AMQP tests: two connections and a wire, strategies, and pamqp as an independent reader."""
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -100,10 +85,7 @@ def opened(
     channels: int = 1,
     **client: Any,
 ) -> WirePair:
-    """Return a negotiated pair with ``channels`` open channels.
-
-    ``client`` has further arguments of the ClientConnection.
-    """
+    """Return a negotiated pair; ``client`` has further arguments of the ClientConnection."""
     pair = WirePair(ServerConnection(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
     for _ in range(channels):
         pair.client.open_channel()
@@ -112,7 +94,6 @@ def opened(
 
 
 def open_channels(connection: ServerConnection | ClientConnection) -> list[int]:
-    """Return the numbers of the open channels."""
     return sorted(number for number, channel in connection._channels.items() if channel.state is ChannelState.OPEN)
 
 

@@ -42,10 +42,10 @@ def test_methods_are_decoded_as_they_were_encoded(method: Method) -> None:
     assert decode_method(encode_method(method)) == method
 
 
-# Arguments that have another name in pamqp. PAMQP_NAMES applies to all methods, PAMQP_NAMES_IN to one method each.
+# Other names of arguments in pamqp: of all methods, and of one method each.
 PAMQP_NAMES = {"no_wait": "nowait"}
 PAMQP_NAMES_IN: dict[type[Method], dict[str, str]] = {m.ExchangeDeclare: {"type": "exchange_type"}}
-# pamqp and pika check some arguments against the rules of the specification; these values pass.
+# Values that pamqp and pika accept.
 PERMITTED = {
     "table": st.just({}),
     "longstr": st.text("ab", max_size=9).map(str.encode),
@@ -85,7 +85,7 @@ def test_pika_encodes_methods_to_the_same_octets(kind: type[Method], data: st.Da
 
 
 def plain(value: Any) -> Any:
-    """Return a long string as text, as pamqp and pika do; ``semq.amqp`` has bytes. Return any other value unchanged."""
+    """Return a long string as text, as pamqp and pika do; other values unchanged."""
     return value.decode() if isinstance(value, bytes) else value
 
 

@@ -1,4 +1,4 @@
-"""Content headers: built, forwarded unchanged, read property by property, amended without other changes."""
+"""Content headers: built, forwarded, read property by property, amended."""
 
 from typing import Any
 
@@ -84,9 +84,6 @@ def test_headers_are_decoded_once() -> None:
     assert header.headers is header.headers
 
 
-# Malformed headers
-
-
 @pytest.mark.parametrize(
     ("raw", "error"),
     [
@@ -169,9 +166,7 @@ def test_a_body_size_that_does_not_fit_is_misuse() -> None:
         ContentHeader.build(-1, Properties())
 
 
-# Amending
-
-# Headers with types that this codec never writes: a is an integer of 16 bits, b a float of 32 bits.
+# Types that this codec never writes: an integer of 16 bits, a float of 32 bits.
 FOREIGN_TYPES = HEAD + b"\x30\x00\x00\x00\x00\x0c" + b"\x01as\x00\x05" + b"\x01bf\x3f\x80\x00\x00" + b"\x02"
 
 

@@ -1,4 +1,4 @@
-"""The error tree: one class per reply code, at the right level, with a text that fits into a short string."""
+"""The error tree: one class per reply code, with a text that fits into a short string."""
 
 import pytest
 
@@ -17,7 +17,6 @@ from semq.amqp.errors import (
 )
 from semq.errors import SemqError
 
-# The reply codes of the specification, each with its name and level.
 SPECIFIED = {
     311: ("content-too-large", "soft"),
     312: ("no-route", "soft"),

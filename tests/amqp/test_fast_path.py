@@ -20,14 +20,12 @@ from tests.amqp.helpers import WirePair, header_of, octet_by_octet, opened, outp
 
 
 class SlowServer(ServerConnection):
-    """A server without fast readers, which uses the general path for everything."""
+    """A server that uses the general path for everything."""
 
     fast_readers: ClassVar[dict[bytes, FastReader]] = {}
 
 
 class SlowClient(ClientConnection):
-    """A client without fast readers."""
-
     fast_readers: ClassVar[dict[bytes, FastReader]] = {}
 
 
@@ -55,9 +53,6 @@ rejects = st.builds(m.BasicReject, tags, st.booleans())
 
 def events_of(connection: ServerConnection | ClientConnection, data: bytes) -> list[ConnectionEvent]:
     return connection.receive(data, 0.0)
-
-
-# Complete and well-formed input.
 
 
 @settings(max_examples=50)
@@ -93,7 +88,7 @@ def test_a_client_reads_the_same_on_both_paths(contents: list[tuple[Method, byte
 
 
 def test_the_fast_path_is_used() -> None:
-    """Call each fast reader: the two tests above would also pass if the fast readers were never used."""
+    """Without this test, the two above would also pass if no fast reader were used."""
     header, body = header_of(b"body"), b"body"
     cases: list[tuple[dict[bytes, FastReader], Method, ConnectionEvent]] = [
         (SERVER_READERS, m.BasicPublish("e", "k", True), Published(1, "e", "k", True, False, header, body)),
@@ -111,13 +106,11 @@ def test_the_fast_path_is_used() -> None:
 def fast_read(
     fast_readers: dict[bytes, FastReader], method: Method, data: bytes, body_max: int = 100
 ) -> ConnectionEvent | None:
-    """Return the event of a fast reader for a method and its content; None: it leaves them to the general path."""
+    """Return the event of a fast reader, or None."""
     reader = FrameReader(1000)
     _, channel, start, stop = next(reader.frames(data))
     return fast_readers[encode_method(method)[:4]](reader, start, stop, channel, body_max, 64)
 
-
-# Incomplete or malformed input: the fast reader leaves it to the general path, which reports the fault.
 
 PUBLISH, DELIVER = m.BasicPublish("exchange", "key"), m.BasicDeliver("tag", 1, False, "exchange", "key")
 HEADER = header_of(b"body", Properties(message_id="m"))
@@ -188,9 +181,6 @@ def test_contents_of_two_channels_may_be_mixed() -> None:
     cut = len(frame(FRAME_METHOD, 1, encode_method(PUBLISH)))
     events = pair.server.receive(first[:cut] + second + first[cut:], 0.0)
     assert [event.channel for event in events if isinstance(event, Published)] == [2, 1]
-
-
-# Writing
 
 
 @given(publishes, bodies.filter(bool))

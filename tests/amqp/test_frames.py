@@ -21,9 +21,7 @@ ReadFrame = tuple[int, int, bytes]
 
 
 def read(reader: FrameReader, data: bytes) -> list[ReadFrame]:
-    """Return type, channel and payload of the frames. For an invalid frame, the third value is the ``start`` that the
-    reader yields, as text.
-    """
+    """Return type, channel and payload of the frames. For an invalid frame, the payload is ``start`` as text."""
     seen = []
     for kind, channel, start, stop in reader.frames(data):
         seen.append((kind, channel, reader.buffer[start:stop] if kind > 0 else b"%d" % start))
@@ -109,9 +107,6 @@ def test_a_declared_size_is_not_allocated() -> None:
     reader = FrameReader((1 << 32) - 1)
     assert read(reader, b"\x03\x00\x01\xff\xff\xff\xffabc") == []
     assert reader._pieces.size == 3
-
-
-# Pieces
 
 
 @settings(max_examples=40)

@@ -1,6 +1,4 @@
-"""Primitive types and field tables: fixed examples, comparison with an independent codec, malformed input, and values
-that cannot be written.
-"""
+"""Primitive types and field tables."""
 
 import struct
 from collections.abc import Iterator
@@ -27,7 +25,6 @@ def table_of(*fields: bytes) -> bytes:
 
 
 def nested(letter: bytes, depth: int) -> bytes:
-    """Return ``depth`` nested empty tables or arrays."""
     octets = table_of()
     for _ in range(depth - 1):
         octets = table_of((b"\x01x" if letter == b"F" else b"") + letter + octets)
@@ -118,7 +115,7 @@ def test_tables_are_decoded_as_they_were_encoded(table: dict[str, Any]) -> None:
 
 
 def types(value: Any) -> Any:
-    """Return the types in a value (for a list, those of its items), so that 1, 1.0 and True are distinguished."""
+    """Return the types in a value (for a list, those of its items), because 1, 1.0 and True are equal."""
     if isinstance(value, dict):
         return {name: types(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -130,7 +127,7 @@ def types(value: Any) -> Any:
 
 
 def as_pamqp_reads(value: Any) -> Any:
-    """Return a value of this codec as pamqp returns it: timestamps as datetime, bytes as bytearray."""
+    """Return a value as pamqp returns it: timestamps as datetime, bytes as bytearray."""
     if isinstance(value, dict):
         return {name: as_pamqp_reads(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -202,7 +199,7 @@ def test_noise_gives_a_table_or_an_error_of_amqp(noise: bytes) -> None:
     ("octets", "error"),
     [
         (encode_table({"k": "text"})[:-1], FrameError),
-        (b"\xff\xff\xff\xff", FrameError),  # declares four gigabytes that are missing
+        (b"\xff\xff\xff\xff", FrameError),
         (table_of(b"\x01kS\xff\xff\xff\xff"), FrameError),
         (table_of(b"\x01kA\xff\xff\xff\xff"), FrameError),
         (table_of(b"\x01kF\xff\xff\xff\xff"), FrameError),

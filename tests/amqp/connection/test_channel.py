@@ -1,4 +1,4 @@
-"""Assembly of contents from frames, wrong orders of frames, limits, bodies in chunks, requests and replies."""
+"""Assembly of contents, wrong orders of frames, limits, bodies in chunks, requests and replies."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def new_channel(budget: Budget | None = None) -> Channel:
 
 
 def with_header(body: bytes, limits: ConnectionLimits = LIMITS) -> Channel:
-    """Return a channel on which a publish and its content header have arrived, and the body has not."""
+    """Return a channel on which a publish and its content header have arrived."""
     channel = new_channel()
     channel.begin(m.BasicPublish("e", "k"))
     channel.add_header(header_of(body).raw, limits)
@@ -129,7 +129,6 @@ def test_a_header_of_another_class_is_refused() -> None:
 
 
 def declared(size: int) -> bytes:
-    """Return the bytes of a content header that declares a body of this size."""
     return ContentHeader.build(size, Properties()).raw
 
 
@@ -214,7 +213,7 @@ def test_replies_answer_requests_in_order() -> None:
     channel.await_reply(m.BasicGet("q"))
     channel.await_reply(m.BasicAck(1))
     channel.match_reply(m.QueueDeclareOk("q", 0, 0))
-    channel.match_reply(m.BasicCancel("c", True))  # a request, which answers nothing
+    channel.match_reply(m.BasicCancel("c", True))
     channel.match_reply(m.BasicGetEmpty())
     assert not channel.awaited
 

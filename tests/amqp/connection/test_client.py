@@ -44,7 +44,7 @@ def test_a_client_negotiates_mechanism_limits_and_host() -> None:
     assert open_.virtual_host == "umx"
     assert client.receive(method_bytes(m.ConnectionOpenOk()), 3) == [Opened()]
     assert client.is_open
-    assert client.next_deadline == 17  # half a heartbeat after the output of tune-ok was taken
+    assert client.next_deadline == 17  # half a heartbeat after tune-ok
 
 
 def error_after(client: ClientConnection, data: bytes) -> AmqpError:
@@ -66,7 +66,7 @@ def test_a_server_that_does_not_use_amqp_is_refused() -> None:
     assert error_after(started(), b"HTTP/1.1 400 Bad Request").reply_code == 501
     client = started()
     client.receive(method_bytes(m.ConnectionStart()), 0)
-    assert error_after(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # the protocol header came too late
+    assert error_after(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # a protocol header after start
 
 
 def test_a_server_of_another_version_is_refused() -> None:

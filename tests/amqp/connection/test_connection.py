@@ -1,6 +1,4 @@
-"""Permitted and forbidden input of a peer, with the reply code of each refusal; a soft error affects no other channel,
-a hard error no other connection.
-"""
+"""Permitted and forbidden input of a peer, with the reply code of each refusal."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -113,7 +111,6 @@ def test_a_hard_error_ends_its_connection_and_no_other(
     channel, close = pamqp_frames(output(pair.server))[-1]
     assert (channel, close.name, close.reply_code) == (0, "Connection.Close", code)
     assert (close.class_id, close.method_id) == ids
-    # Only close-ok is processed now.
     assert pair.server.receive(CONTENT, 0) == []
     (closed,) = pair.server.receive(method_bytes(m.ConnectionCloseOk(), 0), 0)
     assert isinstance(closed, ConnectionClosed)
@@ -121,7 +118,7 @@ def test_a_hard_error_ends_its_connection_and_no_other(
     assert len(neighbour.server.receive(CONTENT, 0)) == 1
 
 
-# Faults after which nothing more is sent, not even connection.close.
+# Faults after which not even connection.close is sent.
 FATAL: list[tuple[str, bytes]] = [
     ("unknown frame type", frame(4, 1, b"")),
     ("type 0", bytes(100)),
@@ -173,7 +170,7 @@ def test_frame_max_counts_the_payload_alone_on_receipt() -> None:
     for size in range(4088, 4097):
         events += pair.server.receive(PUBLISH + header_frame(size) + frame(FRAME_BODY, 1, bytes(size)), 0)
     assert [len(event.body) for event in events if isinstance(event, Published)] == list(range(4088, 4097))
-    assert pair.server.payload_max == 4088  # a sent frame respects frame-max together with its overhead
+    assert pair.server.payload_max == 4088  # frame-max without the overhead
 
 
 def test_channels_are_counted_without_regard_to_their_numbers() -> None:
@@ -212,9 +209,6 @@ def test_errors_while_closing_are_ignored() -> None:
     assert closed == ConnectionClosed(None, False, False)
 
 
-# Soft errors
-
-
 def test_a_body_above_the_limit_closes_its_channel_only() -> None:
     pair = two_channels()
     body = frame(FRAME_BODY, 1, bytes(500))
@@ -226,8 +220,7 @@ def test_a_body_above_the_limit_closes_its_channel_only() -> None:
     assert (closed.error.reply_code, closed.error.ids) == (311, (60, 40))
     ((channel, close),) = pamqp_frames(output(pair.server))
     assert (channel, close.name, close.reply_code) == (1, "Channel.Close", 311)
-    # Frames that are on their way on the channel are ignored. The other channel continues. After close-ok the number is
-    # free.
+    # Frames that are on their way on the closed channel are ignored.
     on_channel_2 = method_bytes(m.BasicPublish("e", "k"), 2) + header_frame(1, 2) + frame(FRAME_BODY, 2, b"x")
     events = pair.server.receive(body + body + CONTENT + method_bytes(m.QueueDeclare("q")) + on_channel_2, 0)
     assert [event.channel for event in events if isinstance(event, Published)] == [2]
@@ -254,9 +247,6 @@ def test_a_channel_that_its_owner_closes_drops_the_arriving_content() -> None:
     assert pair.server.receive(frame(FRAME_BODY, 1, bytes(800)), 0) == []
     assert len(pair.server.receive(method_bytes(m.BasicPublish(), 2) + header_frame(0, 2), 0)) == 1
     assert pair.server.receive(method_bytes(m.BasicPublish(), 2) + header_frame(900, 2), 0) == []
-
-
-# Permitted input.
 
 
 def test_contents_of_channels_interleave() -> None:
@@ -325,7 +315,7 @@ def test_data_that_may_change_is_copied(cast: Callable[[bytearray], Data]) -> No
         data = cast(buffer)
         events += pair.server.receive(data, 0)
         if not isinstance(data, bytes):
-            # the transport reuses its buffer in the same way: the next input overwrites this one
+            # the transport reuses its buffer in this way
             data[:] = bytes(len(data))
     (event,) = events
     assert isinstance(event, Published)

@@ -1,9 +1,4 @@
-"""Fuzzing: for any input, a connection raises no error, sends valid output, and can be ended.
-
-Kinds of input: random bytes; frames of random types on random channels, whose payloads are random bytes, valid methods
-or valid content headers; a recorded conversation with bytes changed, removed, doubled or inserted, or cut off; and each
-method on each of some channels.
-"""
+"""Fuzzing: for any input, a connection raises no error, sends valid output, and can be ended."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -74,7 +69,7 @@ class InvariantWatch:
                 assert not self.failed, "only ConnectionClosed follows ConnectionFailed"
 
     def answer(self, event: ConnectionEvent) -> None:
-        """Answer as an owner does: a server accepts all; a client opens channels, sends a request, and closes."""
+        """Accept all as a server; as a client open channels, send a request, and close."""
         connection = self.connection
         with suppress(LocalMisuse):  # the connection may have ended before the answer
             match connection, event:
@@ -93,7 +88,7 @@ class InvariantWatch:
                     connection.close()
 
     def end(self) -> None:
-        """Check that the end of the socket ends the connection after any input."""
+        """Check that the end of the socket ends the connection."""
         for event in self.connection.receive_eof(1.0):
             self.check(event)
         (closed,) = self.closed
@@ -102,7 +97,6 @@ class InvariantWatch:
 
 
 def check_output(data: bytes) -> None:
-    """Check that pamqp can read the output."""
     pamqp_frames(data.removeprefix(PROTOCOL_HEADER))
 
 
@@ -205,13 +199,12 @@ def test_the_recorded_conversation_ends_without_an_error(role: str) -> None:
 
 
 def bytes_to(role: str) -> list[bytes]:
-    """Return the recorded pieces that arrive at this role."""
     return CONVERSATION["client" if role == "server" else "server"]
 
 
 def replay(role: str, data: bytes) -> InvariantWatch:
-    """Feed ``data`` to a new connection of this role, in pieces of the same sizes as the recorded ones; return the
-    watch on this connection.
+    """Feed ``data`` to a new connection of this role, in pieces of the recorded sizes; return the watch on this
+    connection.
     """
     connection: AnyConnection = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
     connection.start(0.0)
@@ -246,7 +239,7 @@ def test_a_changed_conversation_breaks_no_invariant(role: str, data: st.DataObje
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_a_conversation_cut_off_early_breaks_no_invariant(role: str) -> None:
     octets = b"".join(bytes_to(role))
-    for size in range(0, len(octets), 7):  # every seventh byte, to save time
+    for size in range(0, len(octets), 7):
         replay(role, octets[:size]).end()
 
 

@@ -14,7 +14,6 @@ BODY = bytes(range(256)) * 20  # more than one frame
 
 
 def conversation(cut: Cut) -> list[tuple[str, ConnectionEvent]]:
-    """Run a conversation; return the events of each side in order."""
     pair = WirePair(
         ServerConnection(LIMITS),
         ClientConnection(LIMITS, mechanism="AMQPLAIN", response=amqplain("u", "p")),
@@ -130,7 +129,7 @@ def test_input_in_pieces_of_any_size_gives_the_same_events(size: int) -> None:
 
 @pytest.mark.parametrize("start", range(0, 400, 100))
 def test_input_cut_in_two_gives_the_same_events(start: int) -> None:
-    for at in range(start, start + 100, 3):  # every third byte, to save time
+    for at in range(start, start + 100, 3):
         events = conversation(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
         for name in ("server", "client"):
             assert side(events, name) == side(EXPECTED, name)

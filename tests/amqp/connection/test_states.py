@@ -1,4 +1,4 @@
-"""Every state and every method: each cell of the grids, tried with real connections."""
+"""Each cell of the grids, tried with real connections."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -23,7 +23,7 @@ def octets(method: Method, channel: int = 0) -> bytes:
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
-# Connections in every state: each step leads to its state from the state before
+# Each step leads to its state from the state before.
 
 LOGIN = m.ConnectionStartOk()
 SERVER_STEPS: list[tuple[ConnectionState, Callable[[ServerConnection], object]]] = [
@@ -61,7 +61,7 @@ def client_in(state: ConnectionState) -> ClientConnection:
     for reached, step in CLIENT_STEPS:
         step(client)
         if reached is ConnectionState.OPEN:
-            client.send(0, m.ConnectionUpdateSecret(b"new"))  # a request, so that update-secret-ok is its reply
+            client.send(0, m.ConnectionUpdateSecret(b"new"))  # so that update-secret-ok is a reply
         if reached is state:
             break
     client.take_output()
@@ -108,7 +108,7 @@ def check_refused(
     before_start: bool = False,
 ) -> None:
     (event,) = events
-    if before_start:  # no close can be sent before connection.start
+    if before_start:
         assert isinstance(event, ConnectionClosed)
         assert connection.is_closed
     else:
@@ -154,7 +154,6 @@ def test_every_state_has_a_row_with_all_methods() -> None:
 
 
 def at_channel(role: str, state: ChannelState) -> AnyConnection:
-    """Return a connection whose channel 1 is in a state."""
     pair = opened(channels=0 if state in {ChannelState.NONE, ChannelState.OPENING} else 1)
     if state is ChannelState.OPENING:
         pair.client.open_channel()
@@ -189,7 +188,6 @@ def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelSta
     method = OTHER[role] if word == "other" else CHANNEL_METHODS[word]
     events = connection.receive(octets(method, 1), 0)
     if connection.peer not in method.row.senders:
-        # only clients send open, only servers send open-ok
         expected: type[ConnectionException] | None = None if state is ChannelState.CLOSING else CommandInvalid
     else:
         expected = cell.error
