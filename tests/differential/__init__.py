@@ -5,10 +5,7 @@
 | player        | plays a script on one broker and records the answers        |
 | bare          | a step that sends bytes on a socket of its own              |
 | scripts       | the scripts, one per subject                                |
-| chance        | random scripts of all operations, in any order              |
+| chance        | random scripts                                              |
 | differences   | intended differences of a node, and the reasons             |
 | recorded.json | answers of RabbitMQ to the scripts, for machines without it |
-
-``./run differential`` plays the scripts and random scripts on both brokers; ``./run test`` plays the scripts on a node
-and compares its answers with the record.
 """

@@ -26,7 +26,7 @@ EXIT_UNAVAILABLE = 69
 
 
 def perform(port: int, script: Script) -> list[str]:
-    """Return a script's transcript on one broker. Before and after it, remove the objects that it creates."""
+    """Return a script's transcript on one broker; remove the objects that it creates before and after it."""
     removals = list(removals_for(script))
     Player(port).play(removals, is_quick=True)
     try:

@@ -1,7 +1,7 @@
 """A step of a script that sends bytes on a socket of its own, because no state machine would send them.
 
-The step logs in, opens channel 1 in confirm mode, sends its bytes, and records each received method until none arrives.
-The texts of closes are left out, because they may differ between brokers.
+The step logs in, opens channel 1 in confirm mode, sends its bytes, and records each received method. The texts of
+closes are left out, because they may differ between brokers.
 """
 
 import socket
@@ -18,23 +18,22 @@ PATIENCE_S = 10.0  # longest wait for an answer of the login
 
 
 def framed(method: m.Method, channel: int = 1) -> bytes:
-    """Return a method as a frame."""
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
 def message(size: int, *parts: int) -> bytes:
-    """Return a publish to d.q with a declared body of ``size`` bytes, sent in body frames of the sizes in ``parts``."""
+    """Return a publish to d.q that declares ``size`` bytes; ``parts`` are the sizes of its body frames."""
     header = frame(FRAME_HEADER, 1, ContentHeader.build(size, Properties()).raw)
     return framed(m.BasicPublish("", "d.q")) + header + b"".join(frame(FRAME_BODY, 1, bytes(part)) for part in parts)
 
 
 def head(size: int) -> bytes:
-    """Return the head of a body frame without its content."""
+    """Return the head of a body frame."""
     return FRAME_HEAD.pack(FRAME_BODY, 1, size)
 
 
 class RawBytes(NamedTuple):
-    """Log in, answer tune with ``channel_max`` and ``frame_max``, then send the bytes of ``data``."""
+    """Log in, answer tune with ``channel_max`` and ``frame_max``, then send ``data``."""
 
     description: str
     data: bytes
@@ -45,7 +44,6 @@ class RawBytes(NamedTuple):
         return f"bytes: {self.description}"
 
     def perform(self, port: int) -> list[str]:
-        """Return the received methods."""
         login = m.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest")
         tune = m.ConnectionTuneOk(self.channel_max, self.frame_max, 0)
         lines: list[str] = []

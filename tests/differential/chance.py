@@ -1,7 +1,6 @@
 """Random scripts: definitions, publishes, gets and settlements over few names, so that they interact often.
 
-Each step has a confirm or an answer, so both brokers have the same state after it. Consumers occur only in ``scripts``,
-because brokers may choose which of several consumers gets a message.
+Consumers occur only in ``scripts``, because brokers may choose which of several consumers gets a message.
 """
 
 from random import Random
@@ -27,7 +26,6 @@ MATCHES: tuple[dict[str, Any], ...] = ({}, {"x-match": "any", "a": 1}, {"x-match
 
 
 def draw(seed: int, length: int = 60) -> Script:
-    """Return a script of ``length`` random steps."""
     random = Random(seed)
     steps: list[Any] = [m.ConfirmSelect()]
     tags = 0

@@ -1,8 +1,6 @@
-"""Intended differences between a node and RabbitMQ: for each, the script that shows it, and the reason.
+"""Intended differences between a node and RabbitMQ: the script that shows one, and the reason.
 
-No script shows a difference at present. DECISIONS.md lists differences that no script shows: redelivery by recover with
-requeue false, channel.flow with active false (both refused by RabbitMQ), and the header x-delivery-count
-(``player.IGNORED``).
+DECISIONS.md lists differences that no script shows.
 """
 
 KNOWN: dict[str, str] = {}

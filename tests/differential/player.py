@@ -1,9 +1,8 @@
 """The player: performs a script on one broker, step by step, and records the answers in one line per step.
 
-A step is a method (sent on channel 1 of the first client) or one of the classes below. Each step waits for its answer:
-the reply of a method, the confirm of a publish in confirm mode. Events without a request (deliveries, returns, cancels)
-are recorded with the next step that waits for quiet, ordered by client and channel, because their exact time may differ
-between brokers. Generated names are replaced by placeholders.
+Each step waits for its answer: the reply of a method, the confirm of a publish in confirm mode. Events without a
+request (deliveries, returns, cancels) are recorded with the next step that waits for quiet, because their exact time
+may differ between brokers.
 """
 
 import re
@@ -21,14 +20,14 @@ from tests.broker.raw import RawClient
 from tests.differential.bare import RawBytes
 
 PATIENCE_S = 10.0  # longest wait for a required answer
-QUIET_S = 0.25  # without events for this time, all events have arrived
+QUIET_S = 0.25  # without events for this time, all have arrived
 # header | reason for leaving it out
 IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "the time of an x-death, taken from the clock",
 }
-BARRIER = "nobody"  # a consumer tag that no script uses: the cancel-ok for it shows that earlier steps are processed
-UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # the space excludes basic.cancel-ok
+BARRIER = "nobody"  # a consumer tag that no script uses; its cancel-ok shows that the steps before are processed
+UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # without basic.cancel-ok
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {
     kind: answer
@@ -67,7 +66,7 @@ class CloseChannel(NamedTuple):
 
 
 class On(NamedTuple):
-    """A step with its client and channel, for steps that are not on channel 1 of the first client."""
+    """A step for a certain client and channel; other steps are for channel 1 of the first client."""
 
     client: int
     channel: int
@@ -91,7 +90,7 @@ class PlayedConnection:
         self.is_over = False  #: the broker has ended the connection
 
     def close(self) -> None:
-        """Close in an orderly way, so that exclusive objects are released; drop a connection that has ended."""
+        """Close in an orderly way, so that exclusive objects are released."""
         if not self.is_over:
             with suppress(ConnectionError, TimeoutError, LocalMisuse):
                 self.raw.machine.close()
@@ -157,10 +156,10 @@ class Player:
         return self._clients[number]
 
     def _ready(self, on: On) -> PlayedConnection:
-        """Return the connection of a step, with the step's channel open; dial and open if necessary."""
+        """Return the connection of a step, with the step's channel open."""
         self._listen(time.monotonic(), lambda: False)
         client = self._client(on.client)
-        if client.is_over:  # a hard error: the next step uses a new connection under the same number
+        if client.is_over:  # a hard error: the next step uses a new connection
             client.raw.socket.close()
             del self._clients[on.client]
             client = self._client(on.client)
@@ -207,7 +206,7 @@ class Player:
             publish_number = client.confirming[number]
             self._await(lambda: publish_number in client.settled[number] or is_over())
         elif isinstance(step, Publish | m.BasicAck | m.BasicNack | m.BasicReject):
-            client.raw.send(m.BasicCancel(BARRIER), number)  # its answer arrives when the step has been processed
+            client.raw.send(m.BasicCancel(BARRIER), number)
             self._await(lambda: BARRIER in client.passed or is_over())
             client.passed.discard(BARRIER)
         elif isinstance(step, m.BasicGet):
@@ -224,7 +223,7 @@ class Player:
     # Events.
 
     def _await(self, holds: Any) -> None:
-        """Wait until ``holds()`` is true; note "nothing" as an answer if it is not within PATIENCE_S."""
+        """Wait until ``holds()`` is true; note "nothing" as an answer after PATIENCE_S."""
         if not self._listen(time.monotonic() + PATIENCE_S, holds):
             self._answers.setdefault((0, 0), []).append("nothing")
 
@@ -301,8 +300,6 @@ class Player:
         )
 
     def _with_placeholders(self, text: str) -> str:
-        """Replace generated names, which differ from run to run."""
-
         def placeholder(name: re.Match[str]) -> str:
             kind = name[1].split(".")[0]
             return self._placeholders.setdefault(name[0], f"<{kind} {len(self._placeholders) + 1}>")
@@ -317,7 +314,7 @@ def _error(error: Any) -> str:
 
 
 def _brief(step: Any) -> str:
-    """Return a line for a method or another step, with the arguments that differ from the default."""
+    """Return a line for a step, with the arguments that differ from the default."""
     if isinstance(step, m.Method):
         defaults = _defaults(type(step))
         values = [(name, getattr(step, name)) for name in step.names]
@@ -340,7 +337,6 @@ def _defaults(kind: type[m.Method]) -> m.Method | None:
 
 
 def _content(event: Any) -> str:
-    """Return a line for a message: the arguments of its method, its properties and its body."""
     names: dict[type, str] = {e.Delivered: "basic.deliver", e.Returned: "basic.return", e.Got: "basic.get-ok"}
     name = names[type(event)]
     facts = [

@@ -1,8 +1,7 @@
 """The scripts for the player, keyed by name.
 
-Every exchange or queue that stays after a script has a name that begins with ``d.``. Deliveries are awaited by
-``Quiet``; no script depends on which of several consumers gets a message, because brokers may choose. ``removals_for``
-finds the objects to be removed afterwards.
+Every exchange or queue that stays after a script has a name that begins with ``d.``. No script depends on which of
+several consumers gets a message, because brokers may choose.
 """
 
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ def to_q(body: bytes, **properties: object) -> Publish:
 
 
 def exchange(kind: str, name: str = "d.x", **arguments: object) -> m.ExchangeDeclare:
-    """Return the declaration of an exchange."""
     return m.ExchangeDeclare(name, kind, arguments=arguments)  # type: ignore[arg-type]
 
 
@@ -55,7 +53,6 @@ def matching(name: str, arguments: Table) -> m.QueueBind:
 
 
 def bodies(count: int) -> list[Publish]:
-    """Return publishes of numbered messages to d.q."""
     return [to_q(b"%d" % number) for number in range(1, count + 1)]
 
 
@@ -79,7 +76,7 @@ EVERYTHING = Properties(
     delivery_mode=2, priority=3, correlation_id="c", reply_to="r", expiration="60000", message_id="m", timestamp=7,
     type="ty", user_id="guest", app_id="ap",
 )  # fmt: skip
-# All are wrong except the last, which shows that a valid declaration still succeeds.
+# All are wrong except the last.
 BAD_ARGUMENTS: list[tuple[str, object]] = [
     ("message_ttl", -1), ("expires", 0), ("max_length", -1), ("max_length_bytes", "x"), ("overflow", "explode"),
     ("max_priority", 256), ("dead_letter_exchange", 5), ("dead_letter_routing_key", "k"),
@@ -326,8 +323,7 @@ SCRIPTS: dict[str, Script] = {
 
 
 def removals_for(script: Script) -> Iterator[m.Method]:
-    """Return steps that remove all objects named ``d.…`` that a script may have created; others end with their
-    connection."""
+    """Return steps that remove all objects named ``d.…`` that a script may have created."""
     for item in script:
         step = item.step if isinstance(item, On) else item
         if isinstance(step, m.QueueDeclare) and step.queue.startswith("d."):

@@ -1,8 +1,6 @@
-"""A node answers the scripts as RabbitMQ did when it was recorded, except for the known differences. A record has all
-scripts.
+"""A node answers the scripts as RabbitMQ did when it was recorded, except for the known differences.
 
-Scripts spend nearly all their time waiting until no more answers arrive, so they are played on several nodes at the
-same time.
+Scripts mostly wait for answers, so they are played on several nodes at the same time.
 """
 
 import json
