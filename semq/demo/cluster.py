@@ -1,9 +1,8 @@
 """The demo with a hub of several instances: two instances with a store each, and a standby of the second one.
 
-Of 10008 and the five receivers, three institutions connect to the first instance and three to the second one; a broker
-carries messages between the instances. Documents for 56001, which is offline, wait in the second store. The second
-instance is killed while 10008 sends more documents. Its institutions then connect to the first instance, and the
-standby takes over the second store.
+Three of the six institutions connect to the first instance, and three to the second. Documents for 56001, which is
+offline, wait in the second store. The second instance is killed while 10008 sends more documents; the standby takes
+over its store.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from semq.installation.configuration import CARRIER, HUB, STANDBY, NodePlace
 from semq.store.embedded.server import EmbeddedPostgres
 
 SECOND = f"{HUB}-2"  # the instance that is killed
-STORE = "store-2"  # folder of the database server that this instance and its standby share
+STORE = "store-2"  # folder of the database server of the second instance and its standby
 
 
 class ClusterScenario(Scenario):
@@ -32,20 +31,18 @@ class ClusterScenario(Scenario):
         return write_configuration(self._folder, self.hour, shared_database=server.url)
 
     def way(self) -> str:
-        """Describe the receivers and the way to them, for the first line."""
         return f"to {len(self.receivers)} institutions through a hub of two instances and a standby"
 
     def served(self) -> Iterable[str]:
-        """Return the nodes whose queues are counted. After the takeover, the standby replaces the second instance."""
+        """After the takeover, the standby replaces the second instance."""
         of_second_store = STANDBY if self.takeover_s else SECOND
         return (HUB, of_second_store, SENDER, *self.receivers)
 
     def extracted(self) -> dict[str, NodePlace]:
-        """Return the nodes whose ledgers are extracted: one for each store."""
+        """Return one node for each store."""
         return {name: self._places[name] for name in self.served()}
 
     def more_counts(self) -> dict[str, Any]:
-        """Return the number of instances and stores, and the duration of the takeover."""
         return {"instances": len(self.hubs()), "stores": 2, "takeover_s": round(self.takeover_s, 2)}
 
     async def _start_nodes(self) -> None:
@@ -60,7 +57,6 @@ class ClusterScenario(Scenario):
         await self._run_all((SENDER, *self.receivers))
 
     async def _send_away(self) -> None:
-        """Send while 56001 is offline, and again while the second instance is killed and its standby takes over."""
         await self._stop_receiver()
         self._say("10008 sends while 56001 is offline")
         await self._send("away")

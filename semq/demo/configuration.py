@@ -1,17 +1,14 @@
-"""The installation of the demo.
-
-It is a hub and two institutions, a hub of several instances and six institutions, or two institutions without a hub.
-"""
+"""The installation of the demo: with a hub, with a hub of several instances, or without a hub."""
 
 from pathlib import Path
 
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace, Value
 
 SENDER, RECEIVER = "10008", "56001"
-# More receivers if the hub has several instances, so that each of the two stores is the home of some institution.
+# Further receivers if the hub has several instances: each of its two stores is the home of some institution.
 MORE_RECEIVERS = ("30021", "40032", "70003", "88001")
-EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, in the folder of the demo
-COLLECTOR = "collector"  # user of 56001 who receives extracts that are sent as documents
+EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation
+COLLECTOR = "collector"  # user of 56001 who receives the signed extracts
 
 
 def write_configuration(
@@ -26,12 +23,11 @@ def write_configuration(
 ) -> dict[str, NodePlace]:
     """Write the configuration files; return the places of the nodes by name.
 
-    ``hour``: the current hour, UTC. ``secure``: links have TLS and certificates, and signed extracts are sent as
-    documents unless ``direct``. ``direct``: the institutions have a direct link. ``has_hub``: false for institutions
-    with a direct link only. ``consoles``: each node has a console. ``shared_database``: URL; if given, the hub has two
-    instances and a standby, and this database is the store of the second instance.
+    ``hour``: the current hour, UTC. ``secure``: TLS and certificates; unless ``direct``, also signed extracts sent as
+    documents. ``direct``: the institutions have a direct link. ``consoles``: each node has a console.
+    ``shared_database``: URL of the store of the second instance; if given, the hub has two instances and a standby.
     """
-    cutoff = f"{(hour + 12) % 24:02d}:00"  # twelve hours from now, so that the demo is within one business date
+    cutoff = f"{(hour + 12) % 24:02d}:00"  # twelve hours from now: the demo is within one business date
     every: dict[str, Value] = {
         "protocol.inquiry_s": 2.0,  # 15 by default: the demo is short
         "protocol.cleanup_s": 0.2,
@@ -40,14 +36,14 @@ def write_configuration(
         "log.format": "json",
     }
     every |= {"http.port": 0} if consoles else {}
-    reconciliation: dict[str, Value] = {  # settings of the node beside which the reconciliation runs
+    reconciliation: dict[str, Value] = {  # at the node that runs the reconciliation
         "reconcile.extracts": EXTRACTS,
         "reconcile.reports": REPORTS,
         "reconcile.cutoff": cutoff,
         "reconcile.in_flight_s": 5,  # 900 by default
     }
     local: dict[str, Value] = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0}
-    if secure and not direct:  # with direct links the hub is killed, and could not forward the extracts
+    if secure and not direct:  # with direct links the hub is killed and cannot forward the extracts
         reconciliation["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
     if not has_hub:

@@ -16,7 +16,7 @@ from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
 from semq.moments import time_of_day
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
-# With this number of documents, only every second document has lines; with twice the number every third, and so on.
+# From this number of documents on, only every second document has lines; from twice the number, every third.
 SHOWN_MAX = 120
 # Count in the result of `tracker` | its description in the box
 MEANINGS = {
@@ -49,14 +49,13 @@ What to try next, in another terminal
 
 
 class Display:
-    """The printer of the demo: a line for each change of a document, and the results."""
+    """The printer of the demo."""
 
     def __init__(self, console: Console, tracker: DocumentTracker) -> None:
         self._console = console
         self._tracker = tracker
 
     def print_line(self, text: str, style: str = "") -> None:
-        """Print a line."""
         self._console.print(Text(text, style), soft_wrap=True)
 
     def print_with_time(self, text: str, style: str = "") -> None:
@@ -65,7 +64,6 @@ class Display:
         self._console.print(Text.assemble((now, "dim"), " ", (text, style)), soft_wrap=True)
 
     def show_state(self, document: TrackedDocument) -> None:
-        """Print a line about the new state of a document."""
         status, description, colour = STATES[document.state]
         took = f" after {document.took_ms:.1f} ms" if document.state == "delivered" else ""
         reason = f": {document.reason}" if document.reason else ""
@@ -78,13 +76,11 @@ class Display:
             self._print_about(document, f"read and acknowledged by the application of {document.target}")
 
     def _print_about(self, document: TrackedDocument, text: str, style: str = "") -> None:
-        """Print a line about a document, unless there are SHOWN_MAX documents or more and this one is left out."""
         step = len(self._tracker.documents) // SHOWN_MAX + 1
         if document.number % step == 0:
             self.print_with_time(f"{document.number:4} {document.name}  {text}", style)
 
     def counts(self, counts: Mapping[str, Any]) -> None:
-        """Print the counts in a box."""
         table = Table.grid(padding=(0, 1))
         table.add_column(justify="right")
         queues = counts["left_in_each_queue"]

@@ -1,8 +1,4 @@
-"""The demo without a hub: 10008 and 56001 have a direct link, which needs only the configuration of both nodes.
-
-Both nodes trust one authority, which has issued their certificates; 10008 dials 56001. Documents for 56001 wait at
-10008 while 56001 is offline.
-"""
+"""The demo without a hub: 10008 and 56001 have a direct link, and certificates of one authority. 10008 dials 56001."""
 
 from semq.demo.configuration import RECEIVER, SENDER, write_configuration
 from semq.demo.scenario import Scenario
@@ -19,7 +15,6 @@ class HublessScenario(Scenario):
         return places
 
     def way(self) -> str:
-        """Describe the receiver and the way to it, for the first line."""
         return "to 56001 by a direct link; there is no hub"
 
     async def _start_nodes(self) -> None:

@@ -1,8 +1,6 @@
 """The last step of the demo: every node extracts its ledger, and Spark compares the extracts.
 
-The step runs the commands that operators use. With ``--secure``, unless there is a direct link, signed extracts are
-sent as documents, and the institutions apply the signed repair list. If Spark is not installed, the step installs it,
-or is skipped.
+The step runs the commands that operators use. If Spark is not installed, the step installs it, or is skipped.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Reconciliation:
-    """The result of the step, which ``--json`` prints as ``reconcile``."""
+    """The result of the step; ``--json`` prints it as ``reconcile``."""
 
     outcome: str  #: outcome of `semq reconcile run`; left_out: the step was skipped; failed: a command failed
     messages: int = 0
@@ -40,14 +38,14 @@ class Reconciliation:
     report: str = ""
     planted: list[dict[str, str]] = field(default_factory=list)
     found: int = 0  #: planted defects that the report lists
-    forgotten: int = 0  #: messages without a line of the hub, which was killed before it wrote the line
+    forgotten: int = 0  #: messages whose line the hub has not written, because it was killed
     strange: int = 0  #: all other exceptions in the report
     detail: str = ""  #: last line of a failed command, or the reason why the step was skipped
     repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: counts of repairs by node and result
 
     @property
     def is_good(self) -> bool:
-        """Whether the comparison published a result with exactly the planted defects, or the step was skipped."""
+        """Whether the step was skipped, or the only exceptions are planted ones (all) and those of the killed hub."""
         are_only_planted = self.found == len(self.planted) and not self.strange
         return self.outcome == "left_out" or (self.outcome in ("met", "breached") and are_only_planted)
 
@@ -57,14 +55,14 @@ async def reconcile(
 ) -> Reconciliation:
     """Extract the ledgers, plant defects if ``inject``, and compare the ledgers.
 
-    If ``secure``, collect the signed extracts before the comparison, and apply the signed repair list after it. The
-    comparison runs at the hub, or without a hub at 56001. ``hub_died``: the hub was killed during the demo.
+    ``secure``: collect signed extracts before the comparison, and apply the signed repair list after it.
+    ``hub_died``: the hub was killed during the demo.
     """
     if not await _install_spark(say):
         return Reconciliation("left_out", detail="It needs the packages that `./run setup spark` installs.")
     try:
         say("every node extracts today's lines of its ledger")
-        # 10008 comes last: it may send its extract as a document, and no extract may contain lines of that document.
+        # 10008 is last: it may send its extract as a document, and no extract may contain lines of that document.
         for name in sorted(places, key=lambda name: name == SENDER):
             await _run("extract", "--config", places[name].config, *DATE)
         if secure:
@@ -79,7 +77,7 @@ async def reconcile(
 
 
 async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
-    """Receive the institutions' extracts from the inbox of the collector and store them in the folder of the hub."""
+    """Receive the extracts of both institutions, and store them in the folder of the hub."""
     say(f"the signed extracts are sent as documents to {RECEIVER}, which collects them for the hub")
     storage = ("--user", COLLECTOR, "--extracts", places[HUB].folder / EXTRACTS, "--idle", IDLE_S)
     arrived: set[str] = set()
@@ -106,7 +104,6 @@ async def _compare(place: NodePlace, say: Say, planted: list[dict[str, str]], *,
 
 
 async def _repair(places: Mapping[str, NodePlace], say: Say, reconciliation: Reconciliation) -> None:
-    """Apply the signed repair list at the institutions; add the counts of repairs to the reconciliation."""
     for name in (SENDER, RECEIVER):
         reports = ("--reports", places[name].folder / REPORTS, *DATE, "--yes")
         answer = await _run("apply", "--config", places[name].config, *reports)
@@ -116,7 +113,7 @@ async def _repair(places: Mapping[str, NodePlace], say: Say, reconciliation: Rec
 
 
 def count_exceptions(table: Path, planted: list[dict[str, str]], *, hub_died: bool) -> tuple[int, int, int]:
-    """Return the numbers of planted exceptions, of those caused by the kill of the hub, and of all others."""
+    """Return the numbers of planted exceptions, of those caused by the kill of the hub, and of the rest."""
     expected = {(defect["lk0"], defect["verdict"]) for defect in planted}
     seen = Counter[str]()
     with table.open(encoding="utf-8-sig", newline="") as stream:
@@ -128,7 +125,7 @@ def count_exceptions(table: Path, planted: list[dict[str, str]], *, hub_died: bo
 
 
 async def _install_spark(say: Say) -> bool:
-    """Install Spark if it is missing, by the program ``run``; return whether Spark is installed afterwards."""
+    """Install Spark if it is missing; return whether it is installed afterwards."""
     if all(find_spec(name) for name in REQUIRED_PACKAGES):
         return True
     if not RUN.exists():

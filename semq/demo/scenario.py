@@ -1,7 +1,6 @@
 """The steps of the demo: send while 56001 is online, then while it is offline, start it, check queues, reconcile.
 
-The applications run as tasks beside the steps: the applications of the receivers receive documents, the application of
-10008 follows the events and waits for each outcome. ``cluster`` and ``hubless`` override some steps.
+The applications run as tasks beside the steps. ``cluster`` and ``hubless`` override some steps.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ async def run(
     """
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell may have started the demo with SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which the shell may have set to be ignored
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     folder = (options.data_dir or Path(tempfile.mkdtemp(prefix="semq-demo-"))).resolve()
     try:
@@ -76,7 +75,7 @@ class Scenario:
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
-        """Run all steps; return the counts, and the result of the reconciliation (None: ``--no-reconcile``)."""
+        """Run all steps; return the counts and the result, as ``run`` does."""
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
@@ -120,7 +119,6 @@ class Scenario:
         )
 
     async def _start_nodes(self) -> None:
-        """Start all nodes and wait until they serve."""
         self._say("starting the hub and the institutions 10008 and 56001, each with its own database")
         if self._options.secure:
             await self._nodes[HUB].run()
@@ -135,11 +133,10 @@ class Scenario:
         return [name for name, place in self._places.items() if place.node_id == HUB]
 
     def served(self) -> Iterable[str]:
-        """Return the nodes whose queues are counted."""
         return self._places
 
     def way(self) -> str:
-        """Describe the receivers and the way to them, for the first line."""
+        """Describe the way to the receivers, for the first line."""
         return "to 56001 through a hub, then by a direct link" if self._options.direct else "to 56001 through a hub"
 
     def more_counts(self) -> dict[str, Any]:
@@ -147,11 +144,10 @@ class Scenario:
         return {}
 
     def extracted(self) -> dict[str, NodePlace]:
-        """Return the nodes whose ledgers are extracted."""
         return self._places
 
     async def _send_away(self) -> None:
-        """Send while 56001 is offline, and start 56001 again. With a direct link, the hub is killed before."""
+        """Send while 56001 is offline, then start it again. With a direct link, the hub is killed before."""
         if self._options.direct:
             await self._kill_hub()
         await self._stop_receiver()
@@ -173,14 +169,13 @@ class Scenario:
         self._say(f"56001 is process {self._nodes[RECEIVER].pid}")
 
     async def _kill_hub(self) -> None:
-        """Kill the hub without starting it again: documents of the second round can use only the direct link."""
+        """Kill the hub, so that documents of the second round can use only the direct link."""
         await self._wait("every queue to be empty", self._are_queues_empty)
         self._say("the hub is killed (SIGKILL) and not started again")
         await self._nodes[HUB].kill()
         await self._clients.pop(HUB).close()
 
     async def _start(self) -> None:
-        """Start the nodes, then their applications."""
         for node in self._nodes.values():
             self._exits.push_async_callback(node.remove)
         await self._start_nodes()
@@ -196,7 +191,6 @@ class Scenario:
         self._start_task(self._follow(await self._clients[SENDER].events().open()))
 
     async def _run_all(self, names: Iterable[str]) -> None:
-        """Start these nodes at the same time and wait until they serve."""
         # All are awaited even if one fails: `SupervisedNode.remove` must not be called during a start.
         starts = (self._nodes[name].run() for name in names)
         for failure in await asyncio.gather(*starts, return_exceptions=True):
@@ -204,23 +198,23 @@ class Scenario:
                 raise failure
 
     def _connect(self, name: str) -> None:
-        """Create the client of a node, for its applications and its administration."""
+        """Create the client of a node."""
         client = self._clients[name] = Client(self._places[name].url, patience_s=self._options.patience_s)
         self._exits.push_async_callback(client.close)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._exits.push_async_callback(asyncio.wait, [task])
-        self._exits.callback(task.cancel)  # called before the wait, because callbacks run in reverse order
+        self._exits.callback(task.cancel)  # runs before the wait: callbacks run in reverse order
 
     async def _receive(self, documents: Subscription[Document]) -> None:
-        """Write each document of a receiver to a file, then acknowledge the document. Each receiver has one task."""
+        """Write each document of a receiver to a file, then acknowledge the document."""
         async for delivered in documents:
             self._tracker.note_delivery(delivered)
             # The name of the file contains the locator, so that a repeated delivery writes the same file.
             path = self._folder / "received" / f"{delivered.lk0}-{Path(delivered.app_key.key).name}"
             await asyncio.to_thread(path.write_bytes, delivered.payload)
-            # If the connection was lost, the document is delivered again, marked as redelivered.
+            # Without a connection, the document will be delivered again.
             with suppress(AlreadyGone):
                 await delivered.ack()
                 self._display.show_read(delivered.app_key)
@@ -248,7 +242,7 @@ class Scenario:
                 self._start_task(self._await_outcome(document))
 
     async def _await_outcome(self, document: TrackedDocument) -> None:
-        """Wait for the outcome of a document. Its event may be missing, because a killed node has not sent it."""
+        """Wait for the outcome of a document: a killed node may not have sent its event."""
         while not document.is_final:
             try:
                 await self._clients[SENDER].wait_for_delivery(document.lk0, self._options.patience_s)
@@ -259,7 +253,7 @@ class Scenario:
                 await asyncio.sleep(POLL_S)  # the node is unavailable for the moment
 
     async def _wait(self, expectation: str, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a condition. After a timeout the demo continues, because the counts at the end show the fault."""
+        """Wait for a condition. After a timeout the demo continues: the counts at the end show the fault."""
         for _ in range(int(self._options.patience_s / POLL_S)):
             if await condition():
                 return
@@ -285,7 +279,7 @@ class Scenario:
         return True
 
     async def _are_read(self) -> bool:
-        """Return whether all documents have ended, and the receivers' applications have read the delivered ones."""
+        """Return whether all documents have ended and the applications have read all delivered ones."""
         documents = self._tracker.documents.values()
         return all(one.is_final and (one.received or one.state != "delivered") for one in documents)
 
@@ -293,7 +287,7 @@ class Scenario:
         return not any((await self._rows_left()).values())
 
     async def _rows_left(self, *names: str) -> dict[str, int]:
-        """Return the number of rows by queue, of the named nodes; without names, of all nodes with a client."""
+        """Return the number of rows by queue, of the named nodes; without names, of all nodes."""
         rows = {}
         for name in names or self._clients:
             counts = await self._clients[name].request("queue.counts")

@@ -1,9 +1,7 @@
 """The documents of the demo: their files, their states, and the counts at the end.
 
-States follow from the answers and events of 10008's node, and from the number of rows at the hub. Events may arrive
-repeatedly, late or out of order; the state of a document never goes back. Deliveries at the receivers are recorded
-beside the state. Documents are identified by their AppKeys, which 10008 chooses, because an event or a delivery may
-arrive before the answer to the submit.
+Events may arrive repeatedly, late or out of order; the state of a document never goes back. Documents are identified
+by their AppKeys: an event or a delivery may arrive before the answer to the submit.
 """
 
 import time
@@ -40,7 +38,7 @@ class TrackedDocument:
     number: int
     path: Path
     name: str  #: path in the folder of documents
-    round: str  #: round in which it is sent: online, away (56001 is offline) or killed (of a cluster)
+    round: str  #: online, away (56001 is offline) or killed (of a cluster)
     target: str  #: node id of the receiver
     state: str = "new"
     lk0: str = ""
@@ -65,9 +63,9 @@ class TrackedDocument:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files of a folder and its subfolders in the order of their paths; empty if it is not a folder.
+    """Return the files of a folder and its subfolders in the order of their paths, without hidden ones.
 
-    Hidden files, and all files in hidden folders, are left out.
+    The list is empty if ``folder`` is not a folder.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
@@ -78,7 +76,7 @@ def documents_of(
 ) -> list[TrackedDocument]:
     """Return a document for each file of a folder, repeated or cut to ``count``, numbered from ``first``.
 
-    The targets take turns. ``count``: None for each file once.
+    ``count``: None for each file once. The targets take turns.
     """
     files = files_in(folder)
     chosen = files if count is None else islice(cycle(files), count)
@@ -92,25 +90,24 @@ def documents_of(
 class DocumentTracker:
     """All documents of the demo."""
 
-    on_change: Callable[[TrackedDocument], None] = lambda document: None  #: called with a document in a new state
+    on_change: Callable[[TrackedDocument], None] = lambda document: None  #: called after each change of a state
     now: Callable[[], float] = time.monotonic
     documents: dict[AppKey, TrackedDocument] = field(default_factory=dict)
-    repeats: int = 0  #: repeated deliveries marked redelivered: allowed after a crash
-    duplicates: int = 0  #: all other repeated or unexpected deliveries: never allowed
+    repeats: int = 0  #: repeated deliveries marked as redelivered
+    duplicates: int = 0  #: repeated or unexpected deliveries without that mark
 
     def note_submission(self, document: TrackedDocument, body: bytes) -> None:
-        """Record that the application of 10008 is about to submit a document."""
+        """Record that a document will be submitted now."""
         document.digest, document.submitted = sha256(body).hexdigest(), self.now()
 
     def note_acceptance(self, document: TrackedDocument, sent: Sent) -> None:
-        """Record that the node of 10008 has accepted a document."""
         document.lk0, document.digest_sent = sent.lk0, sent.digest
         self.advance(document, "accepted")
 
     def advance(self, document: TrackedDocument | None, state: str, reason: str = "") -> None:
-        """Record a state of a document, unless the document already has this state, a later one, or an outcome.
+        """Record a state of a document, unless the document has this state, a later one, or an outcome.
 
-        An unknown document (None) and a state that is not in STATES are ignored.
+        An unknown document (None) and an unknown state are ignored.
         """
         if document is None or state not in STATES:
             return
@@ -122,7 +119,6 @@ class DocumentTracker:
             self.on_change(document)
 
     def note_delivery(self, delivered: Document) -> None:
-        """Record a delivery at a receiver."""
         document = self.documents.get(delivered.app_key)
         if document is not None and delivered.target != f"1.{document.target}":
             document = None
@@ -134,7 +130,7 @@ class DocumentTracker:
             self.duplicates += 1
 
     def count(self, left: Mapping[str, int], restarts: int) -> dict[str, Any]:
-        """Return the counts for ``--json``. ``left``: rows by queue. ``restarts``: how often nodes died."""
+        """Return the counts for ``--json``. ``left``: rows by queue. ``restarts``: number of deaths of nodes."""
         documents = list(self.documents.values())
         accepted = [document for document in documents if document.lk0]
         delivered = [document for document in accepted if document.state == "delivered"]

@@ -12,5 +12,5 @@
 | errors      | errors of mapping, source and journal                                                  |
 
 The operations ``import.ask`` and ``import.received`` of a local node are in ``local_node.operations.legacy``. Only
-``semq import`` loads this package, because it loads SQLAlchemy, which takes longer than most commands take to run.
+``semq import`` loads this package, because SQLAlchemy takes long to load.
 """

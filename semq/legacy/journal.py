@@ -1,9 +1,7 @@
 """The journal of an import: the rows that the node has accepted, in a file of SQLite.
 
-A repeat of the import skips these rows. Entries are written after the node's answer, many in one transaction. If an
-import ends before it has written the entry of an accepted row, the repeat submits the row again, and the node
-recognises its token. The node keeps tokens for seven days by default (``Keep.token_days`` in
-``semq.store.postgres.housekeeping``).
+A repeat of the import skips these rows. An accepted row whose entry is missing is submitted again; the node then
+recognises its token, which it keeps for seven days by default (``Keep.token_days``).
 """
 
 import sqlite3
@@ -47,10 +45,9 @@ class ImportJournal:
             return {token for (token,) in self._db.execute(query, tokens)}
 
     def add(self, entries: Iterable[tuple[str, str, str]]) -> None:
-        """Write entries (token, outcome, LK0) durably; an entry whose token is in the journal stays as it is."""
+        """Write entries (token, outcome, LK0) durably. Entries with a known token are ignored."""
         with self._faults(), self._db:
             self._db.executemany("INSERT OR IGNORE INTO taken VALUES (?, ?, ?)", entries)
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()

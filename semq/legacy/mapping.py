@@ -1,8 +1,7 @@
 """Mapping of the older tables: the meaning of columns and of their values.
 
-The default mapping has a column for each value that the design of SEMQ describes. The design gives names only to the
-columns of the statuses, so an installation may need a mapping file. The file contains only the differences from the
-default.
+The design of SEMQ names only the columns of the statuses, so an installation may need a mapping file. The file
+contains only the differences from the default.
 """
 
 import tomllib
@@ -27,7 +26,7 @@ table = "tb_0031"
 [tb_0031.columns]
 object_id = "object_id"      # * record number; with the source and the two SEMQ numbers it identifies the message
 status = "ss_status"         # * see [tb_0031.status]
-source = "source"            # institution that sends, by default the node's own; rows of others are not imported
+source = "source"            # institution that sends (default: the node's own); rows of others are refused
 target = "target"            # * institution that receives, "56001" or "1.56001"
 target_user = "target_user"  # user of that institution
 payload = "app_data"         # * the document
@@ -119,7 +118,7 @@ class OldTables:
 
 
 def read_mapping(file: Path | None) -> OldTables:
-    """Return the default mapping with the changes of a mapping file, or the default if None. Raises BadMapping."""
+    """Return the default mapping, changed by a mapping file if one is given. Raises BadMapping."""
     default = tomllib.loads(DEFAULT)
     changes = _loaded(file) if file is not None else {}
     if unknown := changes.keys() - default.keys():
@@ -140,7 +139,6 @@ def _loaded(file: Path) -> dict[str, Any]:
 
 
 def _table(kind: str, default: dict[str, Any], changes: Any, file: Path | None) -> OldTable:
-    """Return the mapping of a table: the default with the changes of a mapping file. Raises BadMapping."""
     if not isinstance(changes, dict) or changes.keys() - default.keys():
         raise BadMapping(f"[{kind}] may have only table, columns and status.", file=str(file))
     name = changes.get("table", default["table"])

@@ -1,7 +1,4 @@
-"""Reading of one row of an older SEMQ: the task of the import for the row and its attributes, or why it is refused.
-
-Pure functions; ``transfer`` calls them.
-"""
+"""Reading of one row of an older SEMQ: the task of the import and the attributes, or why the row is refused. Pure."""
 
 import binascii
 import re
@@ -26,14 +23,14 @@ SHOWN_MAX = 60  # characters of a wrong value in an error
 class RowTask(StrEnum):
     """The task of the import for a row."""
 
-    SEND = "send"  #: the message was never sent: submit it
-    ASK = "ask"  #: the message may have arrived: inquire, and submit it if the receiver does not have it
-    NOTE = "note"  #: the message has arrived here: note that, because the import at its sender will inquire
-    FINISHED = "finished"  #: nothing is left to do
+    SEND = "send"  #: never sent: submit it
+    ASK = "ask"  #: may have arrived: ask the receiver, and submit it if the receiver does not have it
+    NOTE = "note"  #: has arrived here: note that, because the import at its sender will ask
+    FINISHED = "finished"
 
 
 class Reason(StrEnum):
-    """The reason why a row cannot be imported. If the node refuses a row, the report has its error code instead."""
+    """The reason why a row cannot be imported."""
 
     BAD_ID = "its record number is not a number"
     SAME_ID = "another row has its record number"
@@ -66,10 +63,10 @@ class OldRow:
     kind: str  #: tb_0031, tb_0030 or tb_0032
     object_id: int
     task: RowTask
-    status: str  #: status in the older SEMQ; for tb_0030 the two statuses, with / between them
+    status: str  #: status in the older SEMQ; for tb_0030 both, separated by /
     lk0: str = ""  #: locator of the message in the older SEMQ; empty for to-do rows
     target: str = ""
-    sender: str = ""  #: user who sends a message within the institution; empty for other messages
+    sender: str = ""  #: user who sends a message within the institution; else empty
     app_key: AppKey = NO_KEY
     save_fwd: int = 3
     ack2: bool | None = None
@@ -79,14 +76,14 @@ class OldRow:
 
     @property
     def token(self) -> str:
-        """The token of the submission, which is the same for each import of the row."""
+        """The token of the submission, the same at each import of the row."""
         return f"import:{self.kind}:{self.lk0 or self.object_id}"
 
 
 def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
     """Return the row with its task. Raises OldRowRefused.
 
-    ``values`` are keyed by meaning; a payload among them is ignored. ``own`` is the institution of the node.
+    ``values`` are keyed by meaning. ``own`` is the institution of the node.
     """
     row = {name: _text(value) for name, value in values.items()}
     object_id = _whole_number(row.get("object_id", ""), Reason.BAD_ID)
@@ -96,10 +93,7 @@ def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow
 
 
 def read_payload(value: Any, encoding: str) -> bytes:
-    """Return the bytes of a payload; ``encoding`` is used if the value is a text.
-
-    Raises OldRowRefused if the value is None (no payload), or is not in this encoding.
-    """
+    """Return the bytes of a payload; ``encoding`` is that of texts. Raises OldRowRefused."""
     if value is None:
         raise OldRowRefused(Reason.NO_PAYLOAD)
     if not isinstance(value, str):
@@ -205,7 +199,7 @@ def _whole_number(text: str, reason: Reason) -> int:
 
 
 def _text(value: Any) -> str:
-    """Return a value of a database or a CSV file as text; NULL becomes an empty text."""
+    """Return a value as text; NULL becomes an empty text."""
     if value is None:
         return ""
     if isinstance(value, bool):

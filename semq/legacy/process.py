@@ -1,4 +1,4 @@
-"""One import, from opening the source and the journal to closing them. Called by the command ``semq import``."""
+"""One import, from opening the source and the journal to closing them."""
 
 import asyncio
 from collections.abc import Callable
@@ -41,9 +41,8 @@ async def run_import(
     ``rejects``: a CSV file for the rows that were not imported. ``resend_unanswered``: also send messages about which
     the receiver gave no answer.
 
-    Raises BadMapping, NotAnInstitution, JournalUnusable, the errors of ``open_source``, and Unavailable if the node
-    does not answer at the start. If the node or the source stops answering later, ``ImportReport.stopped`` has the
-    reason.
+    Raises BadMapping, NotAnInstitution, JournalUnusable, Unavailable, and the errors of ``open_source``. If the node or
+    the source stops answering during the import, ``ImportReport.stopped`` has the reason.
     """
     tables = read_mapping(mapping)
     own = parse_address(str((await client.request("node.status"))["node"]))

@@ -1,8 +1,7 @@
 """Rows of an older SEMQ, from any database that SQLAlchemy reads or from CSV files. A few rows are in memory at a time.
 
-Rows of a database come in the order of their record numbers, rows of a CSV file in the order of the file. A row of a
-database contains its payload unless the payload is large; ``payload`` also returns a large payload. Methods block, and
-are called by one thread at a time.
+Rows of a database come in the order of their record numbers, rows of a CSV file in the order of the file. Methods
+block, and are called by one thread at a time.
 """
 
 import csv
@@ -19,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import REQUIRED, OldTable, OldTables
 
-ROWS = 200  # number of rows that are fetched from a database at a time
+ROWS = 200  # rows fetched from a database at a time
 SMALL = 1 << 16  # size up to which a payload is read with its row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
 SQLITE = (".db", ".sqlite", ".sqlite3")  # suffixes of files of SQLite
@@ -37,14 +36,14 @@ class OldSource(Protocol):
     def has(self, table: OldTable) -> bool:
         """Return whether the source has a table. Raises BadMapping if a required column is missing.
 
-        The other methods may be called only for a table that the source has.
+        Call the other methods only for a table that the source has.
         """
 
     def rows(self, table: OldTable) -> Iterator[Values]:
-        """Yield the rows, each as values keyed by meaning."""
+        """Yield the rows; payloads larger than SMALL may be missing in them."""
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload of a row, also if it is too large to be in the row."""
+        """Return the payload of a row, also a large one."""
 
     def close(self) -> None:
         """Close connections and files."""
@@ -110,7 +109,6 @@ class DatabaseSource:
             raise SourceUnavailable(source=self.name, cause=str(cause)[:300]) from error
 
     def has(self, table: OldTable) -> bool:
-        """Return whether the database has a table. Raises BadMapping."""
         with self._faults():
             schema, _, name = table.name.rpartition(".")
             inspector = inspect(self._lookups)
@@ -121,7 +119,6 @@ class DatabaseSource:
         return True
 
     def rows(self, table: OldTable) -> Iterator[Values]:
-        """Yield the rows from a cursor of the database."""
         present = self._columns[table.kind]
         chosen = {meaning: name for meaning, name in table.columns.items() if name in present and meaning != PAYLOAD}
         number: ColumnClause[Any] = column(table.columns["object_id"])
@@ -136,7 +133,7 @@ class DatabaseSource:
                 yield dict(row._mapping)  # noqa: SLF001 - a public attribute of SQLAlchemy's rows
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload; a large payload is read by the record number of the row."""
+        """Read a large payload by the record number of the row."""
         if row[PAYLOAD] is not None or row[SIZE] is None:
             return row[PAYLOAD]
         columns = table.columns
@@ -148,7 +145,6 @@ class DatabaseSource:
         return old_row[0] if old_row is not None else None
 
     def close(self) -> None:
-        """Close the connections."""
         self._exits.close()
 
 
@@ -167,7 +163,6 @@ class CsvSource:
         return file if file.is_file() and file.stem.lower() == table.name.lower() else None
 
     def has(self, table: OldTable) -> bool:
-        """Return whether there is a file of this table. Raises BadMapping."""
         file = self._file(table)
         if file is None:
             return False
@@ -184,7 +179,6 @@ class CsvSource:
             raise UnreadableSource(file=str(file), cause=str(error)[:300]) from error
 
     def rows(self, table: OldTable) -> Iterator[Values]:
-        """Yield the rows in the order of the file, with their payloads."""
         file = self._file(table)
         assert file is not None
         with self._faults(file), file.open(encoding="utf-8-sig", newline="") as stream:
@@ -192,15 +186,14 @@ class CsvSource:
                 yield {meaning: line.get(name) for meaning, name in table.columns.items() if name in line}
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload, which is in the row."""
         return row.get(PAYLOAD)
 
     def close(self) -> None:
-        """Do nothing: no file stays open between two calls."""
+        """Do nothing: no file is open between two calls."""
 
 
 def check_columns(table: OldTable, present: set[str], place: str) -> None:
-    """Raise BadMapping if a required column is missing. ``place``: name of the database or file."""
+    """Raise BadMapping if a required column is missing. ``place``: for the error."""
     missing = [table.columns[meaning] for meaning in REQUIRED[table.kind] if table.columns[meaning] not in present]
     if missing:
         raise BadMapping(f"{table.name} in {place} has no column {', '.join(missing)}.")

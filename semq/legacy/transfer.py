@@ -1,7 +1,6 @@
-"""The import of all rows: reads them in order, a few at a time, and writes the journal after the node's answers.
+"""The import of all rows in order, a few at a time. If the node stops answering, the import ends; it may be repeated.
 
-Documents are submitted in the order of the rows, without waiting for each answer. If the node stops answering, the
-import ends; a repeat continues it. Called by ``process``.
+The journal is written after the node's answers.
 """
 
 import asyncio
@@ -23,12 +22,12 @@ from semq.legacy.source import PAYLOAD, SIZE, OldSource, Values
 from semq.umx_t.address import Address
 
 BATCH = 200  # rows between two writes of the journal
-PARALLEL_MAX = 32  # submissions that wait for an answer
+PARALLEL_MAX = 32  # submissions without an answer
 PARALLEL_BYTES_MAX = 32 << 20  # bytes of their payloads, unless a single payload is larger
 PROGRESS_S = 2.0  # time between two lines of progress
 SHOWN_MAX = 300  # characters of a field in a line about a row that was not imported
 FIELDS = ("table", "record", "reason", "detail")
-Entry = tuple[str, str, str]  # of the journal: token, outcome, LK0
+Entry = tuple[str, str, str]  # token, outcome, LK0
 
 
 class Transfer:
@@ -60,8 +59,8 @@ class Transfer:
         self._printed_at = time.monotonic()
         self._under_way: set[asyncio.Task[None]] = set()
         self._bytes = 0  #: sum of the payloads under way
-        self._notes: list[OldRow] = []  #: received messages that the node is to note
-        self._entries: list[Entry] = []  #: entries that are to be written to the journal
+        self._notes: list[OldRow] = []  #: received messages, for ``import.received``
+        self._entries: list[Entry] = []  #: for the journal
 
     async def run(self) -> None:
         """Import all tables. If the node or the source stops answering, the report has the reason."""
@@ -97,7 +96,7 @@ class Transfer:
             self._print_progress(table, counts)
 
     def _read(self, table: OldTable, values: Values, counts: TableReport) -> OldRow | None:
-        """Return a row with its task, and count it; None if it is refused."""
+        """Return a row with its task; None if it is refused."""
         counts.rows += 1
         try:
             row = read_row(table, values, self._own)
@@ -181,19 +180,17 @@ class Transfer:
         return sent.lk0, sent.repeated
 
     async def _wait_for_room(self, size: int) -> None:
-        """Wait until the limits of parallel submissions permit another payload."""
         while self._under_way and (len(self._under_way) >= PARALLEL_MAX or self._bytes + size > PARALLEL_BYTES_MAX):
             done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
             self._remove_ended(done)
 
     async def _finish_submissions(self) -> None:
-        """Wait for all submissions under way."""
         if self._under_way:
             done, _ = await asyncio.wait(self._under_way)
             self._remove_ended(done)
 
     def _remove_ended(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """Remove ended submissions. Raises the error of a failed submission."""
+        """Raise the error of one of the failed submissions."""
         failures = []
         for task in tasks:
             self._under_way.discard(task)
@@ -203,7 +200,6 @@ class Transfer:
             raise failures[0]
 
     async def _flush(self, counts: TableReport) -> None:
-        """Wait for all submissions under way, let the node note received messages, and write the journal."""
         try:
             await self._finish_submissions()
             if self._notes:
@@ -231,7 +227,7 @@ class Transfer:
         self._list(kind, record, reason, detail)
 
     def _list(self, kind: str, record: object, reason: str, detail: str) -> None:
-        """Add a row that was not imported to the report, and to the file of rejected rows if there is one."""
+        """Add a row that was not imported to the report and to the file of rejected rows."""
         line: dict[str, Any] = {
             "table": kind, "record": str(record)[:SHOWN_MAX], "reason": reason, "detail": detail[:SHOWN_MAX]
         }  # fmt: skip
