@@ -1,8 +1,6 @@
 """Simulated applications: they submit documents, and receive documents slowly, late, with failures and repetitions.
 
-If the result of a submission is unknown, an application repeats it with the same token (PROTOCOL.md section 14). As a
-receiver, an application takes some documents at a time, waits, then acknowledges, returns, requeues or fails each; a
-crash of its node ends its deliveries.
+If the result of a submission is unknown, an application repeats it with the same token (PROTOCOL.md section 14).
 """
 
 from collections.abc import Sequence
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 POISON = b"\xff"
-# Content types that the hub refuses. The first stands for a document that is too large, the second for a partner whose
-# quota is used up for a while.
+# Content types that the hub refuses: one stands for a document that is too large, one for a quota that is used up.
 REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 
@@ -38,16 +35,16 @@ class PlannedDocument:
     target: str
     attributes: Attributes
     payload: bytes
-    #: times at which a person acts, in seconds after the acceptance; None: the act does not happen
-    cancel_after_s: float | None = None
+    cancel_after_s: float | None = None  #: seconds from the acceptance until a person cancels it; None: never
+    #: seconds from the acceptance until a person has it sent again, or releases a scheduled document; None: never
     resend_after_s: float | None = None
-    hold_s: float | None = None  #: the document is held from its acceptance on for this time; None: it is not held
+    hold_s: float | None = None  #: for this time after its acceptance it is held; None, or scheduled: it is not held
     scheduled_s: float = 0.0  #: delay before it may be sent (@NotBefore), in seconds
 
 
 @dataclass(slots=True, frozen=True)
 class EventUnderWay:
-    """An event for the sending application, prepared and not yet published."""
+    """An event for the sending applicationthat is not yet published."""
 
     event: AppEvent
     ops: Sequence[Any] = ()
@@ -100,7 +97,7 @@ class SimulatedApplications:
             return
         self.world.oracle.handed(documents)
         for document in documents:
-            # An application that gets no answer because the process ended submits again.
+            # If the process ends before it has answered, the application submits the document again.
             self.world.time.after(20.0, self._repeat, document)
 
     def _submission(self, document: PlannedDocument) -> Submission:
@@ -115,7 +112,7 @@ class SimulatedApplications:
         )
 
     def _address(self, target: str) -> Address:
-        """Return the address of an institution by its name, or of a group."""
+        """Return the address of a target: an institution, given by its name, or a group, given by its address."""
         return parse_address(target) if "." in target else self.world.host(target).address
 
     def _time_of(self, document: PlannedDocument) -> int:
@@ -151,7 +148,7 @@ class SimulatedApplications:
             self.world.time.after(document.hold_s, self._hold, lk0, False)
 
     def _note_scheduled(self, document: PlannedDocument, lk0: LK0) -> None:
-        """Note a scheduled document; a person may cancel it, or release it early."""
+        """Plan the acts of a person on a scheduled document."""
         self.world.oracle.answered.add(document.token)
         if document.cancel_after_s is not None:
             self.world.time.after(document.cancel_after_s, self._act_early, lk0, False)
@@ -159,7 +156,7 @@ class SimulatedApplications:
             self.world.time.after(document.resend_after_s, self._act_early, lk0, True)
 
     def _act_early(self, lk0: LK0, sends: bool) -> None:
-        """Let a person release a scheduled document before its time, or withdraw it if not ``sends``."""
+        """Let a person release a scheduled document now, or withdraw it if not ``sends``."""
         if self.host.engine is None:
             self.world.time.after(1.0, self._act_early, lk0, sends)
             return
@@ -209,12 +206,10 @@ class SimulatedApplications:
             self.world.oracle.reported(self.host, under_way.event)
 
     # --- receiving
-    def connect(self) -> None:
-        """Note that the node has restarted, and has no record of earlier deliveries to the application."""
+    def forget_deliveries(self) -> None:
+        """Forget the deliveries under way, because the node has ended."""
         self._life += 1
         self._unanswered.clear()
-
-    disconnected = connect
 
     def free(self, user: str) -> int:
         return max(self.capacity - len(self._unanswered), 0)
@@ -226,16 +221,12 @@ class SimulatedApplications:
                 self.host.call(partial(_feed, user))
 
     def report_users(self) -> None:
-        """Let the node report the named users who receive: all of them while the application consumes,
-        otherwise none.
-        """
+        """Let the node report the named users who receive: none while the application is absent."""
         if present := self._users[1:]:
             self.host.call(lambda engine: engine.note_users(present if self.capacity else ()))
 
     def be_present(self, capacity: int) -> None:
-        """Take up to ``capacity`` documents at a time. With 0, stop consuming and return the unacknowledged
-        documents.
-        """
+        """Take up to ``capacity`` documents at a time. With 0, stop consuming and return those not acknowledged."""
         self.capacity = capacity
         if capacity == 0 and self._unanswered:
             lost = sorted(self._unanswered)

@@ -1,4 +1,4 @@
-"""Many seeds, shared among processes, with common counts. A seed gives the same run in any campaign and alone."""
+"""Many seeds, shared among processes, with common counts."""
 
 import gc
 import logging
@@ -24,7 +24,7 @@ DRILLS = 200  # seeds tried for one cell
 GC_THRESHOLDS = 100_000, 20, 100
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
-# Kinds of faults that lead to the cells of a grid without drills of its own; the seeds take the sets in turns.
+# Kinds of faults that lead to the cells of grids without drills; the seeds take the sets in turns.
 FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
     HUB.name: (
         frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"}),
@@ -50,7 +50,6 @@ class Totals:
     cells: set[Cell] = field(default_factory=set)
 
     def add(self, other: "Totals") -> None:
-        """Add the results of another share."""
         self.seeds += other.seeds
         self.steps += other.steps
         self.faults += other.faults
@@ -63,11 +62,9 @@ class Totals:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no violation was found."""
         return not self.failed
 
     def report(self) -> dict[str, Any]:
-        """Return the totals as one JSON object."""
         reached, missing = coverage(self.cells)
         return {
             "seeds": self.seeds,
@@ -95,7 +92,7 @@ def run_seed(
     instances: int = 0,
     trace: Trace | None = None,
 ) -> SeedResult:
-    """Run one seed in this process. ``instances``: as for ``run_campaign``; the others: as for ``plan.draw``."""
+    """Run one seed in this process. ``instances``: as for ``run_campaign``; the rest: as for ``plan.draw``."""
     if instances:
         return simulate_instances(seed, count=instances, hell=hell, trace=trace, focus=focus, goal=goal)
     return simulate(seed, hell, trace, focus, goal)
@@ -114,8 +111,8 @@ def run_share(
 ) -> Totals:
     """Run seeds one after another in this process.
 
-    ``hell``, ``focus``, ``goal``: as for ``plan.draw``. ``mutation``: the rule that is removed; None: no rule.
-    ``stop``: end at the first failure. ``instances``: as for ``run_campaign``.
+    ``mutation``: name of the rule that is removed; None: no rule. ``stop``: end at the first failure. ``instances``: as
+    for ``run_campaign``; the rest: as for ``plan.draw``.
     """
     totals = Totals()
     with ExitStack() as stack:
@@ -154,7 +151,7 @@ def run_campaign(
     """Run seeds on several processes; yield the result of each share.
 
     ``stop``: end a share at its first failure. ``instances``: number of instances of the hub; 0: one process, and in
-    some plans a second one with another store. The other arguments: as for ``run_share``.
+    some plans a second one with another store. The rest: as for ``run_share``.
     """
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:
@@ -175,8 +172,7 @@ def cover(
 ) -> Iterator[tuple[Cell, int | None]]:
     """Drill each decided cell that a campaign has not reached; yield each with the seed that reached it.
 
-    The seed is None if no seed reached the cell, or a drill of another cell has. ``known``: seeds that are tried before
-    all others, by cell.
+    The seed is None if no seed reached the cell, or a drill of another cell has. ``known``: seeds that are tried first.
     """
     _, missing = coverage(totals.cells)
     for cell in missing:
@@ -198,7 +194,7 @@ def focus_of(grid: str, seed: int) -> frozenset[str]:
 
 
 def run_with_drills(count: int, known: Mapping[Cell, int]) -> Totals:
-    """Run the first seeds, then drills of the cells that they did not reach, beginning with ``known`` seeds."""
+    """Run the first seeds, then drill the cells that they did not reach, beginning with ``known`` seeds."""
     totals = run_share(0, count)
     if totals.is_clean:
         for _ in cover(totals, 0, known):
@@ -207,20 +203,17 @@ def run_with_drills(count: int, known: Mapping[Cell, int]) -> Totals:
 
 
 def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
-    """Return the number of cells that were reached, and the cells that were not."""
+    """Return the number of reached cells, and the cells that were not reached."""
     decided = {(grid.name, standing.name, on.name) for grid in GRIDS for standing, on in grid.cells()}
     return len(decided & cells), sorted(decided - cells)
 
 
 def prepare_process() -> None:
-    """Suppress log lines of nodes in this process, because refusals and waits are part of many runs. Collect garbage
-    rarely: each run has a world of objects, and collections took a tenth of the time.
-    """
+    """Suppress log lines of nodes in this process. Collect garbage rarely: it took a tenth of the time."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 
 
 def print_progress(text: str) -> None:
-    """Print a line of progress to stderr."""
     print(text, file=sys.stderr, flush=True)

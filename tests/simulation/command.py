@@ -25,7 +25,7 @@ from tests.simulation.mutations import MUTATIONS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0 only if no violation was found. ``arguments``: None means those of the process."""
+    """Run the command line; return 0 only if no violation was found. ``arguments`` None: those of the process."""
     options = _parser().parse_args(arguments)
     prepare_process()  # stdout has only the report
     if options.replay is not None:
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _hell_or_drawn(options: argparse.Namespace) -> bool | None:
-    """Return whether all plans have the mode ``hell``; None: each seed draws its mode."""
+    """Return the mode of all plans; None: each seed draws it."""
     return {"both": None, "swarm": False, "hell": True}[options.mode]
 
 

@@ -1,4 +1,4 @@
-"""A fixture: one process for all runs of the simulator on a worker."""
+"""The fixture ``runs``: one process of the simulator for each worker."""
 
 from collections.abc import Iterator
 

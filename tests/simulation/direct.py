@@ -20,7 +20,6 @@ class DirectPair:
         self._dialling = False
 
     def dial(self) -> None:
-        """Try to connect soon."""
         if not self._dialling:
             self._dialling = True
             self._world.time.after(self._world.chance.uniform(0.05, self._world.plan.redial_s), self._dial)
@@ -34,10 +33,10 @@ class DirectPair:
             self.dial()
             return
         self.session = SimSession(self._world, *self.ends)
-        self._world.time.after(self._world.latency(), self.session.begin)
+        self._world.time.after(self._world.latency_s(), self.session.begin)
 
     def note_end(self, session: SimSession) -> None:
-        """Dial again after one of the nodes has noticed that the session is over."""
+        """Dial again, if this session was that of the pair."""
         if self.session is session:
             self.session = None
             self.dial()
@@ -52,37 +51,35 @@ class DirectPair:
 
 
 class DirectPairs:
-    """All pairs of a run; none unless its plan has kind ``direct``."""
+    """All pairs of a run; none unless its plan has the kind ``direct``."""
 
     def __init__(self, world: "World") -> None:
         hosts = world.locals if "direct" in world.plan.kinds else []
         self.all = [DirectPair(world, *pair) for pair in combinations(hosts, 2)]
 
     def dial(self) -> None:
-        """Try to connect all pairs."""
         for pair in self.all:
             pair.dial()
 
     def heal(self) -> None:
-        """Cut stalled sessions, and connect all pairs."""
         for pair in self.all:
             if pair.session is not None and (pair.session.local_end.stalled or pair.session.hub_end.stalled):
                 pair.session.cut(0.1, 0.1)
         self.dial()
 
     def cut_sessions_of(self, host: "LocalHost") -> None:
-        """Cut the sessions of a process that has ended."""
+        """Cut the direct sessions of a process that has ended."""
         for pair in self.all:
             pair.cut_session_of(host)
 
     def note_end(self, session: SimSession) -> bool:
-        """Note the end of a session, and return whether it was a direct one."""
+        """Dial again after the end of a direct session; return whether the session was a direct one."""
         for pair in self.all:
             pair.note_end(session)
         return is_direct(session)
 
     def link_between(self, receiver: "Host", sender: "Host") -> SimLink | None:
-        """Return the receiving end of the direct session of two nodes; None if they have no session."""
+        """Return the receiver's end of the direct session of two nodes; None if they have no session."""
         for pair in self.all:
             if {*pair.ends} == {receiver, sender} and pair.session is not None and not pair.session.is_cut:
                 session = pair.session

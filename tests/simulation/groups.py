@@ -1,7 +1,7 @@
 """Documents to groups in the simulator: the groups of the hub's directory, and the oracle's records about them.
 
-The oracle checks before each commit that one submission becomes a message for each member in this commit: once, and
-under the numbers that the submission promises. The message of each member is then checked like every message.
+The oracle checks before each commit that one submission becomes one message for each member in this commit, with the
+numbers that the submission promises.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,7 @@ USERS = ("desk", "sales")  # of each institution
 
 
 def group_of(token: str, target: str) -> str:
-    """Return the group to which a document goes, or its own target. The choice follows from the token, so that seeds
-    keep their documents.
-    """
+    """Return the group to which a document goes, or its own target. Seeds keep their documents: the token decides."""
     return (ALL, f"{NodeType.USERS:d}.{target}", target)[sum(token.encode()) // 2 % 3]
 
 
@@ -39,14 +37,13 @@ def members_of(group: str, source: Address, institutions: Sequence[Address]) -> 
 
 
 def records(node: Address, institutions: Sequence[Address]) -> list[Presence]:
-    """Return the records of presence of all groups, as the hub sends them to a node."""
     users = [str(each._replace(type=NodeType.USERS)) for each in institutions]
     named = [(group, members_of(group, node, institutions)) for group in (ALL, *users)]
     return [Presence(node=group, allowed=False, members=members) for group, members in named]
 
 
 def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
-    """Return a text for each pair of nodes, unless the first knows that all users of the second receive documents."""
+    """Return a text for each pair of nodes, unless the first knows that all users of the second receive."""
     pairs = [(first, second) for first in nodes for second in nodes if first is not second]
     return [
         f"{first.name} has {users} of {second.name}"
@@ -56,14 +53,12 @@ def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
 
 
 class GroupRecords:
-    """The oracle's records of the submissions to groups."""
-
     def __init__(self, oracle: "Oracle") -> None:
         self._oracle = oracle
         self._members: dict[LK0, list[SimulatedMessage]] = {}  #: by the name of the submission
 
     def commits(self, unit: Unit) -> None:
-        """Check a unit that a store is about to write; its new rows are in the oracle's records already."""
+        """Check a unit before it is written; its new rows are in the oracle's records already."""
         rows = [(row.group, row) for row in unit.new_outbound.values() if row.group is not None]
         for name, members in groupby(rows, lambda pair: pair[0].lk0):
             self._accepted(parse_lk0(name), *zip(*members, strict=True))
@@ -80,10 +75,10 @@ class GroupRecords:
         self._members[name] = [self._oracle.messages[row.lk0] for row in rows]
 
     def messages(self, lk0: LK0) -> Sequence["SimulatedMessage"]:
-        """Return the messages of a submission by its name: those of all members of a group, or one."""
+        """Return the messages of a submission by its name: one, or those of all members of a group."""
         message = self._oracle.messages.get(lk0)
         return self._members.get(lk0, ()) if message is None else (message,)
 
     def are_together(self, one: "SimulatedMessage", other: "SimulatedMessage") -> bool:
-        """Whether two messages belong to one submission, which has one token."""
+        """Whether two messages belong to one submission."""
         return bool(one.group) and one.group == other.group

@@ -1,7 +1,6 @@
 """A process with its disk: runs an engine in turns and its store phase by phase; can crash and restart.
 
-``Host`` is the driver of a node in virtual time; ``LocalHost`` dials the hub and has applications, ``HubHost`` accepts
-nodes. The process may end between any two steps; uncommitted changes and unsent frames are lost then.
+The process may end between any two steps; uncommitted changes and unsent frames are lost then.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +39,7 @@ class WatchedStore(MemoryStore):
 
     def __init__(self, host: "Host") -> None:
         chance = host.world.chance
-        # A unit often takes all waiting work, as with the real writer: pieces of work then see each other's changes.
+        # A unit often takes all waiting work, as with the real writer, so that pieces of work see each other's changes.
         super().__init__(host.tables, lambda waiting: waiting if chance.random() < 0.5 else chance.randint(1, waiting))
         self.host = host
 
@@ -51,7 +50,7 @@ class WatchedStore(MemoryStore):
     def write(self, unit: Unit) -> None:
         self.host.world.oracle.commits(self.host, unit)
         super().write(unit)
-        self.tables.ledger.clear()  # the oracle has checked the lines of this unit
+        self.tables.ledger.clear()  # the oracle has checked these lines
 
 
 class Host:
@@ -74,10 +73,10 @@ class Host:
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None
         self._later_at: float | None = None  #: time from which delayed work is done
-        self._restart_planned = False  #: its store is lost, and a restart is planned
+        self._restart_planned = False  #: after the loss of its store
 
     def is_up(self, life: int | None = None) -> bool:
-        """Whether the process runs (and has not restarted since ``life``)."""
+        """Whether the process runs, without a restart since ``life`` if that is given."""
         return self.engine is not None and (life is None or life == self.life)
 
     # --- start and end
@@ -104,17 +103,13 @@ class Host:
         self.plan_tick()
 
     def build(self, store: WatchedStore) -> Any:
-        """Return the engine of this kind of node."""
         raise NotImplementedError
 
     def after_start(self) -> None:
         """Do what this kind of node does after a start."""
 
     def crash(self, restart_s: float | None = None) -> None:
-        """End the process: uncommitted work and unsent frames are lost, and its sessions end.
-
-        ``restart_s``: seconds until the process starts again; None: it stays down.
-        """
+        """End the process. ``restart_s``: seconds until it starts again; None: it stays down."""
         if self.engine is None:
             return
         self.world.trace("crashes", self.name, "")
@@ -128,7 +123,7 @@ class Host:
 
     # --- turns
     def plan_tick(self) -> None:
-        """Plan the next check of the engine's timers; called after each action of the engine."""
+        """Plan the next check of the engine's timers."""
         if self.engine is None:
             return
         earliest = self.world.time.now + TICK_S
@@ -150,9 +145,7 @@ class Host:
             self.plan_tick()
 
     def receive_rumours(self) -> None:
-        """Deliver false hints; called when they matter: when timers are due, a session begins, or a custodian is in
-        doubt.
-        """
+        """Deliver false hints when they matter: timers are due, a session begins, or a custodian is in doubt."""
         link = self.open_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
@@ -176,22 +169,19 @@ class Host:
             self.plan_tick()
 
     def receive(self, link: SimLink, frames: Sequence[Frame]) -> None:
-        """Pass frames of a session to the engine."""
         self.engine.receive(link, frames)
         self.plan_tick()
 
     def note_room(self, link: SimLink) -> None:
-        """Note that a session has room for messages again."""
         raise NotImplementedError
 
     def link_up(self, link: SimLink) -> None:
-        """Note that a session has begun."""
         self.world.trace("link up", self.name, link.other.name)
         self.engine.link_up(link)
         self.plan_tick()
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
-        """Note the end of a session; ``was_up``: whether the engine had noticed its beginning."""
+        """Note the end of a session. ``was_up``: whether the engine had noticed its beginning."""
         if was_up:
             self.world.trace("link down", self.name, link.other.name)
             self.engine.link_down(link)
@@ -202,7 +192,7 @@ class Host:
         """Plan a transaction for posted work: soon, or after ``plan.later_s`` if only deferred work waits."""
         if not self._store_planned and store.phase:
             self._store_planned = True
-            self.world.time.after(self.world.disk(), self._store_step, self.life)
+            self.world.time.after(self.world.disk_s(), self._store_step, self.life)
         elif self._later_at is None and store.is_waiting:
             self._later_at = self.world.time.now + self.world.plan.later_s
             self.world.time.at(self._later_at, self._waited_enough, self.life, self._later_at)
@@ -225,8 +215,7 @@ class Host:
         self._store_planned = False
         self.plan_transaction(store)
         if store.is_lost and not self._restart_planned:
-            # The result of a commit is unknown: the driver builds a new engine on the recovered store. Until then the
-            # old engine continues, and all its work fails.
+            # The result of a commit is unknown. Until the restart the old engine continues, and all its work fails.
             self._restart_planned = True
             self.world.time.after(self.world.faults.reopening_s(), self._begin_anew, life)
 
@@ -259,17 +248,16 @@ class Host:
         return False
 
     def volatile(self) -> dict[str, object]:
-        """Return the engine's facts about single messages in memory; empty when all rows are settled."""
+        """Return what the engine keeps in memory about single messages; empty when all rows are settled."""
         raise NotImplementedError
 
     @property
     def is_idle(self) -> bool:
-        """Whether the process has no work in progress."""
         return self.store is None or (self.store.idle and not self._flush_planned and not self._restart_planned)
 
 
 class LocalHost(Host):
-    """An institution's node, with its applications."""
+    """An institution's node."""
 
     def __init__(self, world: "World", name: str) -> None:
         own_store = Store(1, name)
@@ -280,7 +268,7 @@ class LocalHost(Host):
         self._dialling = False
 
     def build(self, store: WatchedStore) -> LocalEngine:
-        self.application.connect()
+        self.application.forget_deliveries()
         recovered = store.recover(self.clock.incarnation())
         return LocalEngine(
             self.own_store,
@@ -296,7 +284,7 @@ class LocalHost(Host):
         )
 
     def _partners(self) -> Partners | None:
-        """Return the partners that the configuration names if there is no hub; None with a hub."""
+        """Return the partners that the configuration names; None with a hub."""
         return None if self.world.plan.has_hub else Partners.configured(str(host.address) for host in self.world.locals)
 
     def after_start(self) -> None:
@@ -307,7 +295,7 @@ class LocalHost(Host):
         self.dial()
 
     def after_crash(self) -> None:
-        self.application.disconnected()
+        self.application.forget_deliveries()
         self.world.direct.cut_sessions_of(self)
         if self.session is not None:
             self.session.cut(0.0, self.world.notice_s())
@@ -327,7 +315,7 @@ class LocalHost(Host):
         return link if link is not None and link.up else None
 
     def dial(self) -> None:
-        """Try to connect to the hub soon, if there is one."""
+        """Try to connect to the hub soon."""
         if self.world.plan.has_hub and not self._dialling:
             self._dialling = True
             self.world.time.after(self.world.chance.uniform(0.05, self.world.plan.redial_s), self._dial)
@@ -342,7 +330,7 @@ class LocalHost(Host):
             return
         self.session = SimSession(self.world, self, hub)
         hub.sessions.append(self.session)
-        self.world.time.after(self.world.latency(), self.session.begin)
+        self.world.time.after(self.world.latency_s(), self.session.begin)
 
     def link_up(self, link: SimLink) -> None:
         super().link_up(link)
@@ -429,7 +417,7 @@ class HubHost(Host):
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }
-        # With these kinds, a forwarded message may stay until its session ends: it was lost, or its Ack2 went directly.
+        # Else an entry may stay until its session ends: the message was lost, or its Ack2 went directly.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):
             facts["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in facts.items() if value}
@@ -441,9 +429,9 @@ def flying(lanes: dict[str, Lane]) -> set[int]:
 
 
 class SimDirectory:
-    """A directory in which all may send to all; documents of a forbidden type are refused, always or at times.
+    """A directory in which all may send to all, except documents of the content types that are refused.
 
-    An institution that was struck off is not served: no receiver can answer for its copies.
+    No receiver can answer for the copies of an institution that was struck off.
     """
 
     def __init__(self, world: "World") -> None:
@@ -453,11 +441,10 @@ class SimDirectory:
         return [host.address for host in self._world.locals]
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return a group of all institutions, and the users of each, in plans that send documents to groups."""
         return groups.records(node, self.partners(node)) if "groups" in self._world.plan.kinds else ()
 
     def users(self, node: Address) -> Sequence[str]:
-        """Return the users whose presence is passed on."""
+        """Return the users whose presence is reported."""
         return groups.USERS if "groups" in self._world.plan.kinds else ()
 
     def serves(self, node: Address) -> bool:
@@ -467,7 +454,7 @@ class SimDirectory:
         return True
 
     def terms(self, source: Address, target: Address) -> None:
-        """Return None: no agreement restricts a pair."""
+        """Return None: no agreement restricts the pair."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         return None

@@ -1,8 +1,7 @@
 """Runs with several instances of the hub: a store each, a carrier that loses, doubles and delays, and homes that move.
 
-``InstancesWorld`` is a ``World`` in which nodes dial any instance. The fault ``other_store`` moves the home of one node
-here, instead of all nodes; the other kinds of faults, the oracle and the end of a run are those of ``world``. Only here
-stores are replaced: all homes move out of a store, the store is retired when it is empty, and another store is added.
+Nodes dial any instance. The fault ``other_store`` moves the home of one node. Stores are replaced: all homes move out
+of a store, the store is retired when it is empty, and another store is added.
 """
 
 from dataclasses import replace
@@ -25,9 +24,9 @@ from tests.simulation.world import SeedResult, SimulatedSite, Trace, World
 
 FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
-LATE_S = 15.0  # longest delay of a late message, because the broker drops older ones
+LATE_S = 15.0  # longest delay of a message: the broker drops older ones
 AWAY_EVERY_S = 60.0  # mean time between two losses of the carrier
-REPLACING = 4  # stores are replaced only in each fourth seed, because moved homes hide other faults
+REPLACING = 4  # only each fourth seed replaces stores, because moved homes hide other faults
 REPLACED_EVERY_S = 60.0  # mean time between two replacements of a store
 EMPTY_CHECK_S = 1.0  # between two checks whether a store without homes is empty
 KEY = bytes(KEY_BYTES)
@@ -42,11 +41,11 @@ class SimCarrier:
         self.world = world
         self.chance = chance
         self.is_away = False
-        #: When the last message of a process to a destination arrives.
+        #: when the last message of a process to a destination arrives
         self._last: dict[tuple[int, Destination], float] = {}
 
     def send(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
-        """Put a message on its way; some are lost, doubled, late."""
+        """Put a message on its way; some messages are lost, doubled or late."""
         if not origin.is_joined:
             if destination[0] == "store" and isinstance(destination[1], tuple):
                 self.world.time.after(0.0, self._returned, origin, life, destination[1], message)
@@ -60,9 +59,9 @@ class SimCarrier:
         if copies > 1 and isinstance(message, StoreFrames):
             self._note_doubled(message)
         for _ in range(copies):
-            when = self.world.time.now + self.world.latency()
+            when = self.world.time.now + self.world.latency_s()
             if active and self.chance.random() < LATE:
-                when += self.chance.uniform(0.0, LATE_S)  # others overtake it
+                when += self.chance.uniform(0.0, LATE_S)
             else:
                 when = self._last[life, destination] = max(when, self._last.get((life, destination), 0.0))
             if isinstance(message, COUNTED):
@@ -128,18 +127,17 @@ class CarrierEnd:
 
 
 def unreadable(error: SemqError) -> None:
-    """Raise the error: a message that this process has packed must be readable."""
     raise error
 
 
 class InstanceHost(HubHost):
-    """A process of the hub that is one of several instances. Implements ``Homes``."""
+    """A process of the hub that is one of several instances."""
 
     def __init__(self, world: "InstancesWorld", name: str, own_store: Store, tables: Tables) -> None:
         super().__init__(world, name, own_store, tables)
         self.world_of_instances = world
         self.store_name: StoreName = own_store.semq_id, own_store.semq_db_id
-        self.homes = dict(world.homes)  #: as this instance has read them
+        self.homes = dict(world.homes)  #: as this instance has last read them
         self.incarnation = 0
         self.is_joined = False
 
@@ -174,21 +172,18 @@ class InstanceHost(HubHost):
         super().after_crash()
 
     def join(self) -> None:
-        """Connect to the carrier, if the process runs."""
         if self.engine is not None and not self.is_joined:
             self.is_joined = True
             self.others.note_joined()
             self.plan_tick()
 
     def cut(self) -> None:
-        """Lose the connection to the carrier."""
         if self.engine is not None and self.is_joined:
             self.is_joined = False
             self.others.note_cut()
             self.plan_tick()
 
     def receive_message(self, life: int, message: Message) -> None:
-        """Process a message of another instance."""
         if isinstance(message, StoreFrames):
             self.world.faults.act_on_named(self, message.frames)
         if self.engine is not None:  # an act may end the process
@@ -205,7 +200,7 @@ class InstanceHost(HubHost):
             super().link_up(link)
 
     def end_second(self, node: Address) -> None:
-        """End the session of a node that has an older one elsewhere."""
+        """End the session of a node that has an older one at another instance."""
         for session in self.sessions:
             if session.hub_end.peer == node and session.hub_end.up:
                 session.cut(0.1, 0.1)
@@ -219,7 +214,7 @@ class InstanceHost(HubHost):
 
     def volatile(self) -> dict[str, object]:
         facts = super().volatile()
-        facts.pop("forwarded", None)  # entries may stay, because the report of an Ack2 was lost or had a wrong address
+        facts.pop("forwarded", None)  # the report of an Ack2 may be lost, or have a wrong address
         return facts
 
 
@@ -235,7 +230,7 @@ class InstancesWorld(World):
         for local in self.locals:
             self._set_home(local.name, self._of_instances.choice(self.sites))
 
-    def hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
+    def new_hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
         return InstanceHost(self, name, own_store, tables)
 
     @property
@@ -249,9 +244,7 @@ class InstancesWorld(World):
 
     @property
     def _made(self) -> list[InstanceHost]:
-        """The instances of all stores, running or not, and those that still run although another process has their
-        store.
-        """
+        """The instances of all stores, running or not, and running ones whose store another process has taken over."""
         former = [host for host in self._former if host.engine is not None]
         return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
 
@@ -263,7 +256,7 @@ class InstancesWorld(World):
         super().take_over(old_lives_s)
 
     def switch_site(self, *, keep_old: bool) -> None:
-        """Move the home of a node, also while documents wait for the node; end an instance, unless ``keep_old``."""
+        """Move the home of a node; end an instance, unless ``keep_old``."""
         self._set_home(self._of_instances.choice(self.locals).name, self._of_instances.choice(self.sites))
         if not keep_old:
             self.hub.crash(restart_s=60.0)
@@ -279,7 +272,7 @@ class InstancesWorld(World):
         return super().lose_site(site)
 
     def _replace_store(self) -> None:
-        """Move all homes out of a store, which is retired when it is empty; another store is added."""
+        """Move all homes out of a store. When it is empty, it is retired and another store is added."""
         site = self._of_stores.choice(self.sites)
         others = [one for one in self.sites if one is not site]
         if self.faults.active and others:
@@ -291,7 +284,7 @@ class InstancesWorld(World):
     def _retire_empty(self, site: SimulatedSite) -> None:
         tables, home = site.tables, (site.own_store.semq_id, site.own_store.semq_db_id)
         if not self.faults.active or site not in self.sites or len(self.sites) < 2 or home in self.homes.values():
-            return  # the store is lost, or a home has moved there meanwhile
+            return  # the store is lost, or has a home again
         if tables.outbound or tables.pending or tables.submitted:
             self.time.after(EMPTY_CHECK_S, self._retire_empty, site)
             return
@@ -369,5 +362,5 @@ def simulate_instances(
     focus: frozenset[str] = frozenset(),
     goal: Goal | None = None,
 ) -> SeedResult:
-    """Run one seed with several instances."""
+    """Run one seed."""
     return InstancesWorld(draw(seed, hell, focus, goal), count, trace).run()

@@ -1,8 +1,7 @@
 """Mutations: rules of PROTOCOL.md, each removed from the real engine by a patch; a campaign must find a violation.
 
-A patch replaces a method or a cell of a grid while the mutation is applied. The guards of the store are switched off
-then, because the oracle itself has to find the violation. The fault kinds of a mutation happen more often, in every
-seed, so that rare schedules occur.
+The guards of the store are switched off as well, because the oracle itself has to find the violation. The fault kinds
+of a mutation happen more often, in every seed.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,8 +49,8 @@ class Mutation:
 
     rule: str
     seen: str  #: the violation that the oracle finds
-    first: int  #: the seed with which a usual run of the tests begins: no earlier seed finds it
-    seeds: int  #: number of seeds within which it is found
+    first: int  #: the first seed that the tests run: no earlier seed finds the violation
+    seeds: int  #: the violation is found within this number of seeds
     patches: tuple[Patch, ...]
     focus: frozenset[str] = frozenset()
 
@@ -65,7 +64,7 @@ class Mutation:
 
 
 def swap(owner: Any, name: str, change: Change) -> Patch:
-    """Return a patch that replaces an attribute by the result of ``change``."""
+    """Return a patch that changes an attribute."""
 
     def patch() -> Undo:
         original = owner.__dict__[name]
@@ -76,7 +75,7 @@ def swap(owner: Any, name: str, change: Change) -> Patch:
 
 
 def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: Any = None) -> Patch:
-    """Return a patch that changes one cell of a grid."""
+    """Return a patch that changes a cell of a grid."""
 
     def patch() -> Undo:
         original = grid._rules[standing, on]
@@ -87,7 +86,7 @@ def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: An
 
 
 def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
-    """Return a patch that replaces the effect of a deed."""
+    """Return a patch that changes the effect of a deed."""
 
     def patch() -> Undo:
         original = effects[deed]
@@ -100,7 +99,7 @@ def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
 def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
     """Return a change of a method that makes work: after its decision, the work calls ``act``.
 
-    The arguments of ``act`` are the owner of the method, and the local variables of the work.
+    ``act`` gets the owner of the method, and the local variables of the work.
     """
 
     def change(make: Any) -> Any:
@@ -195,7 +194,7 @@ def delete_when_sent(claim: Any) -> Any:
 
 
 def any_ident(unit: Any, acks: Any) -> tuple[Any, ...]:
-    """Accept an Ack for the copy with its number, whichever message it names."""
+    """Accept an Ack for the copy with its number, even if it names another message."""
     named = [(ack, unit.outbound.get(ack.lk1.object_id)) for ack in acks]
     return ([ack._replace(ident=str(row.lk0), source=row.target.node) if row else ack for ack, row in named],)
 
@@ -316,7 +315,7 @@ def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
 
 
 def reack_by_number(note: Any) -> Any:
-    """Accept ReAck and ReAck2 for the row with their number, whichever message they name."""
+    """Accept ReAck and ReAck2 for the row with their number, even if they name another message."""
 
     def notes(statements: Any, lk0: Any, record: Any) -> None:
         row = statements._unit.pending.get(record.dest_ref_id)
@@ -351,7 +350,7 @@ class Late(tuple[Any, ...]):
 
 
 def decided_from_the_row(refusal: Any) -> Any:
-    """Build a refusal from its row after the commit, when the row may have become the sender's marker."""
+    """Build a refusal from its row after the commit: meanwhile the row may have become the sender's marker."""
     return lambda core, row: Late(lambda: refusal(core, row))
 
 
@@ -437,7 +436,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "group_member": (swap(GroupExpansion, "targets_of", without_the_last),),
     "due_token": (swap(scheduling, "_known", lambda known: lambda unit, waiting, token: None),),
 }
-# Name, rule (or transition, break, section) of PROTOCOL.md, first seed, number of seeds, fault kinds, violation found.
+# Name | rule (or transition, break, section) of PROTOCOL.md | first seed | number of seeds | fault kinds | violation.
 TABLE = """
 dedup            N1    0   30  half_open,cut                         recorded twice
 ledger           N2   14  200  hold,replay,cut,overtake              recorded again after cleanup

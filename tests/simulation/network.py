@@ -1,8 +1,7 @@
 """Sessions between nodes: latency, cuts, half-open sessions; in the mode ``hell`` also late and doubled frames.
 
-Within one session each direction has two independent channels, for messages and for packets, each in order. Frames
-under way at the end of a session are lost and never delivered in the next one, except by ``ghosts``, a fault of the
-mode ``hell``.
+Each direction of a session has two independent channels, for messages and for packets, each in order. Frames under way
+at the end of a session are lost, except those of the fault ``ghosts``.
 """
 
 from collections import deque
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FrameLane:
-    """Frames of one kind, in one direction, in order; ``last``: when the last of them arrives."""
+    """Frames of one kind, in one direction, in order. ``last``: arrival of the last of them."""
 
     __slots__ = ("frames", "last")
 
@@ -41,7 +40,7 @@ class SimLink:
         self.stalled = False  #: frames leave and never arrive
         self.data = FrameLane(session.world.time.now)
         self.control = FrameLane(session.world.time.now)
-        self.was_full = False  #: there was no room: the owner's engine is notified when there is room again
+        self.was_full = False  #: the owner's engine is notified when there is room again
 
     @property
     def room(self) -> int:
@@ -51,7 +50,6 @@ class SimLink:
 
     @property
     def far(self) -> "SimLink":
-        """The other end."""
         return self.session.local_end if self is self.session.hub_end else self.session.hub_end
 
     def send(self, frame: Frame) -> None:
@@ -65,7 +63,7 @@ class SimLink:
 
 
 class SimSession:
-    """One connection of a local node with a process of the hub, or with another local node, which is then ``hub``."""
+    """One connection of a local node with ``hub``: a process of the hub, or another local node."""
 
     def __init__(self, world: "World", local: "LocalHost", hub: "Host") -> None:
         self.world = world
@@ -82,7 +80,7 @@ class SimSession:
             self.cut(0.0, 0.0)
             return
         self.hub_end.up = True
-        when = self.world.time.now + self.world.latency()
+        when = self.world.time.now + self.world.latency_s()
         self.hub_end.data.last = self.hub_end.control.last = when
         self.world.time.at(when, self._begin_local)
         self.hub.link_up(self.hub_end)
@@ -108,7 +106,6 @@ class SimSession:
 
     # --- carrying
     def carry(self, link: SimLink, frame: Frame) -> None:
-        """Put a frame on its way."""
         world = self.world
         if world.plan.codec:
             frame = through_the_codec(frame)
@@ -116,7 +113,7 @@ class SimSession:
         arrives, ghosts = world.faults.draw_arrivals(frame)
         if arrives and not link.stalled and not world.faults.withholds(link, frame):
             channel = link.data if isinstance(frame, Data) else link.control
-            channel.last = max(channel.last, world.time.now + world.latency())
+            channel.last = max(channel.last, world.time.now + world.latency_s())
             channel.frames.append((channel.last, frame))
             world.in_transit += 1
             world.time.at(channel.last, self._arrive, link, channel)
@@ -144,7 +141,7 @@ class SimSession:
             link.owner.note_room(link)
 
     def deliver_late(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
-        """Deliver a late or doubled frame on the present session of the two nodes."""
+        """Deliver a frame late or again, in the present session of the two nodes."""
         self.world.in_transit -= 1
         link = self.world.link_between(receiver, sender)
         if link is not None:

@@ -1,8 +1,7 @@
 """The plan of a run, drawn from its seed: number of nodes, settings of the engines, kinds of faults, documents.
 
-``swarm`` draws a random subset of the fault kinds, so that each kind also gets runs without others; ``hell`` has all of
-them, and a network that loses, doubles, delays and reorders across sessions. Windows and batches are small, because
-races happen at their limits.
+``swarm`` draws a random subset of the fault kinds; ``hell`` has all of them, and a network that loses, doubles, delays
+and reorders across sessions. Windows and batches are small, because races happen at their limits.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ NAMES = ("a", "b", "c", "d")
 
 @dataclass(slots=True, frozen=True)
 class Theme:
-    """A special subject of some seeds, which random plans would have too rarely."""
+    """A subject of some seeds, which random plans would have too rarely."""
 
     kinds: str = ""  #: kinds of faults, separated by spaces
     #: values of @SaveFwd, @Ack2 and @OrderKey, from which those of each document are drawn
@@ -44,11 +43,11 @@ SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # some documents are scheduled (@NotBefore)
 DIRECT_EVERY, DIRECT_AT = 10, 3  # nodes also have direct sessions
 NO_HUB_EVERY, NO_HUB_AT = 20, 9  # nodes have no hub, only direct sessions
 GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all users of an institution
-DRILL_EVERY = 5  # each fifth seed is a drill; the goals take turns, so that each gets its share of any campaign
+DRILL_EVERY = 5  # each fifth seed is a drill; the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
-# Frames get lost, so that a sender does not know which have arrived.
+# Frames get lost: a sender does not know which have arrived.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
-AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row, and later messages may overtake it
+AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row
 # The senders have deleted the payloads at custody, and no custody is lost.
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
@@ -86,7 +85,7 @@ class Plan:
     seed: int
     hell: bool
     kinds: frozenset[str]
-    focus: frozenset[str]  #: the kinds that happen more often
+    focus: frozenset[str]  #: kinds that happen more often
     goal: Goal | None  #: the aim of the false hints in a drill
     locals: int  #: number of local nodes
     sites: int  #: number of stores of the hub
@@ -98,19 +97,20 @@ class Plan:
     redial_s: float  #: longest time until a node dials again
     latency_s: float  #: mean travel time of a frame
     disk_s: float  #: usual duration of a phase of a transaction
-    later_s: float  #: how long work without a waiting caller is delayed
+    later_s: float  #: delay of work without a waiting caller
     crash_at_step: float  #: probability of a crash at each step of a process
     documents: list[tuple[float, str, list[PlannedDocument]]]  #: time, institution, documents
 
     @property
     def has_hub(self) -> bool:
-        """Whether the nodes have a hub."""
         return "no_hub" not in self.kinds
 
 
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
-    """Return the plan of a seed. ``hell`` overrides the seed's own mode, ``goal`` its aim. ``focus`` adds kinds of
-    faults; the plan then has no theme and no goal. Raises ValueError if a kind of ``focus`` does not exist.
+    """Return the plan of a seed. Raises ValueError if a kind of ``focus`` does not exist.
+
+    ``hell``: the mode; None: drawn. ``focus``: more kinds of faults; the plan then has no theme and no goal. ``goal``:
+    the cell at which a drill aims; None: drawn.
     """
     if unknown := focus - ALL_KINDS:
         raise ValueError(f"There are no such kinds of faults: {', '.join(sorted(unknown))}")
@@ -157,7 +157,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
 
 
 def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, Goal | None]:
-    """Draw the theme of a seed: none for most, otherwise a special subject or one cell of a grid."""
+    """Draw the theme of a seed, or the theme and the goal of a drill; most seeds have none."""
     drawn = chance.random()
     if goal is None and seed % DRILL_EVERY == 0:
         goal = GOALS[seed // DRILL_EVERY % len(GOALS)]
@@ -209,15 +209,12 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         keep_parked=False,
         ahead_bytes=AHEAD_BYTES,
     )
-    # Ack-Fwd is not delayed at all, or longer than most Ack2 take; not drawn, so that seeds keep their plans.
+    # Ack-Fwd is sent at once, or later than most Ack2.
     return replace(settings, forward_note_s=settings.cleanup_s * 2 - 1)
 
 
 def _bulk(token: str) -> bytes:
-    """Return bytes that make a document large; for about two thirds of the tokens, return none.
-
-    The token decides, so that seeds keep their documents.
-    """
+    """Return bytes that make a document large, for about a third of the tokens; else none."""
     return bytes(AHEAD_BYTES) if sum(token.encode()) % 3 == 0 else b""
 
 
@@ -277,7 +274,7 @@ def _document(
         resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", mix.acts) else None,
         hold_s=chance.uniform(0.5, 60.0) if wants("hold", mix.acts) else None,
     )
-    # Drawn from the token, so that other seeds of a campaign keep their documents.
+    # Chosen by the token, so that seeds without these kinds keep their documents.
     chosen = document.attributes
     if "groups" in kinds and target != source and chosen.save_fwd is SaveFwd.MUST:
         document = replace(document, target=group_of(token, target))

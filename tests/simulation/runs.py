@@ -1,7 +1,6 @@
 """Runs of the simulator in a separate process with a fixed hash seed, so that a seed gives the same run each time.
 
-Sets of text are iterated in the order of their hashes, and each worker of the test run has a random hash seed. All
-tests of a worker share the process, because otherwise the tests of one mutation alone would start Python twice.
+All tests of a worker share the process, because a start of Python takes long.
 """
 
 import os
@@ -19,7 +18,7 @@ T = TypeVar("T")
 
 
 class SimulatorProcess:
-    """The process in which a worker's simulator runs; as a context manager, starts it and ends it."""
+    """The process in which a worker's simulator runs; a context manager."""
 
     def __init__(self) -> None:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), prepare_process)
@@ -33,10 +32,9 @@ class SimulatorProcess:
         self._pool.shutdown()
 
     def __call__(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Run ``work`` in the process and return its result."""
         return self._pool.submit(work, *arguments, **named).result()
 
 
 def is_seeded() -> bool:
-    """Whether this process has the fixed hash seed, so that hashes of text are the same in each run."""
+    """Whether this process has the fixed hash seed."""
     return sys.flags.hash_randomization == 0

@@ -1,7 +1,7 @@
 """Scheduled documents in the simulator: the part that releases them, and the oracle's records about them.
 
-The oracle checks before each commit that a document is scheduled once, released by a person or when its time has come,
-and accepted or cancelled once. At the end of a run no document waits.
+The oracle checks that a document is scheduled once, released by a person or when its time has come, and accepted or
+cancelled once.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ AGAIN_S = 1.0  # seconds until waiting rows are read again
 
 
 class SimulatedDoors:
-    """The release of scheduled documents in one start of a process."""
+    """The release of scheduled documents, from one start of a process to its end."""
 
     def __init__(self, host: "LocalHost") -> None:
         self._host = host
@@ -33,7 +33,6 @@ class SimulatedDoors:
         )
 
     def begin(self) -> None:
-        """Read the waiting documents at the start of the process."""
         self._host.engine.acceptance.report_scheduled(self._scheduled)
         if self._host.tables.submitted:
             self.submissions.poll()
@@ -45,7 +44,7 @@ class SimulatedDoors:
             self._poll()
 
     def _poll(self) -> None:
-        """Read regularly while documents wait, as the node's job does."""
+        """Read regularly while documents wait."""
         self._is_armed = bool(self._host.tables.submitted)
         self.schedule.release_due()
         if self._is_armed:
@@ -61,7 +60,7 @@ class SimulatedDoors:
 
 
 class ScheduleRecords:
-    """The oracle's records of the scheduled documents of all nodes, by node and number."""
+    """The oracle's records of the scheduled documents of all nodes."""
 
     def __init__(self, oracle: "Oracle") -> None:
         self._oracle = oracle
@@ -72,7 +71,7 @@ class ScheduleRecords:
         self._released: set[tuple[str, int]] = set()
 
     def commits(self, host: "Host", unit: Unit) -> None:
-        """Check a unit that a store is about to write; its new rows are in the oracle's records already."""
+        """Check a unit before it is written; its new rows are in the oracle's records already."""
         if not (unit.new_submissions or unit.due_submissions or unit.taken_submissions or unit.refused_submissions):
             return
         name, now = host.name, host.engine.core.now_ms()
@@ -100,13 +99,12 @@ class ScheduleRecords:
     def is_name(self, lk0: LK0) -> bool:
         """Whether a scheduled document has waited under this name.
 
-        A repeated submission gets this name as its answer until the document becomes a row of tb_0031, perhaps in the
-        next unit.
+        A repeated submission gets this name as its answer until the document becomes a row of tb_0031.
         """
         return str(lk0) in self._names
 
     def _accepted(self, row: Submitted, lk0: LK0) -> None:
-        """Note the acceptance of a scheduled document as a promise to its application."""
+        """Note that a scheduled document is accepted."""
         messages = self._oracle.groups.messages(lk0)
         self._oracle.demand(bool(messages), "T", "accepted, and no message was made", row.token, "lost")
         for message in messages:
@@ -114,7 +112,6 @@ class ScheduleRecords:
             self._oracle.demand(message.payload == row.payload, "T", "sent with other bytes", row.token)
 
     def restored(self, host: "Host") -> None:
-        """Note that a store was restored."""
         name = host.name
         self._waiting = {key: row for key, row in self._waiting.items() if key[0] != name}
         self._waiting |= {(name, number): row for number, row in host.tables.submitted.items()}

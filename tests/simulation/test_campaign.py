@@ -1,9 +1,7 @@
-"""A part of the campaign in every test run: no document lost or duplicated, no false outcome, no row left. A seed gives
-the same run in a campaign, alone and as a replay.
+"""A part of the campaign: no document lost or duplicated, no false outcome, no row left; seeds can be replayed.
 
-A run has 1,000 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. The
-seeds are divided into ten shares, and each share is a test, so that the workers of the run divide them among
-themselves.
+A run has 1,000 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. They are divided
+into ten shares, a test each, which the workers of the run divide among themselves.
 """
 
 import json
@@ -28,8 +26,7 @@ from tests.simulation.runs import SimulatorProcess
 ROOT = Path(__file__).parents[2]
 SEEDS, SEEDS_DEEP = 1000, 5000
 SHARES = 10
-# Cells that few drills reach, each with a seed whose drill reached it when the row was written. A usual run tries this
-# seed first, and all others if it does not reach the cell any more.
+# Cells that few drills reach, each with a seed whose drill has reached it; a usual run tries this seed first.
 KNOWN_TABLE = """
 class12  FINAL       claim          9
 class12  FINAL       corrected     12
@@ -55,7 +52,6 @@ KNOWN = {(grid, state, event): int(seed) for grid, state, event, seed in map(str
 
 @pytest.fixture(scope="session")
 def size(pytestconfig: pytest.Config) -> int:
-    """Return the number of seeds of a share."""
     usual = SEEDS_DEEP if pytestconfig.getoption("deep") else SEEDS
     return max(int(os.environ.get("SEMQ_SIMULATION_SEEDS", usual)) // SHARES, 1)
 
@@ -74,7 +70,6 @@ def test_a_share_of_the_campaign_finds_no_violation(runs: SimulatorProcess, size
 
 
 def test_every_decided_cell_of_the_grids_is_reached(runs: SimulatorProcess, size: int) -> None:
-    """The test runs the first share, then drills each cell that the share does not reach."""
     totals = runs(run_with_drills, size, {} if depth.is_deep else KNOWN)
     expect_no_violation(totals, size)
     coverage = totals.report()["coverage"]
@@ -103,7 +98,6 @@ def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Si
 
 
 def run(*arguments: str) -> dict[str, Any]:
-    """Return the report of the command."""
     command = [sys.executable, "-P", "-m", "tests.simulation", "--workers", "1", "--json", *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}  # PYTHONHASHSEED stays: the command sets its own
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -113,7 +107,6 @@ def run(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: SimulatorProcess) -> None:
-    """The seeds of the campaign run in another process, so the test shows that a failing seed can be replayed."""
     together = run("--first", "40", "--seeds", "3")
     alone = [runs(run_share, seed, 1).report() for seed in (42, 41, 40)]
     for counted in ("steps", "faults", "frames", "messages"):
@@ -121,7 +114,6 @@ def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: SimulatorProcess) -> N
 
 
 def printed(*arguments: str) -> str:
-    """Return the output of the command."""
     output = StringIO()
     with redirect_stdout(output):
         main(arguments)

@@ -28,8 +28,6 @@ def test_each_member_of_a_group_gets_its_document_once_or_has_an_outcome(runs: S
 
 
 def test_institutions_know_the_users_who_receive_at_other_instances_of_the_hub(runs: SimulatorProcess) -> None:
-    """Each run checks at its end which users the institutions know, after reports between instances were lost or
-    overtaken.
-    """
+    """Reports between instances are lost or overtaken; the end of each run checks which users the institutions know."""
     totals: Totals = runs(run_share, 0, SEEDS, hell=False, focus=frozenset({"groups"}), instances=2)
     assert totals.failed == []

@@ -1,4 +1,4 @@
-"""A simulated process delays work like the real writer, and continues for a while after the loss of its store."""
+"""A simulated process delays work like the real writer, and goes on for a while after the loss of its store."""
 
 import pytest
 
@@ -34,7 +34,7 @@ class Timed(FunctionWork):
 
 
 def at_rest() -> tuple[World, HubHost]:
-    """Return a world with the hub alone, without faults and without work."""
+    """Return a world with the hub alone, without faults."""
     world = World(draw(1, hell=False))
     world.faults.active = False
     world.hub.start()

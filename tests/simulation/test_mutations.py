@@ -14,9 +14,9 @@ def test_the_loss_of_a_rule_is_noticed(runs: SimulatorProcess, name: str) -> Non
     mutation = MUTATIONS[name]
     found = runs(run_share, deeper(mutation.first, 0), mutation.seeds, mutation=name, stop=True)
     assert not found.is_clean
-    # The oracle has noticed it, and the patch itself did not fail; only the guard of late reads raises an exception.
+    # The oracle has noticed it; only the guard of late reads raises an exception.
     assert any("Traceback" in text for _, text in found.failed) is (name == "late_read"), found.failed
-    # The rule causes the difference: with it, the same run has no violation.
+    # With the rule, the same run has no violation.
     for seed, _ in found.failed:
         assert runs(run_share, seed, 1, focus=mutation.focus).failed == []
 

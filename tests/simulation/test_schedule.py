@@ -1,6 +1,4 @@
-"""Scheduled documents are sent in time and once, despite crashes, set clocks and restores, and none waits
-indefinitely.
-"""
+"""Scheduled documents are sent in time and once, despite crashes, set clocks and restores, and none waits for ever."""
 
 from tests.depth import deeper
 from tests.simulation.campaign import Totals, run_share

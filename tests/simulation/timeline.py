@@ -1,6 +1,4 @@
-"""Virtual time: a queue of calls, and the clocks of nodes. Besides the seed, only this queue determines the order of a
-run.
-"""
+"""Virtual time: a queue of calls, and the clocks of nodes."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,7 +12,7 @@ Call = Callable[..., None]
 
 
 class Timeline:
-    """Future calls in order of their time; calls with equal times in the order in which they were planned."""
+    """Future calls in order of their time, then in the order in which they were planned."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -28,12 +26,11 @@ class Timeline:
         heappush(self._heap, (max(self.now, when), self._planned, call, args))
 
     def after(self, delay: float, call: Call, *args: Any) -> None:
-        """Plan a call in ``delay`` seconds."""
         self._planned += 1
         heappush(self._heap, (self.now + delay if delay > 0 else self.now, self._planned, call, args))
 
     def step(self, end: float) -> bool:
-        """Make the next call if it is due at ``end`` or before; otherwise set the time to ``end`` and return False."""
+        """Make the next call if it is due at ``end`` at the latest; else set the time to ``end`` and return False."""
         if not self._heap or self._heap[0][0] > end:
             self.now = end
             return False
@@ -44,9 +41,7 @@ class Timeline:
 
 
 class SimClock:
-    """The clock of one start of a process. Its monotonic time starts at a random number; its wall clock may be wrong,
-    and jump.
-    """
+    """The clock of one start of a process. Its monotonic time starts at a random number; its wall clock may jump."""
 
     def __init__(self, timeline: Timeline, chance: Random, skew_s: float) -> None:
         self._timeline = timeline

@@ -27,10 +27,11 @@ from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 
 REST_S = 12_000.0  # within this time after the last fault all work must end
-PASSED_ON_S = 10.0  # within this time after all work, the last frames that the hub passes on or delays have arrived
-# No frame may be sent in this time, which exceeds the longest interval of inquiries about rows that are not in custody.
+PASSED_ON_S = 10.0  # after all work, the hub passes on its last frames within this time
+# After that, no frame may be sent for this time, which exceeds the interval of inquiries outside custody.
 SILENCE_S = 400.0
-SITE_S = 150.0  # while copies are in another store of the hub, the nodes log in at its process for this time
+# After the last fault, nodes log in at one process of the hub for this time, then at that of the next store.
+SITE_S = 150.0
 Trace = Callable[[str], None]
 
 
@@ -52,11 +53,11 @@ class SeedResult:
     faults: int = 0
     frames: int = 0
     messages: int = 0
-    found: dict[str, str] = field(default_factory=dict)  #: kind (violations, lost, duplicated, unclean) to the findings
+    found: dict[str, str] = field(default_factory=dict)  #: last finding by kind: violations, lost, duplicated, unclean
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-# Possible ends of a message of class 3 that did not arrive: the hub refused its only copy, or its void marker.
+# Possible ends of a message of class 3 that did not arrive: the hub refused its only copy or its void marker.
 REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
 
 
@@ -69,22 +70,21 @@ class World:
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
         self.in_transit = 0  #: number of frames, and of messages of the carrier, on their way
-        self.ending = 0  #: number of ends of cut sessions that are not yet notified
+        self.ending = 0  #: number of nodes that do not yet know of the end of a cut session
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve for a while
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.direct = DirectPairs(self)
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
-        self.lost: list[SimulatedSite] = []  #: stores of the hub that are permanently lost, or were replaced
+        self.lost: list[SimulatedSite] = []  #: stores of the hub that are lost or were replaced
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> SimulatedSite:
         tables, own_store = Tables(f"hub{number}"), Store(2, "1", 1, number)
-        return SimulatedSite(tables, own_store, self.hub_host(f"hub{number}", own_store, tables))
+        return SimulatedSite(tables, own_store, self.new_hub_host(f"hub{number}", own_store, tables))
 
-    def hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
-        """Make a process of the hub."""
+    def new_hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
         return HubHost(self, name, own_store, tables)
 
     # --- nodes and processes
@@ -94,16 +94,14 @@ class World:
         return self.site.host
 
     def host(self, name: str) -> LocalHost:
-        """Return the local node with this name."""
         return self.locals[NAMES.index(name)]
 
     def host_of(self, tables: Tables) -> Host:
-        """Return the process that works on these tables."""
         hosts: list[Host] = [*self.locals, *(site.host for site in (*self.sites, *self.lost))]
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
-        """Return the receiving end of the present session between two nodes; None if they have no open session."""
+        """Return the receiver's end of the session between two nodes; None if they have no open session."""
         local = receiver if isinstance(receiver, LocalHost) else sender
         assert isinstance(local, LocalHost)
         link: SimLink | None
@@ -118,11 +116,11 @@ class World:
         return link if link.up and link.owner.is_up(link.life) else None
 
     # --- chance
-    def latency(self) -> float:
+    def latency_s(self) -> float:
         """Draw the travel time of a frame."""
         return self.plan.latency_s * (0.5 + self.chance.random())
 
-    def disk(self) -> float:
+    def disk_s(self) -> float:
         """Draw the duration of a phase of a transaction."""
         return self.plan.disk_s * (0.2 + self.chance.random()) * self.faults.disk_factor
 
@@ -132,15 +130,15 @@ class World:
 
     # --- the hub's processes
     def take_over(self, old_lives_s: float) -> None:
-        """Let a new process open the hub's store. The old one ends ``old_lives_s`` seconds later, when it notices."""
+        """Let a new process open the hub's store. The old process ends ``old_lives_s`` seconds later."""
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
-        self.site.host = self.hub_host(old.name + "'", old.own_store, old.tables)
+        self.site.host = self.new_hub_host(old.name + "'", old.own_store, old.tables)
         self.site.host.start()
 
     def switch_site(self, *, keep_old: bool) -> None:
-        """Let the nodes log in at a process of the hub that has another store."""
+        """Let the nodes log in at the process of the next store of the hub."""
         old = self.site
         self.site = self.sites[(self.sites.index(old) + 1) % len(self.sites)]
         for local in self.locals:
@@ -150,7 +148,7 @@ class World:
             old.host.crash(restart_s=60.0)
 
     def lose_site(self, site: SimulatedSite) -> Store:
-        """Remove a store of the hub and its process; the nodes use another one."""
+        """Remove a store of the hub and its process."""
         if site is self.site:
             self.switch_site(keep_old=True)
         self.sites.remove(site)
@@ -164,7 +162,7 @@ class World:
 
     # --- the run
     def run(self) -> SeedResult:
-        """Run the plan; errors are in the result."""
+        """Run the plan; failures are in the result."""
         result = SeedResult(self.plan.seed)
         try:
             self._begin()
@@ -219,11 +217,10 @@ class World:
             self.time.after(SITE_S, self._serve_sites)
 
     def _serve_sites(self) -> None:
-        # Processes of the hub cannot answer for each other's stores: each gets the nodes in turn, until no copy is
-        # left.
+        # Processes of the hub cannot answer for each other's stores, so the nodes log in at each in turn.
         if any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts()):
             self.switch_site(keep_old=True)
-        self.time.after(SITE_S, self._serve_sites)  # also if no copy is left now, because a late frame may change that
+        self.time.after(SITE_S, self._serve_sites)  # also if no row is left: a late frame may change that
 
     # --- the end
     def _hosts(self) -> Sequence[Host]:
@@ -237,7 +234,7 @@ class World:
         ):
             return False
         all_answered = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
-        # A process that restarts after a commit with unknown result has no engine to check.
+        # After a commit with unknown result, a process restarts, and has no engine for that time.
         return all_answered and all(host.is_up() and host.is_idle for host in self._hosts())
 
     def _check_end(self, result: SeedResult, at_rest: bool) -> None:
@@ -264,11 +261,11 @@ class World:
         # In a rough network, an old record of presence may arrive again.
         if "groups" in self.plan.kinds and not self.plan.hell and self.site is site:
             missing = not_reported(self.locals)
-            self.oracle.demand(not missing, "2.2", f"users who receive: {'; '.join(missing)}")
+            self.oracle.demand(not missing, "2.2", f"present users are not known to the partners: {'; '.join(missing)}")
 
     @property
     def now_ms(self) -> int:
-        """The true time in milliseconds since 1970 UTC; the hub's clock shows it."""
+        """The true time in milliseconds since 1970 UTC."""
         return int((EPOCH.timestamp() + self.time.now) * 1000)
 
     def _check_message(self, result: SeedResult, message: SimulatedMessage) -> None:
@@ -288,12 +285,13 @@ class World:
         elif message.recorded is Arrival.RECV and not (message.given and message.done):
             result.found["lost"] = f"I1: never given to the application: {message}"
         elif message.outcome in expected and message.ever and expected[message.outcome] is not message.recorded:
-            result.found["violations"] = f"I6: not true in the end: {message}"
+            result.found["violations"] = f"I6: the final outcome contradicts the receiver's record: {message}"
 
     @staticmethod
     def _needs_no_record(message: SimulatedMessage) -> bool:
-        """Whether the message was refused for its content or expiry, by the hub or by a marker that was
-        recorded first.
+        """Whether the receiver needs no record of a message that ended REJECTED for a good reason.
+
+        The reasons: the hub or its operator refused the message, or it had expired and its marker was recorded.
         """
         has_expired = message.expires_at and message.recorded is Arrival.VOID
         unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
@@ -302,7 +300,8 @@ class World:
     def _check_ledgers(self, result: SeedResult) -> None:
         """Check that the receivers' ledgers are empty at the end, except after a restore, which loses floors.
 
-        A receiver learns of a floor that rose because of a refusal by the hub only with the next message.
+        Streams of which the hub refused a message are left out: the floor rises, but the receiver learns of that only
+        with the next message.
         """
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
@@ -315,19 +314,17 @@ class World:
 
     # --- tracing
     def trace(self, what: str, where: str, fact: object) -> None:
-        """Write a line of the trace of the run."""
         if self._trace is not None:
             self._trace(f"{self.time.now:10.4f} {where:6} {what:12} {show(fact)}")
 
     def trace_all(self, what: str, where: str, frames: Sequence[Frame]) -> None:
-        """Write a line of the trace for each frame."""
         if self._trace is not None:
             for frame in frames:
                 self.trace(what, where, frame)
 
 
 def show(fact: object) -> str:
-    """Return a frame as a line with its important fields, and any other fact as text."""
+    """Return a line with the important fields of a frame; of another fact, its text."""
     if isinstance(fact, Data):
         e = fact.envelope
         void = " void" if e.void else ""
@@ -347,7 +344,7 @@ def show_record(record: msgspec.Struct) -> str:
 
 
 class CellCoverage:
-    """The cells of the grids that this process has reached while the context was open."""
+    """The cells of the grids that this process reaches while the context is open."""
 
     def __init__(self) -> None:
         self.cells: set[tuple[str, str, str]] = set()
@@ -356,8 +353,9 @@ class CellCoverage:
     def __enter__(self) -> "CellCoverage":
         cells, step = self.cells, self._step
 
+        # Not ``name``: that is computed at each access, and this function runs at every step.
         def watched(grid: Grid, standing: object, on: object) -> object:  # type: ignore[type-arg]
-            cells.add((grid.name, standing._name_, on._name_))  # type: ignore[attr-defined]  # ``name`` is computed
+            cells.add((grid.name, standing._name_, on._name_))  # type: ignore[attr-defined]
             return step(grid, standing, on)
 
         Grid.step = watched  # type: ignore[method-assign, assignment]

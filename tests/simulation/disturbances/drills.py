@@ -1,7 +1,7 @@
 """Drills: seeds that aim at a cell of the sender's grids that random runs reach too rarely.
 
-A drill is an ordinary run, checked by the oracle; only its false hints (``rumours``) have an aim. They lead rows to the
-column of the cell by hints that may be false without harm, and then make the statement of the cell.
+A drill is an ordinary run in which the false hints (``rumours``) have an aim: hints that do no harm lead rows to the
+column of the cell, then a hint makes the statement of the cell.
 """
 
 from random import Random
@@ -66,14 +66,14 @@ HINT_OF: dict[SenderEvent, Hint] = {
 }
 # Refusals of a copy by an operator of the hub.
 RETURNS = (SenderEvent.returned, SenderEvent.returned_marker, SenderEvent.returned_late)
-# Events that need a true statement, and that statement.
+# Events that need a true statement | the statement.
 TRUTHS = {
     SenderEvent.recv: Answer.RECV,
     SenderEvent.rej: Answer.REJ,
     SenderEvent.void: Answer.VOID,
     SenderEvent.settled: Answer.SETTLED,
 }
-# The hint that leads a row to one column (outer key) from another column (inner key).
+# Column | column where the row is now | the hint that leads it to the first.
 WAY: dict[SenderState, dict[SenderState, Hint]] = {
     SenderState.AWAY: {
         SenderState.SS_SENT: HubFlag.STORED,
@@ -133,7 +133,7 @@ def next_to_go(host: "Host") -> list[Outbound]:
 
 
 def _while_it_waits(link: "SimLink", row: Outbound, aim: SenderState) -> list[Frame]:
-    """Return hints for a row that waits to be sent; it may be claimed in the commit that stores the hints."""
+    """Return hints for a row that waits to be sent."""
     if aim is SenderState.SS_ACK:
         return [hint_packet(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
     entry = truth(link.owner.world, row)
@@ -148,7 +148,7 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame
     if news in TRUTHS:
         entry = truth(link.owner.world, row)
         return [truth_packet(link, row, entry)] if entry is TRUTHS[news] else []
-    if news is SenderEvent.give_up:  # the hub does not serve the target now, and may serve it again
+    if news is SenderEvent.give_up:  # the hub may serve the target again later
         return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
     if hint is Answer.NOT:  # true, and harmless while the copy is at the custodian named in the row
@@ -159,8 +159,7 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame
 def _returned(link: "SimLink", row: Outbound, news: SenderEvent, *, ends: bool) -> list[Frame]:
     """Return the refusal of a copy by an operator; with ``ends``, after the true end of the message.
 
-    Return nothing if the row is a marker and the event is about a payload, or the reverse, or if the row cannot have
-    been sent.
+    Return nothing if the event does not fit the row (payload or marker), or if the row cannot have been sent.
     """
     is_marker = news is not SenderEvent.returned
     entry = truth(link.owner.world, row) if ends else None
@@ -181,9 +180,7 @@ def _is_in_custody(world: "World", row: Outbound) -> bool:
 
 
 def _refused_falsely(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame]:
-    """Let the hub refuse a message that it has forwarded; then the receiver states once or twice that it has the
-    message.
-    """
+    """Let the hub refuse a message that it has forwarded, then let the receiver acknowledge it once or twice."""
     entry = truth(link.owner.world, row)
     if entry is not Answer.RECV or row.att != 1 or row.void:
         return []

@@ -1,8 +1,7 @@
 """The table of fault kinds, and the effect of each.
 
-A kind with a rate happens at random times until the faults stop; a kind without one concerns the whole run (its name is
-tested where it has an effect). Disasters are the losses that PROTOCOL.md section 19 excuses: stores restored from
-backups, stores of the hub lost.
+A kind with a rate happens at random times until the faults stop; a kind without one concerns the whole run. Disasters
+are the losses that PROTOCOL.md section 19 excuses.
 """
 
 from collections.abc import Sequence
@@ -61,18 +60,16 @@ KINDS: dict[str, float] = {
     "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
     "lose_store": 0.5,  # a store of the hub is permanently lost; an operator declares it later
 }
-# Kinds that a plan or a focus adds: nodes also have direct sessions; documents are scheduled; documents are for groups;
-# nodes have no hub, and their configurations name their partners; applications mostly reject documents for good, and
-# answer twice.
+# Kinds that a plan or a focus adds. ``no_hub``: the configurations of the nodes name their partners.
+# ``second_thoughts``: applications mostly reject documents for good, and answer twice.
 ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts")
-DIRECT_RATE = 6.0  # cuts of direct sessions per 100 seconds, in seeds that have such sessions
+DIRECT_RATE = 6.0  # cuts of direct sessions per 100 seconds
 # Kinds that a run without a hub does not have.
 OF_THE_HUB = (
     "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
     "rumours", "refusal",
 )  # fmt: skip
-# Kinds of the mode ``hell`` only. ``loss``: frames get lost; ``ghosts``: frames arrive late or again, even in a later
-# session.
+# Kinds of the mode ``hell`` only. ``loss``: frames get lost; ``ghosts``: frames arrive late, or again.
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 ALL_KINDS = frozenset({*KINDS, *ADDED, *HELL_ONLY})
@@ -133,7 +130,7 @@ class Faults:
             self.world.time.after(self.chance.uniform(1.0, 20.0), session.cut, 0.1, 0.1)
 
     def direct(self) -> None:
-        """Cut a direct session: at once, half open, or after a silence."""
+        """Cut a direct session."""
         session = self.chance.choice(self.world.direct.all).session
         if session is None:
             return
@@ -151,7 +148,7 @@ class Faults:
         if host.session is not None:
             host.session.cut(0.1, self.chance.choice((0.1, 20.0)))
         if not self.world.plan.has_hub:
-            self.world.direct.cut_sessions_of(host)  # its partners notice the end of their sessions now or later
+            self.world.direct.cut_sessions_of(host)
         self.world.time.after(self.chance.choice((5.0, 30.0, 100.0)), self._back_online, host)
 
     def _back_online(self, host: "LocalHost") -> None:
@@ -183,7 +180,7 @@ class Faults:
         self.disk_factor = 1.0
 
     def crashes(self, host: "Host", where: str) -> bool:
-        """Draw whether the process ends at this step, and end it in that case."""
+        """Draw whether the process ends at this step; if so, end it."""
         if not self._crashes_at_steps or not self.active:
             return False
         if self.chance.random() >= self.world.plan.crash_at_step:
@@ -209,7 +206,7 @@ class Faults:
         )
 
     def reopening_s(self) -> float:
-        """Draw how long a process continues with the engine of a lost store."""
+        """Draw how long a process continues after its store was lost, in seconds."""
         return self.chance.choice((0.0, 0.0, 0.05, 2.0)) if self.active else 0.0
 
     # --- applications
@@ -219,7 +216,7 @@ class Faults:
         self.world.time.after(self.chance.choice((1.0, 10.0, 60.0)), application.be_present, self.chance.randint(1, 3))
 
     def think_s(self) -> float:
-        """Draw how long an application takes for a document."""
+        """Draw how long an application takes for a document, in seconds."""
         if self.active and "think" in self.kinds:
             return self.chance.choice((0.0, 0.5, 10.0))
         return self.chance.choice((0.0, 0.01))
@@ -237,12 +234,12 @@ class Faults:
         return self.chance.choices(("done", "back", "fail", "fail, then requeue"), weights)[0]
 
     def refuses(self) -> bool:
-        """Draw whether the hub refuses a document of the kind that it refuses at times."""
+        """Draw whether the hub refuses a document with the content type REFUSED_AT_TIMES."""
         return self.active and self.chance.random() < 0.5
 
     # --- operators of the hub
     def act_on_copies(self) -> None:
-        """Refuse or resend copies at any store, at any time; some acts are repeated, some name a row that is gone."""
+        """Refuse or resend copies at any store; some acts name a row that does not exist."""
         host = self.chance.choice(self.world.sites).host
         if host.engine is None:
             return
@@ -251,7 +248,7 @@ class Faults:
         self._act(host, ids)
 
     def act_on_named(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """Act on copies when their sender's marker arrives, or an acknowledgement of their receiver."""
+        """Act on copies when a marker of their sender arrives, or an acknowledgement of their receiver."""
         if not self.active or "act_on_copies" not in self.kinds:
             return
         relayed, probability = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
@@ -276,10 +273,7 @@ class Faults:
 
     # --- the network in the mode ``hell``
     def draw_arrivals(self, frame: Frame) -> tuple[bool, list[float]]:
-        """Draw whether a frame arrives in its turn, and the delays (seconds) after which it arrives late or again.
-
-        Late frames arrive in the session that the two nodes have then.
-        """
+        """Draw whether a frame arrives in its turn, and the delays (seconds) after which it arrives late or again."""
         if not self.active or _is_presence(frame):
             return True, []
         if "loss" in self.kinds and self.chance.random() < 0.04:
@@ -292,7 +286,7 @@ class Faults:
         return True, []
 
     def draw_hints(self, link: "SimLink", arrived: list[Frame]) -> list[Frame]:
-        """Draw false hints about rows of the node at this end of a session; most often there are none."""
+        """Draw false hints about rows of the node at this end of a session."""
         if link.owner.own_store.type == link.other.own_store.type == 1:
             return []  # a partner makes no statements of the hub
         goal = self.world.plan.goal
@@ -308,7 +302,7 @@ class Faults:
         return rumours_of_copies(self.chance, link)
 
     def act_in_doubt(self, host: "LocalHost") -> None:
-        """Let a person act on a message whose custodian is in doubt, or that is the goal of the drill."""
+        """Let a person act on a message whose custodian is in doubt, or at which the drill aims."""
         goal = self.world.plan.goal
         aims = goal is not None and goal[2] in (SenderEvent.resend, SenderEvent.cancel, SenderEvent.claim)
         if not self.active or "operator" not in self.kinds or self.chance.random() > (0.5 if aims else 0.1):
@@ -321,14 +315,14 @@ class Faults:
         else:
             lk0s = [rows[i].lk0 for i in doubts if i in rows]
         if rows and self.chance.random() < 0.2:
-            lk0s = [another(self.chance.choice(list(rows.values())).lk0)]  # names no row: the act must change nothing
+            lk0s = [another(self.chance.choice(list(rows.values())).lk0)]  # names no row
         if lk0s:
             self.count += 1
             what = SenderEvent.resend if goal is not None and goal[2] is SenderEvent.resend else SenderEvent.cancel
             host.application.act(what.name, self.chance.choice(lk0s))
 
     def remember(self, link: "SimLink", frame: Frame) -> None:
-        """Draw whether a frame arrives again later, between the same two nodes, and plan that arrival."""
+        """Draw whether a frame arrives again later, and plan that arrival."""
         if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15 or _is_presence(frame):
             return
         self.count += 1
@@ -337,9 +331,7 @@ class Faults:
         self.world.time.after(delay, link.session.deliver_late, link.owner, link.other, frame)
 
     def withholds(self, link: "SimLink", frame: Frame) -> bool:
-        """Draw whether a frame with an ordered document is delayed, at most 20 s, until its receiver has an open unit;
-        later frames overtake it.
-        """
+        """Draw whether a frame with an ordered document is delayed, at most 20 s, so that later frames overtake it."""
         is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.own_store.type == 1
         if not self.active or "overtake" not in self.kinds or not is_ordered or self.chance.random() > 0.3:
             return False
@@ -351,9 +343,7 @@ class Faults:
         return True
 
     def deliver_to_open_unit(self, host: "Host") -> None:
-        """Deliver some of the withheld documents to a node that has recorded their successors and has just begun a
-        transaction. The documents are decided in its next unit.
-        """
+        """Deliver withheld documents to a node that has recorded their successors and has just begun a transaction."""
         recorded = {(row.lk0.store, row.prev) for row in host.tables.pending.values()} if self._withheld else set()
         for entry in self._withheld[:]:
             link, frame = entry
@@ -378,7 +368,6 @@ class Faults:
         self._plan_restore(self.chance.choice(self.world.sites).tables)
 
     def _plan_restore(self, tables: Tables) -> None:
-        """Take a backup now; restore it later."""
         when = self.chance.choice((1.0, 10.0, 50.0))
         self.world.time.after(when, self._restore, tables, tables.snapshot(), self.world.oracle.backup(tables))
 
@@ -387,15 +376,13 @@ class Faults:
         self._restore(tables, Tables(tables.store_uuid), BackupRecord())
 
     def lose_store(self) -> None:
-        """Lose one of several stores for ever; an operator declares the loss later."""
+        """Lose one of several stores for ever."""
         if len(self.world.sites) > 1:
             store = self.world.lose_site(self.chance.choice(self.world.sites))
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)
 
     def retire(self, store: Store) -> None:
-        """Declare the loss at every process of the hub that has not noted it; a restored backup may have lost
-        the note.
-        """
+        """Declare the loss at every process of the hub that has not noted it. A restored backup may lose the note."""
         name = store.semq_id, store.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine
@@ -416,12 +403,12 @@ class Faults:
 
 
 def _idents(frames: Sequence[Frame]) -> list[str]:
-    """Return the LK0 of the messages that void markers are about, or that records of packets name."""
+    """Return the LK0 of each message that a void marker or a record names."""
     markers = [frame.envelope.ident for frame in frames if isinstance(frame, Data) and frame.envelope.void]
     packets = (frame for frame in frames if isinstance(frame, Packet) and not _is_presence(frame))
     return list(dict.fromkeys((*markers, *(record.ident for packet in packets for record in packet.records))))
 
 
 def _is_presence(frame: Frame) -> bool:
-    """Return whether a frame has records of presence, which are not lost or repeated within a session."""
+    """Return whether a frame has records of presence: these are not lost or repeated within a session."""
     return isinstance(frame, Packet) and frame.function is Function.PRESENCE

@@ -1,8 +1,7 @@
 """Records that carry the number of a row but name another message; they must change nothing (rules N6 and N13).
 
-Numbers of rows are used again after a store was restored or created again; random faults cause such records too rarely.
-In the mode ``hell``, therefore, a node with the right to a record sends it with the number of a row and the identity
-of another message, or of another copy. Called by ``rumours``.
+Numbers of rows are used again after a store was restored or created again. Random faults cause such records too
+rarely, so in the mode ``hell`` nodes send them to each other.
 """
 
 from collections.abc import Callable
@@ -72,7 +71,7 @@ def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
     return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.RESPONSE, [reack])
 
 
-# Records by the role of the peer: whether it is the target of the copy, and whether it is the source.
+# Records by whether the peer is the target of the copy, and whether it is its source.
 OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Packet], ...]] = {
     (True, False): (_acked, _answered),
     (False, True): (noted,),

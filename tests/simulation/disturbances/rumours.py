@@ -1,10 +1,8 @@
 """False hints: all statements except a receiver's acknowledgements may be wrong, late or repeated without harm.
 
-PROTOCOL.md section 1: only the receiver's ledger decides; other statements only affect when to try again. In the mode
-``hell``, therefore, the hub makes false statements with the right names, attempts and nonces, about rows in any state.
-Statements that are not hints (a refusal, the answer NOT of the receiver) are made only when they arrive too late.
-Receivers state to the hub that they do not have a copy. Some records name another message under the number of a row
-(``namesakes``). A true statement about a message may be repeated at any time.
+PROTOCOL.md section 1: only the receiver's ledger decides. In the mode ``hell``, therefore, the hub makes false
+statements with the right names, attempts and nonces, about rows in any state. Statements that are not hints (a refusal,
+the answer NOT of the receiver) are made only when they arrive too late.
 """
 
 from random import Random
@@ -29,7 +27,7 @@ HINTS: tuple[Hint, ...] = (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFF
 
 
 def rumours(chance: Random, link: "SimLink", arrived: list[Frame]) -> list[Frame]:
-    """Return false hints about own rows of a node, to be delivered with the frames that have just arrived."""
+    """Return false hints about own rows of a node. ``arrived``: frames that have just arrived."""
     ending = _about_to_end(link.owner, arrived)
     received = list(link.owner.tables.pending.values())
     if received and chance.random() < 0.15:
@@ -64,9 +62,7 @@ def truth_packet(link: "SimLink", row: Outbound, entry: Answer) -> Packet:
 
 
 def hint_packet(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") -> Packet:
-    """Return a hint about a row as a valid packet, with its attempt, last nonce and custodian. ``code``: error
-    code of a refusal.
-    """
+    """Return a hint about a row, with its attempt, last nonce and custodian. ``code``: error code of a refusal."""
     owner, ident = link.owner.address, str(row.lk0)
     if isinstance(hint, HubFlag):
         lk1 = UNKNOWN_COPY if hint is HubFlag.STORED else None
@@ -92,14 +88,12 @@ def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
 
 
 def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
-    """Return further records about this row that do no harm, because they are late, or because the class of
-    the message promises nothing.
-    """
+    """Return further records about this row that do no harm, being late, or because its class promises nothing."""
     more: tuple[Hint, ...] = (Answer.GONE,) if row.has_payload or row.void or ends else ()
     if ends:
         more += (Answer.NOT,)  # the receiver's Ack2 arrives first
     if row.outcome is not None or row.ss_status in PAST_SENT or (row.ss_status is SendStatus.SS_INIT and row.att):
-        more += (HubFlag.REFUSED,)  # the row is SS_SENT again only with another attempt
+        more += (HubFlag.REFUSED,)  # the row is SS_SENT only with another attempt
     if row.sid < 0 or (row.ack2 and row.att):
         more += (HubFlag.STORED,)  # a payload that waits for its receipt is not deleted at custody
     if row.sid < 0:
@@ -117,7 +111,7 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
     if chance.random() < 0.4:
         return [namesakes.of_copy(chance, link, row)]
     if row.lk0.node == link.peer:
-        # A late ReAck of a refusal: the refused copy has become its sender's marker since, and is not refused any more.
+        # A late ReAck of a refusal: the refused copy has since become its sender's marker.
         is_late = row.void and "strike_off" not in link.owner.world.plan.kinds
         return [namesakes.noted(link, row, str(row.lk0))] if is_late else []
     entry = truth(link.owner.world, row)
@@ -141,7 +135,7 @@ def truth(world: "World", row: Outbound) -> Answer | None:
 
 
 def _about_to_end(host: "Host", arrived: list[Frame]) -> list[Outbound]:
-    """Return rows about which an end-to-end acknowledgement has just arrived, so that they are about to end."""
+    """Return the rows about which an end-to-end acknowledgement has just arrived."""
     idents = {
         record.ident
         for packet in arrived

@@ -1,7 +1,6 @@
 """The oracle's own records of each message: promises, recordings, deliveries, reports, and disasters.
 
-The oracle writes them from events at the borders of nodes. Injected faults that change what is allowed write them, too.
-The records share no state with the code under test.
+They share no state with the code under test.
 """
 
 from dataclasses import dataclass, field
@@ -23,18 +22,18 @@ class SimulatedMessage:
     payload: bytes
     sid: int
     number: int  #: in the order of acceptance, over all messages of the run
-    group: str = ""  #: the name of the submission to a group, of which it is a member
-    promised: bool = False  #: the application was informed that it is accepted
+    group: str = ""  #: the name of the submission, if it was to a group
+    promised: bool = False  #: the application knows that it is accepted
     cancelled: bool = False  #: a person asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     poison: bool = False  #: its receiver cannot open it
     barred: bool = False  #: the hub refuses it on arrival, always or at times
     returned: bool = False  #: an operator of the hub has refused a stored copy
-    refused_as: set[bool] = field(default_factory=set)  #: the refused copies: payload (False), marker (True), or both
+    refused_as: set[bool] = field(default_factory=set)  #: refused copies: payload (False), marker (True)
     lied: bool = False  #: the hub has refused it falsely: its receiver has it
     untold: bool = False  #: refused while its source was not served
     recorded: Arrival | None = None  #: entry in the receiver's store as it is now
-    ever: set[Arrival] = field(default_factory=set)  #: entries there at any time, including before restores
+    ever: set[Arrival] = field(default_factory=set)  #: entries there at any time, also before restores
     status: SendStatus = SendStatus.SS_INIT
     outcome: Outcome | None = None
     ends: set[Outcome] = field(default_factory=set)  #: outcomes in its source's store at any time, also before restores
@@ -42,11 +41,10 @@ class SimulatedMessage:
     copy_lost: bool = False  #: a store of the hub lost its copy in a disaster
     given: int = 0  #: number of deliveries to the application
     done: bool = False  #: the application has acknowledged it, or it was parked
-    parked: bool = False  #: it was parked at some time, so others need not wait for it
+    parked: bool = False  #: it was parked at some time
     sent: int = 0  #: number of copies sent by its source
     attempts: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
-    #: one attempt arrived more than once, which does not happen with TLS: it may be both refused and accepted
-    doubled: bool = False
+    doubled: bool = False  #: an attempt has arrived more than once; it may then be both refused and accepted
     sent_late: int = 0  #: transmissions of the payload after the last fault, by any node
     forgotten: bool = False  #: accepted after the backup from which its source was restored
     source_restored: bool = False
@@ -54,24 +52,23 @@ class SimulatedMessage:
 
     @property
     def must(self) -> bool:
-        """Whether it must be delivered."""
         return self.save_fwd is SaveFwd.MUST
 
     @property
     def refused(self) -> bool:
-        """Whether the hub or an operator there had a reason to refuse it."""
+        """Whether it may be refused: by the hub, or by an operator there."""
         return self.barred or self.returned
 
     @property
     def may_void(self) -> bool:
-        """Whether its sender may have requested a void marker."""
+        """Whether its sender may have sent a void marker."""
         return self.cancelled or self.expires_at > 0
 
     @property
     def may_be_lost(self) -> bool:
         """Whether the only copy may have been destroyed by a disaster, or refused without a sender to notify.
 
-        With Ack2=0 the sender deletes the payload at custody, so the hub's copy may be the only one.
+        With Ack2=0 the hub's copy may be the only one.
         """
         return self.must and not self.ack2 and (self.copy_lost or self.dest_restored or self.untold)
 
@@ -82,14 +79,12 @@ class SimulatedMessage:
 
     @property
     def leaves_a_hole(self) -> bool:
-        """Whether it ended without an entry in its receiver's ledger, after which order is not promised
-        (section 11).
-        """
+        """Whether it ended without an entry in its receiver's ledger: order is not promised after it (section 11)."""
         return self.outcome is Outcome.UNKNOWN
 
     @property
     def makes_way(self) -> bool:
-        """Whether later messages with its order key need not wait for it any more."""
+        """Whether later messages with its order key need not wait for it."""
         ended = self.outcome not in (None, Outcome.DELIVERED)
         unread = self.recorded in (Arrival.VOID, Arrival.REJ)
         return ended or unread or self.parked or self.forgotten or self.source_restored or self.dest_restored
@@ -113,7 +108,6 @@ class SourceStream:
         self.settled: set[int] = set()
 
     def settle(self, sid: int) -> None:
-        """Settle a position; raise the floor if possible."""
         self.settled.add(sid)
         while self.floor in self.settled:
             self.floor += 1

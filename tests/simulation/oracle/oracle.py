@@ -1,8 +1,6 @@
 """The invariants of PROTOCOL.md section 6, checked at every step against the oracle's own records.
 
-The oracle observes these events: a store is about to commit a unit (``commits``), a node sends or receives frames
-(``sent``, ``received``), an application gets a document (``given``) or a report (``promised``, ``reported``).
-Of the engine it uses only the values in rows.
+Of the engine, the oracle uses only the values in rows.
 """
 
 from collections.abc import Sequence
@@ -37,7 +35,7 @@ RECORDED = {Answer.RECV: Arrival.RECV, Answer.REJ: Arrival.REJ, Answer.VOID: Arr
 
 
 class InvariantBroken(AssertionError):
-    """An invariant does not hold; ``kind`` is ``lost``, ``duplicated`` or ``violations``."""
+    """An invariant does not hold. ``kind``: ``lost``, ``duplicated`` or ``violations``."""
 
     def __init__(self, rule: str, text: str, kind: str) -> None:
         super().__init__(f"{rule}: {text}")
@@ -51,7 +49,7 @@ class Oracle:
         self.world = world
         self.messages: dict[LK0, SimulatedMessage] = {}
         self.by_token: dict[str, SimulatedMessage] = {}
-        self.answered: set[str] = set()  #: tokens whose application knows the result of its submission
+        self.answered: set[str] = set()  #: tokens of submissions whose result the application knows
         self.streams: dict[tuple[str, OutStreamKey], SourceStream] = {}
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
@@ -62,19 +60,19 @@ class Oracle:
 
     # --- what processes and applications do
     def opened(self, host: "Host") -> None:
-        """Note that a process opens its store."""
+        """Note the copies in a store that a process opens."""
         rows = host.tables.outbound.values()
         self.held[id(host), host.life] = {row.lk0 for row in rows if row.direction is Direction.RELAYED}
 
     def handed(self, documents: Sequence[PlannedDocument]) -> None:
-        """Note that an application submits documents, in this order."""
+        """Note that an application submits these documents, in this order."""
         for document in documents:
             times = self.handed_over.setdefault(document.token, [])
             times.append(sum(map(len, self.handed_over.values())))
 
     # --- reports to applications
     def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
-        """Note that the application was informed that its document is accepted."""
+        """Note that the application knows that its document is accepted."""
         self.answered.add(document.token)
         a = document.attributes
         if lk0 not in self.messages and a.save_fwd is not SaveFwd.MUST:
@@ -89,7 +87,7 @@ class Oracle:
             self.demand(message.order_key == order_key, "ORDER", "in another sequence", lk0)
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
-        """Note that the application was informed that its document is not accepted."""
+        """Note that the application knows that its document is not accepted."""
         self.answered.add(document.token)
         message = self.by_token.get(document.token)
         self.demand(message is None or message.forgotten, "I6", f"refused although accepted: {document.token} {error}")
@@ -101,7 +99,7 @@ class Oracle:
             self.messages[lk0].cancelled = True
 
     def reported(self, host: "LocalHost", event: AppEvent) -> None:
-        """Check that the outcome in an event for the application is committed."""
+        """Check that the outcome in an event is committed."""
         message = self.messages.get(event.lk0) if event.lk0 is not None else None
         if message is None or event.kind not in ("delivered", "failed"):
             return
@@ -110,7 +108,6 @@ class Oracle:
         self.demand(holds, "I6", f"reported {event.outcome}, committed {outcome}", event.lk0)
 
     def given(self, host: "LocalHost", delivery: Delivery) -> None:
-        """Check a delivery to the receiver's application."""
         lk0 = delivery.envelope.lk0
         message = self.messages.get(lk0)
         self.world.trace("given", host.name, f"{lk0} redelivered={delivery.redelivered}")
@@ -140,7 +137,7 @@ class Oracle:
 
     # --- what is about to be durable
     def commits(self, host: "Host", unit: Unit) -> None:
-        """Check a unit that a store is about to write."""
+        """Check a unit before it is written."""
         self._acted(host, unit)
         if unit.new_outbound:
             self._stored(host, unit)
@@ -196,7 +193,7 @@ class Oracle:
             self._ended(message, row)
 
     def _ordered(self, message: SimulatedMessage, row: Outbound) -> None:
-        """ORDER: a document names its predecessor with the same order key; the first one names none."""
+        """ORDER: a document names its predecessor with the same order key, if there is one."""
         order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
         if not any(earlier.source_restored for earlier in order):
             before = Pos(order[-1].lk0.inc, order[-1].sid) if order else None
@@ -204,7 +201,7 @@ class Oracle:
         order.append(message)
 
     def _check_handed(self, unit: Unit) -> None:
-        """ORDER: documents accepted in one unit keep the order of their submissions, including repeated ones."""
+        """ORDER: documents accepted in one unit keep the order of their submissions."""
         rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.handed_over]
         rows = [row for row in rows if row.token not in self.schedule.tokens]
         for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
@@ -213,7 +210,7 @@ class Oracle:
                 self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
-        """R3 and R4: a receiver closes an acknowledgement only after the other side has used it."""
+        """R3 and R4: a receiver closes an acknowledgement only after it was used."""
         for bref in unit.platform_acked & host.tables.pending.keys():
             row = host.tables.pending[bref]
             for site in self.world.sites:
@@ -273,9 +270,9 @@ class Oracle:
         if message is None:
             return
         if row.direction is Direction.RELAYED:
-            # Without having recorded it, the receiver answers SETTLED in three cases: the sender was restored after its
-            # only copy had been refused; the sender gave the message up while this copy remained; or the network
-            # doubled the frame, and the first copy was refused.
+            # A receiver that has not recorded the message answers SETTLED in three cases: the sender was restored after
+            # the refusal of the only copy; the sender gave the message up; or the network doubled the frame, and the
+            # first copy was refused.
             refused = message.source_restored or message.returned or message.doubled
             refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
             known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
@@ -286,10 +283,10 @@ class Oracle:
 
     def _acted(self, host: "Host", unit: Unit) -> None:
         """Check refusals by an operator of the hub. A sender that is not served need not be notified."""
-        voided: set[str] = set()  # copies that have become markers in this unit so far
+        voided: set[str] = set()  # copies that became markers in this unit
         for line in unit.ledger:
             if line.side is not Side.HUB or line.event not in ON_COPIES or not line.lk1:
-                continue  # a refusal without LK1 was made on arrival: no copy is stored
+                continue  # refused on arrival: no copy was stored
             message = self._message(parse_lk0(line.lk0))
             if line.event is Event.VOIDED:
                 voided.add(line.lk1)
@@ -301,7 +298,7 @@ class Oracle:
                 message.untold = True
 
     def returns(self, lk0: LK0, *, void: bool) -> None:
-        """Note that an operator of the hub refuses a copy of a message, or of its marker."""
+        """Note that an operator of the hub refuses a copy: of the payload, or of the marker if ``void``."""
         message = self._message(lk0)
         message.returned = True
         message.refused_as.add(void)
@@ -355,9 +352,7 @@ class Oracle:
 
     # --- received and sent frames
     def received(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """Note messages that arrive at the hub. An attempt that arrives twice was doubled, because its source sends it
-        once.
-        """
+        """Note messages that arrive at the hub. An attempt that arrives twice was doubled on the way."""
         for frame in frames if host.own_store.type != 1 else ():
             if isinstance(frame, Data) and not frame.envelope.void:
                 message, att = self._message(frame.envelope.lk0), frame.envelope.att
@@ -365,7 +360,7 @@ class Oracle:
                 message.attempts.add(att)
 
     def sent(self, host: "Host", frame: Frame) -> None:
-        """Check sent frames: each acknowledgement leaves after the commit that makes it true."""
+        """Check a frame that is sent: acknowledgements leave after the commit that makes them true."""
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE:
             return  # presence is about no message
         self.frames += 1
@@ -405,7 +400,6 @@ class Oracle:
             self.demand(body == message.payload, "I1", "sent with other bytes", message)
 
     def stated(self, host: "Host", packet: Packet) -> None:
-        """Check the statements of a process."""
         for record in packet.records:
             if isinstance(record, Receipt):
                 self._sent_receipt(host, packet, record)
@@ -430,7 +424,7 @@ class Oracle:
                 self._check_floor(host.name, str(packet.target.node), int(inc, 16), floor)
 
     def _check_held(self, host: "Host", ident: str) -> None:
-        """Check that a process states custody only of a message whose copy it had in its store."""
+        """Check that a process states custody only of copies that it had in its store."""
         lk0 = parse_lk0(ident)
         self.demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says falsely that it holds", lk0)
 
@@ -452,7 +446,7 @@ class Oracle:
 
     # --- disasters
     def backup(self, tables: Tables) -> BackupRecord:
-        """Return the present records about a store."""
+        """Return the records about a store."""
         name = self.world.host_of(tables).name
         of_source = [m for m in self.messages.values() if m.source == name]
         return BackupRecord(
@@ -462,7 +456,7 @@ class Oracle:
         )
 
     def restored(self, tables: Tables, record: BackupRecord) -> None:
-        """Restore the records about a store; called after its tables were restored."""
+        """Restore the records about a store whose tables were restored."""
         host = self.world.host_of(tables)
         self.schedule.restored(host)
         held = {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED}
@@ -495,6 +489,6 @@ class Oracle:
         return message
 
     def demand(self, holds: bool, rule: str, text: str, about: object = "", kind: str = "violations") -> None:
-        """Raise ``InvariantBroken`` if a condition does not hold; ``about``: what it is about, written only then."""
+        """Raise ``InvariantBroken`` about this if a condition does not hold."""
         if not holds:
             raise InvariantBroken(rule, f"{text}: {about}", kind)

@@ -1,4 +1,4 @@
-"""Checks whether an outcome that a sender commits is true and final (PROTOCOL.md I4 and I6). Used by the oracle."""
+"""Checks whether an outcome that a sender commits is true and final (PROTOCOL.md I4 and I6)."""
 
 from semq.engine.errors import Expired, UnknownTarget
 from semq.engine.sender.receipts import NO_TARGET_KNOWN
@@ -22,8 +22,8 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
             result = _was_barred(message) or _was_returned(message) or _has_expired(message, row)
             return result or Arrival.REJ in ever or message.lied
         case Outcome.CANCELLED:
-            # Classes 1 and 2 have no void markers: only unsent messages can be cancelled. A sender that was restored
-            # does not know which messages it had sent (section 19).
+            # Without void markers (classes 1 and 2), only unsent messages can be cancelled. A restored sender does not
+            # know what it had sent (section 19).
             if not message.must:
                 return message.cancelled and (message.sent == 0 or message.source_restored)
             return message.cancelled and _marker_came_first(message)
@@ -36,10 +36,7 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
 
 
 def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
-    """Return whether a row may correct its outcome (S5c).
-
-    The former outcome must come from a statement of the hub alone, and the receiver must have the message.
-    """
+    """Return whether a row may correct its outcome (S5c), which only the hub has stated."""
     by_hub = {
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
         Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
@@ -49,27 +46,27 @@ def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def was_corrected(message: SimulatedMessage, reported: str) -> bool:
-    """Whether a reported outcome was corrected in the same unit: the store has only the last outcome."""
+    """Whether a reported outcome was corrected in the same unit."""
     dropped = message.save_fwd is SaveFwd.DROP and reported == Outcome.DROPPED.name
     reported_by_hub = dropped or (message.lied and reported == Outcome.REJECTED.name)
     return reported_by_hub and message.outcome is Outcome.DELIVERED
 
 
 def belies(message: SimulatedMessage, rough: bool) -> bool:
-    """Return whether an arrival that is recorded now contradicts the outcome, and no declared disaster excuses that."""
+    """Return whether a record made now contradicts the outcome, without a disaster that excuses that."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
 
 
 def new_markers(unit: Unit) -> set[LK0]:
-    """Return the messages of which this unit stores a marker that replaces no stored payload."""
+    """Return the messages of which this unit stores a marker, unless the marker replaces a payload in this unit."""
     replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
     return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
 
 def was_taken_and_refused(message: SimulatedMessage) -> bool:
-    """Whether one frame was refused on arrival at the hub, and accepted when it arrived again."""
+    """Whether one copy of a doubled frame was refused at the hub, and one accepted."""
     return message.barred and message.doubled
 
 
@@ -82,9 +79,7 @@ def _marker_came_first(message: SimulatedMessage) -> bool:
 
 
 def _was_barred(message: SimulatedMessage) -> bool:
-    """Whether a refusal on arrival at the hub explains the outcome: the only copy was refused, or a marker was recorded
-    first.
-    """
+    """Whether a refusal on arrival at the hub explains the outcome."""
     if not message.barred:
         return False
     if not message.must:  # section 19: a restored sender does not know that it had sent the message
@@ -94,12 +89,12 @@ def _was_barred(message: SimulatedMessage) -> bool:
 
 
 def _was_returned(message: SimulatedMessage) -> bool:
-    """Whether an operator of the hub has refused a copy, and no copy is in the receiver's ledger."""
+    """Whether an operator of the hub has refused a copy, and the receiver has only recorded a marker."""
     return message.returned and message.must and _marker_came_first(message)
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether a person gave the message up while the hub served no target that could state its outcome."""
+    """Whether a person gave the message up while the hub served no target for it."""
     if row.reason is None:
         return False
     if says_returned(row.reason):
@@ -108,7 +103,7 @@ def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def _has_expired(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether the message has really expired: a marker was recorded first, or its only copy was refused for it."""
+    """Whether the message has expired: a marker was recorded first, or the only copy was refused."""
     if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
         return False
     if not message.must:  # as for a cancelled message
