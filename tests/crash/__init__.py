@@ -4,18 +4,18 @@
 |-----------------|--------------------------------------------------------------------------------|
 | `documents`     | the documents: drawn from the seed, the same bytes at each repetition          |
 | `book`          | an application's own durable record of received documents                      |
-| `application`   | submitters and consumers, written like the programs of users                   |
+| `application`   | submitters and consumers                   |
 | `process`       | what is killed and restarted: a node, a shared database server                 |
 | `rabbitmq`      | a RabbitMQ node that is killed and restarted                                   |
 | `proxy`         | faults of a link: cuts, silence, delay, low bandwidth                          |
 | `world`         | the installation: hub, institutions, proxies, applications                     |
-| `node_requests` | requests that are repeated until a node answers; effects of revocations        |
-| `faults`        | the kinds of faults as tables, the plan of a cycle, and what carries it out    |
+| `node_requests` | requests that are repeated until a node answers        |
+| `faults`        | the kinds of faults, the plan of a cycle, and what carries it out    |
 | `oracle`        | the checks: records against promises, ledgers, remaining rows in queues        |
 | `excuses`       | alarms and remaining rows that revocations and renewals explain                |
 | `campaign`      | cycles, checks, the report                                                     |
 
-`./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: the nodes'
-logs, their databases, the records, and `leftover.txt` with the rows that should have been deleted. Named durable steps
-are in `armed.failpoints`; `python -m tests.crash.armed` runs a node that ends itself at one of them.
+`./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: logs, databases,
+records, and `leftover.txt` with the rows that should have been deleted. Named durable steps are in `armed.failpoints`;
+`python -m tests.crash.armed` runs a node that ends itself at one of them.
 """

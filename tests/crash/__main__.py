@@ -21,7 +21,7 @@ SHAPES = ("secure", "cluster", "rabbitmq", "direct")  # arguments of ``CrashWorl
 
 
 def main() -> int:
-    """Read the command line, run, print."""
+    """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="./run crash", description="Kill nodes and databases under load."
     )

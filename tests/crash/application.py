@@ -1,8 +1,6 @@
 """The applications of an institution, written like programs of users: aio-pika, confirms, manual acks, own records.
 
-A ``Submitter`` publishes documents to exchange ``semq`` and repeats each with the same @Token until it is confirmed. A
-``DocumentConsumer`` writes documents from ``semq.inbox`` into its record, then acknowledges. Both reconnect whenever
-their connection is lost, and collect faults of the node in ``complaints``.
+Both classes reconnect whenever their connection is lost, and collect faults of the node in ``complaints``.
 """
 
 import asyncio
@@ -27,8 +25,7 @@ LARGE_PAUSES = 8  # the pause between two large documents, as a multiple of the 
 PREFETCH = 24
 HEARTBEAT_S = 4
 CONNECT_S = 10.0
-# A running node answers each publish, with an acceptance or a refusal. The limit is long, because the machine may be
-# busy.
+# A running node accepts or refuses each document. The limit is long, because the machine may be busy.
 ANSWER_S = 60.0
 RETRY_S = 0.1
 REQUEUED_SHARE = 0.02  # share of the deliveries that a consumer requeues
@@ -36,10 +33,7 @@ LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError:
 
 
 async def connect(url: str, trust: Path | None) -> AbstractConnection:
-    """Open a connection that does not reconnect by itself.
-
-    ``trust``: file of the authorities of the node's certificate; None: without TLS.
-    """
+    """Open a connection that does not reconnect by itself. ``trust``: file of authorities; None: without TLS."""
     context = None
     if trust is not None:
         context = ssl.create_default_context(cafile=trust)
@@ -48,7 +42,6 @@ async def connect(url: str, trust: Path | None) -> AbstractConnection:
 
 
 async def drop(connection: AbstractConnection | None) -> None:
-    """End a connection in any state."""
     if connection is not None:
         with suppress(*LOST, asyncio.CancelledError):
             await asyncio.wait_for(connection.close(), 2.0)
@@ -57,9 +50,9 @@ async def drop(connection: AbstractConnection | None) -> None:
 class Submitter:
     """Publishes an institution's documents: a lane for each order key, and some lanes for unordered documents.
 
-    A lane has one document under way at a time, so the order of submission within a key is the order of acceptance.
-    ``target``: address of the other institution; ``group``: address of the group of institutions; ``pause_s``: average
-    pause between two documents of a lane.
+    A lane has one document under way at a time, and repeats it with the same @Token until it is confirmed. ``target``:
+    address of the other institution; ``group``: address of the group; ``pause_s``: average pause between two documents
+    of a lane.
     """
 
     def __init__(
@@ -83,13 +76,13 @@ class Submitter:
         self._channel: AbstractChannel | None = None
         self._connecting = asyncio.Lock()
         self._may_submit = asyncio.Event()
-        self._busy = 0  #: number of lanes that submit a document now
+        self._busy = 0  #: lanes that submit a document now
         self._idle = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self.repeated = 0  #: number of repeated submissions
+        self.repeated = 0  #: repeated submissions
 
     def start(self) -> None:
-        """Start the lanes, which wait for ``resume``. Documents in pieces have their own lane."""
+        """Start the lanes, which wait for ``resume``."""
         keys = (*ORDER_KEYS, *[""] * UNORDERED_LANES)
         next_documents: list[Callable[[], CrashDocument]] = [partial(self._stream.next, key) for key in keys]
         pauses_s = [self._pause_s] * len(next_documents)
@@ -102,16 +95,15 @@ class Submitter:
         self._idle.set()
 
     def resume(self) -> None:
-        """Submit documents from now on."""
         self._may_submit.set()
 
     async def rest(self) -> None:
-        """Submit no new documents; return when all begun submissions have been accepted or refused."""
+        """Submit no new documents; return when all begun submissions have ended."""
         self._may_submit.clear()
         await self._idle.wait()
 
     async def stop(self) -> None:
-        """End all lanes and the connection immediately."""
+        """End all lanes and the connection."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,7 +126,6 @@ class Submitter:
             await asyncio.sleep(pause_s * 2 * chance.random())
 
     async def submit(self, document: CrashDocument) -> None:
-        """Publish a document until it is accepted or refused."""
         message = aio_pika.Message(document.body, headers=document.headers, content_type="application/octet-stream")
         target = self._group if document.is_to_group else self._target
         while True:
@@ -158,7 +149,7 @@ class Submitter:
             self.repeated += 1
 
     async def _open(self) -> AbstractChannel:
-        """Return the channel of all lanes, on a new connection if necessary."""
+        """Return the channel of all lanes."""
         async with self._connecting:
             while self._channel is None or self._channel.is_closed:
                 await drop(self._connection)
@@ -172,7 +163,7 @@ class Submitter:
 
 
 class DocumentConsumer:
-    """Receives an institution's documents: writes them into the record, and returns a few to be delivered again."""
+    """Receives an institution's documents: writes them into the record, acknowledges most and requeues a few."""
 
     def __init__(self, url: str, book: Book, chance: Random, complaints: list[str], trust: Path | None = None) -> None:
         self._url = url
@@ -186,11 +177,9 @@ class DocumentConsumer:
         self.repeats = 0  #: documents that were received again
 
     def start(self) -> None:
-        """Begin to consume."""
         self._task = asyncio.create_task(self._run(), name="consumer")
 
     async def stop(self) -> None:
-        """Stop consuming."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,6 +1,5 @@
 """The durable record of an application's received documents: a SQLite file, one transaction for each document.
 
-The order is that of a careful application: write the document, sync the transaction, then acknowledge the delivery.
 Repeats are recognised by @LK0. A flagged repeat is permitted (PROTOCOL.md section 1); an unflagged one is a duplicate.
 """
 
@@ -26,7 +25,7 @@ class BookEntry:
     token: str
     digest: str
     order_key: str
-    deliveries: int = 1  #: the value of @Deliveries
+    deliveries: int = 1  #: @Deliveries
 
 
 class Book:
@@ -39,14 +38,10 @@ class Book:
         self._db.execute("PRAGMA synchronous = FULL")
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     def write(self, entry: BookEntry, *, flagged: bool) -> bool:
-        """Write a delivery durably; return True for a new document, False for a repeat.
-
-        ``flagged``: whether the node marked the delivery as redelivered.
-        """
+        """Write a delivery durably; return False for a repeat. ``flagged``: it was marked as redelivered."""
         with self._db:
             recorded = self._db.execute("SELECT digest FROM received WHERE lk0 = ?", (entry.lk0,)).fetchone()
             if recorded is None:
@@ -63,10 +58,7 @@ class Book:
         return recorded is None
 
     def entries_by_token(self) -> dict[str, list[BookEntry]]:
-        """Return the received documents by token, in order of arrival.
-
-        Two documents (LK0s) with one token mean that one submission was accepted twice.
-        """
+        """Return the received documents by token, in order of arrival; two mean that one was accepted twice."""
         entries: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:
@@ -82,12 +74,12 @@ class Book:
         return [BookEntry(*row) for row in rows]
 
     def count_received(self, tokens: list[str]) -> int:
-        """Return how many of these tokens belong to a received document."""
+        """Return how many of these tokens were received."""
         received = {row[0] for row in self._db.execute("SELECT DISTINCT token FROM received")}
         return sum(token in received for token in tokens)
 
     def repeats(self, *, flagged: bool) -> list[tuple[str, str]]:
-        """Return the repeats (LK0, token) that the node flagged, or those that it did not."""
+        """Return the repeats (LK0, token) with this flag."""
         rows = self._db.execute("SELECT lk0, token FROM repeat WHERE flagged = ?", (int(flagged),))
         return [(lk0, token) for lk0, token in rows]
 

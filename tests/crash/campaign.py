@@ -1,7 +1,6 @@
 """A campaign: cycles of faults under load; after some cycles the faults stop, all work must end, and the oracle checks.
 
-``run`` is called by ``__main__`` and returns the ``CampaignReport`` that is printed. The same seed gives the same
-documents and the same faults at the same times; the timing of the machine differs from run to run.
+The same seed gives the same documents and the same faults at the same times; the timing of the machine differs.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from tests.crash.oracle import OracleFindings
 from tests.crash.world import SIDES, CrashWorld
 
 GROUP = 5  # cycles between two checks of the oracle
-# Time in which all work must end after the last fault. The requirement is 120 s, on a machine without other load.
+# Time in which all work must end after the last fault. The requirement is 120 s on an idle machine.
 SETTLE_S = 150.0
 POLL_S = 0.3
 POLLS_OF_SWEEP = 5  # polls between two sweeps of interrupted uploads
@@ -33,9 +32,9 @@ POLLS_OF_SWEEP = 5  # polls between two sweeps of interrupted uploads
 
 @dataclass
 class CampaignReport:
-    """The result of a campaign, as printed by ``--json``."""
+    """The result of a campaign; ``--json`` prints it."""
 
-    cycles: int  #: number of cycles that were run
+    cycles: int  #: cycles that were run
     seed: int
     steps: int = 0  #: durable steps, counted from the ledgers of all nodes
     faults: int = 0
@@ -44,27 +43,25 @@ class CampaignReport:
     duplicated: int = 0
     unclean: int = 0  #: rows that should have been deleted
     faults_by_kind: dict[str, int] = field(default_factory=dict)
-    documents: dict[str, int] = field(default_factory=dict)  #: counts of ``Campaign._counts``
-    ways: dict[str, int] = field(default_factory=dict)  #: numbers of received messages by way, ``direct`` or ``hub``
-    takeovers: dict[str, int] = field(default_factory=dict)  #: number of takeovers by a standby, by fault of the owner
-    retired: int = 0  #: number of stores that were retired and replaced
-    failpoints: dict[str, int] = field(default_factory=dict)  #: number of ended processes by node/STEP:PHASE
+    documents: dict[str, int] = field(default_factory=dict)  #: ``Campaign._counts``
+    ways: dict[str, int] = field(default_factory=dict)  #: received messages by way: ``direct`` or ``hub``
+    takeovers: dict[str, int] = field(default_factory=dict)  #: takeovers, by fault of the former owner
+    retired: int = 0  #: stores that were retired and replaced
+    failpoints: dict[str, int] = field(default_factory=dict)  #: ended processes, by node/STEP:PHASE
     settled_s_max: float = 0.0  #: longest time from the last fault of a group until all work had ended
     seconds: float = 0.0
     details: list[str] = field(default_factory=list)
-    folder: str = ""  #: the folder that is kept after a failure
+    folder: str = ""  #: kept after a failure
 
     @property
     def good(self) -> bool:
-        """Whether the oracle found no violation, loss, duplicate or remaining row."""
         return not (self.violations or self.lost or self.duplicated or self.unclean)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all values."""
         return asdict(self)
 
     def set_findings(self, findings: OracleFindings) -> None:
-        """Set counts and details to the last findings of the oracle."""
+        """Use the last findings of the oracle."""
         self.violations, self.lost = len(findings.violations), len(findings.lost)
         self.duplicated, self.unclean = len(findings.duplicated), sum(findings.unclean.values())
         self.details = findings.lines()
@@ -73,7 +70,7 @@ class CampaignReport:
 async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, **shape: bool) -> CampaignReport:
     """Run one campaign in a folder of its own, which is kept after a failure.
 
-    ``say`` gets the lines of progress. ``group``: cycles between two checks. ``shape``: arguments of ``CrashWorld``.
+    ``group``: cycles between two checks. ``shape``: arguments of ``CrashWorld``.
     """
     folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
     campaign = Campaign(folder, cycles, seed, group, say, **shape)
@@ -90,7 +87,7 @@ async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = G
 
 
 class Campaign:
-    """One installation, and its faults."""
+    """One campaign."""
 
     def __init__(
         self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], **shape: bool
@@ -106,7 +103,7 @@ class Campaign:
         self.report = CampaignReport(0, seed)
 
     async def run(self) -> None:
-        """Run the cycles; end early if the oracle finds a fault."""
+        """Run the cycles up to the first fault that the oracle finds."""
         started = time.monotonic()
         try:
             await self._world.start()
@@ -123,7 +120,7 @@ class Campaign:
             self.report.seconds = round(time.monotonic() - started, 1)
 
     async def _cycle(self, number: int) -> None:
-        """Let applications submit, and carry out the faults of a cycle; return when all nodes serve again."""
+        """Carry out the faults of a cycle under load; return when all nodes serve again."""
         faults = plan(self._seed, number, self._points, **self._shape)
         self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
         for submitter in self._world.submitters.values():
@@ -136,7 +133,7 @@ class Campaign:
             self._world.complaints.append(f"{', '.join(not_serving)} did not serve again")
 
     async def _settle(self, number: int) -> OracleFindings:
-        """Stop all faults and wait until every document is delivered, every outcome reported and every row deleted."""
+        """Stop all faults, wait until all work has ended, and return the findings."""
         for proxy in self._world.proxies.values():
             proxy.clear()
         faults_ended = time.monotonic()
@@ -166,7 +163,7 @@ class Campaign:
         return findings
 
     async def _is_settled(self, unclean: dict[str, int]) -> bool:
-        """Return whether no document is on its way and all nodes serve; put the remaining rows into ``unclean``."""
+        """Return whether all work has ended and all nodes serve; put the remaining rows into ``unclean``."""
         try:
             rows = await asyncio.to_thread(oracle.leftovers, self._world)
         except psycopg.OperationalError:
@@ -177,7 +174,7 @@ class Campaign:
         return not rows and oracle.has_all(self._world) and all_serve
 
     async def _end(self) -> None:
-        """Stop all processes in an orderly way, and complete the report; complaints about the stop count, too."""
+        """Stop all processes and complete the report; complaints about the stop count, too."""
         report, world = self.report, self._world
         with suppress(psycopg.OperationalError):  # reported by the oracle already
             report.steps = await asyncio.to_thread(oracle.steps, world)

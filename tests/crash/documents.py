@@ -1,7 +1,6 @@
 """The documents of a campaign: drawn from its seed, identified by their first line, the same bytes at each repetition.
 
-A ``DocumentStream`` makes the documents of one institution one after another. It keeps no bodies: a body and its digest
-are calculated again whenever they are needed.
+No bodies are kept: a body and its digest are calculated again whenever they are needed.
 """
 
 from collections.abc import Iterator
@@ -29,13 +28,13 @@ SIZES = [
     (1, 400_000, 700_000),
 ]
 GROUP_SHARE = 0.1  # of the documents of class 3 without pieces, if there is a group
-LARGE = (2 << 20, 5 << 20)  # bytes of a document in pieces: 8 to 20 pieces
+LARGE = (2 << 20, 5 << 20)  # bytes of a document in pieces
 PIECES_FROM = 1 << 20  # larger documents are sent in pieces
 
 
 @dataclass(frozen=True, slots=True)
 class CrashDocument:
-    """One document. ``number`` counts the documents of its institution from 1; it rises within an order key."""
+    """One document. ``number`` counts the documents of its institution from 1."""
 
     seed: int
     source: str
@@ -49,7 +48,7 @@ class CrashDocument:
 
     @property
     def token(self) -> str:
-        """The token of the submission, by which the node recognises repetitions."""
+        """@Token of the submission."""
         return f"{self.seed}-{self.source}-{self.number}"
 
     @property
@@ -69,7 +68,6 @@ class CrashDocument:
 
     @property
     def headers(self) -> dict[str, Any]:
-        """The UMX-T attributes, as AMQP headers."""
         headers: dict[str, Any] = {
             "@SaveFwd": self.save_fwd,
             "@Ack2": self.ack2,
@@ -84,25 +82,24 @@ class CrashDocument:
 
 
 def source_of(token: str) -> str:
-    """Return the institution that a token names."""
     return token.partition("-")[2].rpartition("-")[0]
 
 
 def token_of(body: bytes) -> str:
-    """Return the token of a document, from its first line."""
+    """Return the token in a document."""
     return body.partition(b"\n")[0].decode("ascii", "replace")
 
 
 class DocumentStream:
-    """The endless stream of documents of one institution, with and without order keys."""
+    """The endless stream of documents of one institution."""
 
     def __init__(
         self, seed: int, source: str, target: str, *, sealed: bool = False, members: tuple[str, ...] = ()
     ) -> None:
-        """``members``: the members of the group, without the source; some documents go to the group.
+        """``members``: the members of the group, without the source.
 
-        ``sealed``: three documents of four are sealed, and all in pieces; all of class 3 have @Ack2=1, because without
-        @Ack2 only the hub keeps the body, so that a document signed with a revoked key could not be sealed again.
+        ``sealed``: most documents are sealed. Those of class 3 have @Ack2=1: without it only the hub keeps the body,
+        and a document signed with a revoked key could not be sealed again.
         """
         self._sealed = sealed
         self._seed = seed
@@ -126,11 +123,11 @@ class DocumentStream:
         return CrashDocument(self._seed, self.source, targets, self._number, save_fwd, ack2, order_key, size, sealed)
 
     def next_large(self) -> CrashDocument:
-        """Return the next document, with a random size that is sent in pieces."""
+        """Return the next document, of a random size that is sent in pieces."""
         return self.large(self._chance.randint(*LARGE))
 
     def large(self, size: int) -> CrashDocument:
-        """Return the next document, of this size; it is sent in pieces if ``size`` is more than PIECES_FROM."""
+        """Return the next document, of this size; it is sent in pieces if that is more than PIECES_FROM."""
         self._number += 1
         return CrashDocument(self._seed, self.source, self._targets, self._number, MUST, 1, "", size, self._sealed)
 
@@ -139,7 +136,5 @@ class DocumentStream:
         return save_fwd, ack2
 
     def must_arrive(self, target: str) -> Iterator[CrashDocument]:
-        """Return the accepted documents of class 3 for an institution, including those to the group of which it is a
-        member.
-        """
+        """Return the accepted documents of class 3 for an institution, also those to the group."""
         return (document for document in self.accepted if document.save_fwd == MUST and target in document.targets)

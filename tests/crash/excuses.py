@@ -1,8 +1,7 @@
 """Alarms and rows that the renewals and revocations of a campaign explain. All other alarms are faults.
 
-A kill, a cut or a renewal causes no alarm at honest nodes. After the certificates of an institution were revoked, its
-partner must raise alarms, because it no longer accepts signatures of the old key, and the new certificate has no
-voucher.
+After the certificates of an institution were revoked, its partner must raise alarms: it no longer accepts signatures of
+the old key, and the new certificate has no voucher.
 
 | what                           | where          | explained by                                                    |
 |--------------------------------|----------------|-----------------------------------------------------------------|
@@ -14,8 +13,7 @@ voucher.
 | REJECTED SEMQ-5201, sent again | at the sender  | a renewal or revocation of the sender's partner                 |
 | row of class 2, SEMQ-5214      | at both ends   | a revocation of its sender                                      |
 
-Further institutions that receive documents of both partners may raise the alarms of a partner, too. Lines about X are
-counted in the whole campaign. A message that is sent again is a new message.
+Further institutions that receive documents of both partners may raise the alarms of a partner, too.
 """
 
 from collections import Counter
@@ -31,7 +29,7 @@ MORE = " more violations of this peer within "
 
 
 class AlarmLine(NamedTuple):
-    """An alarm in a ledger. Only a change of certificates excuses it."""
+    """An alarm in a ledger."""
 
     node: str
     side: int
@@ -42,11 +40,10 @@ class AlarmLine(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The error code at the beginning of the detail."""
         return self.detail.partition(" ")[0]
 
     def is_about(self, address: str) -> bool:
-        """Whether the line is about a message of a node, or about the node itself."""
+        """Whether the line is about a node, or a message of this node."""
         return self.lk0.startswith(f"{address}.") if self.lk0 else self.target == address
 
     def __str__(self) -> str:
@@ -55,7 +52,7 @@ class AlarmLine(NamedTuple):
 
 @dataclass
 class CertificateChanges:
-    """The numbers of renewals and revocations in a campaign, by the name of the node, and what they explain."""
+    """The numbers of renewals and revocations in a campaign, by name of the node."""
 
     address: dict[str, str]  #: address of each institution
     partner: dict[str, str]  #: partner of each institution
@@ -77,7 +74,7 @@ class CertificateChanges:
                 yield line
 
     def _explains(self, institution: str, line: AlarmLine, lines: list[AlarmLine]) -> bool:
-        """Whether the revocation of an institution explains an alarm at its partner or at a further receiver."""
+        """Whether the revocation of an institution explains an alarm of another one."""
         address = self.address[institution]
         if (
             not self.revoked[institution]
@@ -94,15 +91,15 @@ class CertificateChanges:
         return MORE in line.detail and sum(MORE not in alarm.detail for alarm in about_institution) >= LINES_PER_MINUTE
 
     def codes_of_resealing(self, institution: str) -> set[str]:
-        """Return the codes of refusals after which documents of an institution are sent again as new messages."""
+        """Return the codes of refusals after which documents of an institution are sealed again, as new messages."""
         partner = self.partner[institution]
         codes = {SignerGone.code} if self.revoked[institution] else set()
         return codes | ({KeyUnknown.code} if self.revoked[partner] or self.renewed[partner] else set())
 
     def conditions_of_staying_rows(self, node: str) -> dict[str, str]:
-        """Return by table the SQL condition that selects the rows of a node that wait for its operator.
+        """Return by table the SQL condition for the rows of a node that wait for its operator.
 
-        These are messages of class 2 whose signature the receiver refused, at their sender and at their receiver.
+        These are messages of class 2 whose signature the receiver refused.
         """
         stays: dict[str, str] = {}
         refused = f"save_fwd = 2 AND reason_code = '{SignerGone.code}'"

@@ -1,7 +1,6 @@
 """Faults: their kinds as tables, and the plan that a seed draws for each cycle.
 
-A plan is data and can be printed; ``FaultInjector`` carries it out on a ``CrashWorld``. Failpoints are used in turn, in
-an order that the seed shuffles, so that a long campaign includes each of them.
+A plan is data and can be printed; ``FaultInjector`` carries it out on a ``CrashWorld``.
 """
 
 import asyncio
@@ -20,10 +19,10 @@ from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C, CrashWorld
 
-# Group of places | places: the processes and links that a fault can strike. ``KINDS`` names the groups.
+# Group of places, which ``KINDS`` names | places: processes and links.
 PLACES = {
     "nodes": (HUB, *SIDES),
-    "member": (C,),  # the third institution, which only receives documents to the group of institutions
+    "member": (C,),  # the third institution, which only receives
     "sides": SIDES,
     "links": ("link-a", "link-b"),
     "apps": ("app-a", "app-b"),
@@ -42,17 +41,17 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # beginning of the first change of ways, and the time for which it closes each way
-STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
-BACK_S_MAX = 5.0  # longest pause before a killed node is started again
+FIRST_CHANGE_S = 2.0  # when the first change of ways begins, and for how long it closes each way
+STRIKE_S = 3.0  # longest time until an armed node reaches its failpoint
+BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
     "move": SIDES,
-    "retire": SIDES,  # the institution that gets its home in the new store
+    "retire": SIDES,  # the institution whose home is in the new store
     "silence": ("silent_there", "silent_back"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
-EMPTY_S_MAX = 120.0  # longest time until a store is empty after its homes were moved
+EMPTY_S_MAX = 120.0  # longest time until a store without homes is empty
 
 # share | kind | group of places
 KINDS: list[tuple[int, str, str]] = [
@@ -60,7 +59,7 @@ KINDS: list[tuple[int, str, str]] = [
     (3, "kill two", "nodes"),
     (4, "kill postgres", "nodes"),
     (2, "kill both", "nodes"),  # the node and its postgres
-    (2, "kill ends", "sides"),  # both institutions at the same time
+    (2, "kill ends", "sides"),  # both institutions
     (3, "kill", "member"),
     (1, "kill both", "member"),
     (3, "kill twice", "nodes"),  # the second kill while the node starts
@@ -83,7 +82,7 @@ KINDS: list[tuple[int, str, str]] = [
 SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 # Further kinds in campaigns with a direct link between the institutions.
 DIRECT_KINDS = [
-    (8, "change ways", "direct link"),  # the direct link is closed for a time, then the links to the hub
+    (8, "change ways", "direct link"),  # first the direct link is closed for a time, then the links to the hub
     (3, "cut", "direct link"),
     (2, "cut in a frame", "direct link"),
     (1, "half open", "direct link"),
@@ -95,8 +94,8 @@ DIRECT_KINDS = [
 ]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
-    (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
-    (4, "take over", "shared store"),  # the standby serves the store of an owner that has ended or is frozen
+    (6, "move", "hubs"),  # the home of an institution moves to this store
+    (4, "take over", "shared store"),  # its standby serves the store
     (3, "retire", "shared store"),  # the homes move, the empty store is retired, another is added
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
@@ -108,11 +107,11 @@ CLUSTER_KINDS = [
     (1, "delay", "carrier links"),
     (1, "throttle", "carrier links"),
     (1, "refuse", "carrier links"),
-    (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
+    (2, "kill two", "brokers"),  # the third one pauses, because it is a minority
 ]
 # Steps of failpoints that only hubs reach in a campaign.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
-# Steps that follow acts of operators: only ``test_refusing`` uses them.
+# Steps that follow acts of operators (``test_refusing``).
 BY_HAND = frozenset({"H16", "Refusal"})
 # Steps that all nodes reach.
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
@@ -133,7 +132,7 @@ class CycleFault:
 
 
 def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield (node, STEP:PHASE) endlessly, in turns: each failpoint once in a turn. ``cluster``: for two hubs."""
+    """Yield each (node, STEP:PHASE) once in a turn, without end. ``cluster``: for two hubs."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
@@ -154,10 +153,10 @@ def plan(
     rabbitmq: bool = False,
     direct: bool = False,
 ) -> list[CycleFault]:
-    """Return the faults of one cycle of a campaign of this shape (``CrashWorld``), in the order of their times.
+    """Return the faults of one cycle in the order of their times. ``points``: what ``failpoints_by_turn`` yields.
 
-    The first cycle of a campaign with a direct link has only a change of ways, so that every such campaign uses both
-    ways: another fault in the same cycle might keep one of them closed. ``points``: what ``failpoints_by_turn`` yields.
+    The first cycle of a campaign with a direct link has only a change of ways, so that the campaign uses both ways:
+    another fault might keep one of them closed.
     """
     if direct and number == 1:
         return [CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S)]
@@ -206,9 +205,9 @@ class FaultInjector:
 
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
-        self.done: Counter[str] = Counter()  #: number of faults that were carried out, by kind
-        self.retired = 0  #: number of retired stores
-        self.taken_over: Counter[str] = Counter()  #: number of takeovers by a standby, by the fault of the owner
+        self.done: Counter[str] = Counter()  #: faults that were carried out, by kind
+        self.retired = 0  #: retired stores
+        self.taken_over: Counter[str] = Counter()  #: takeovers, by fault of the former owner
         self._revoking = {side: asyncio.Lock() for side in SIDES}
         self._changing_store = asyncio.Lock()  #: one takeover, retirement or move at a time
         self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
@@ -238,11 +237,11 @@ class FaultInjector:
         }
 
     async def run(self, faults: list[CycleFault]) -> None:
-        """Carry out all faults of a cycle, each at its time; return when the last one has ended."""
+        """Carry out the faults of a cycle, each at its time; return when the last one has ended."""
         await asyncio.gather(*(self._run_at_its_time(fault) for fault in faults))
 
     def _process(self, name: str) -> CrashProcess | BrokerProcess:
-        """Return the process that a fault strikes: a broker, or the node that serves the store."""
+        """Return the broker, or the node that serves the store."""
         return self._world.brokers.get(name) or self._world.owner(name)
 
     async def _run_at_its_time(self, fault: CycleFault) -> None:
@@ -309,12 +308,11 @@ class FaultInjector:
         proxy.change(**{fault.text: False})
 
     async def _change_ways(self, fault: CycleFault) -> None:
-        """Close the direct link, then the links to the hub, so that documents under way change to the other way."""
+        """Close the direct link, then the links to the hub: documents under way change to the other way."""
         await self._close_links(fault.value, fault.where)
         await self._close_links(fault.value, *PLACES["links"])
 
     async def _close_links(self, duration_s: float, *where: str) -> None:
-        """Cut links, and refuse new connections for a time."""
         proxies = [self._world.proxies[name] for name in where]
         for proxy in proxies:
             proxy.change(refuses=True)
@@ -324,7 +322,7 @@ class FaultInjector:
             proxy.change(refuses=False)
 
     async def _renew(self, fault: CycleFault) -> None:
-        """Replace a node's key immediately, while documents sealed for the old key are under way."""
+        """Replace a node's key while documents sealed for the old key are under way."""
         world, where = self._world, fault.where
         world.changes.renewed[where] += 1
         await node_requests.ask(lambda: world.owner(where), "cert.renew")
@@ -332,8 +330,7 @@ class FaultInjector:
     async def _revoke(self, fault: CycleFault) -> None:
         """Revoke the certificates of an institution; its node enrols again, with another key.
 
-        Revocations run one after the other: a second one would revoke the certificate that the node got after the
-        first.
+        Revocations run one after the other: a second one would revoke the new certificate.
         """
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
@@ -350,7 +347,7 @@ class FaultInjector:
     async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
         """Wait until an institution has ended its direct session with a revoked partner.
 
-        The wait ends early if ``side`` is being revoked itself, because it then gets no reports from the hub.
+        The wait ends early if ``side`` is being revoked, too: then it gets no reports from the hub.
         """
         try:
             await node_requests.until_no_direct_link(
@@ -360,7 +357,7 @@ class FaultInjector:
             self._world.complaints.append(f"{side} still has a direct session with {revoked} after the revocation")
 
     async def _move(self, fault: CycleFault) -> None:
-        """Move the home of an institution to another store, while documents for it wait in the former one."""
+        """Move the home of an institution while documents wait for it in the former store."""
         async with self._changing_store:
             await self._move_homes(fault.where, fault.text)
 
@@ -372,7 +369,7 @@ class FaultInjector:
     async def _take_over(self, fault: CycleFault) -> None:
         """End or freeze the owner of a store until its standby serves it; then start or resume the former owner.
 
-        A frozen owner has not noticed that its store was taken over: it must not write any more.
+        A former owner that was frozen must not write any more.
         """
         async with self._changing_store:
             owner = self._world.owner(fault.where)
@@ -392,7 +389,6 @@ class FaultInjector:
                 owner.up()
 
     async def _retire(self, fault: CycleFault) -> None:
-        """Move all homes out of a store, retire it when it is empty, add another store, and move a home to that one."""
         world, hub = self._world, self._world.nodes[HUB]
         async with self._changing_store:
             store = world.store(fault.where)
@@ -413,7 +409,7 @@ class FaultInjector:
             await self._move_homes(fault.where, fault.text)
 
     async def _stop_when_empty(self, hub: str, pair: list[CrashProcess]) -> None:
-        """Stop both processes of a store when it is empty; start them again if copies have arrived meanwhile."""
+        """Stop both processes of a store when it is empty, with no copies that have arrived meanwhile."""
         while True:
             while self._remaining_rows(hub):  # noqa: ASYNC110  (other processes empty it)
                 await asyncio.sleep(POLL_S)
@@ -424,14 +420,13 @@ class FaultInjector:
                 node.up()
 
     def _remaining_rows(self, hub: str) -> dict[str, int]:
-        """Return the numbers of rows that a store still has."""
         try:
             return oracle.leftovers_of(self._world, hub)
         except psycopg.OperationalError:
             return {"its server does not answer": 1}
 
     async def _disturb_link(self, fault: CycleFault, name: str, duration_s: float, value: float | None = None) -> None:
-        """Set a field of ``LinkFaults`` for a time, to the value of the fault if ``value`` is None."""
+        """Set a field of ``LinkFaults`` for a time. ``value`` None: the value of the fault."""
         proxy = self._world.proxies[fault.where]
         proxy.change(**{name: fault.value if value is None else value})
         await asyncio.sleep(duration_s)

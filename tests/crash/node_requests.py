@@ -1,7 +1,4 @@
-"""Requests to nodes that may die at any step, repeated until they are answered; waits for the effects of revocations.
-
-Used by ``world``, ``faults`` and the tests of single kills.
-"""
+"""Requests to nodes that may die at any step, repeated until they are answered; effects of revocations."""
 
 import asyncio
 import time
@@ -31,7 +28,7 @@ async def repeat_until_done(act: Callable[[], Awaitable[T]]) -> T:
 async def ask(node: CrashProcess | Callable[[], CrashProcess], operation: str, **arguments: Any) -> Any:
     """Request an operation until it is answered; return the answer. Raises TimeoutError.
 
-    ``node`` may be a function, which returns the process to ask at each attempt.
+    ``node``: a process, or a function that returns the process to ask.
     """
 
     async def act() -> Any:
@@ -43,7 +40,7 @@ async def ask(node: CrashProcess | Callable[[], CrashProcess], operation: str, *
 
 
 async def revoke_and_measure(hub: CrashProcess, address: str) -> float:
-    """Revoke all certificates of a node; return the seconds until its link has ended."""
+    """Revoke the certificates of a node; return the seconds until its link has ended."""
     await ask(hub, "cert.revoke", which=address, why="test")
     started = time.monotonic()
     async with asyncio.timeout(PATIENCE_S):
@@ -53,7 +50,7 @@ async def revoke_and_measure(hub: CrashProcess, address: str) -> float:
 
 
 async def until_no_direct_link(node: CrashProcess, to: str, is_excused: Callable[[], bool]) -> None:
-    """Wait until a node has no direct link with a partner, or ``is_excused`` returns True. Raises TimeoutError."""
+    """Wait until a node has no direct link with a partner, or ``is_excused()``. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_S):
         while not is_excused() and (await ask(node, "node.status"))["direct"][to]["link"] == "up":  # noqa: ASYNC110
             await asyncio.sleep(RETRY_S)

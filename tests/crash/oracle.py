@@ -1,7 +1,6 @@
 """The oracle: compares the promises of nodes with the records of the receiving applications, and reads the databases.
 
-Of the nodes' code it uses only names and codes. ``judge`` checks documents, ledgers and logs; ``leftovers`` counts rows
-that a node must have deleted when all documents are settled.
+Of the nodes' code it uses only names and codes.
 """
 
 import json
@@ -21,8 +20,7 @@ from tests.crash.documents import MUST, CrashDocument, DocumentStream, source_of
 from tests.crash.excuses import AlarmLine
 from tests.crash.world import ADDRESS, SIDES, CrashWorld, other_members
 
-# Tables that are empty when all documents are settled. Other tables keep rows: ledger lines, streams, tokens, and the
-# window of classes 1 and 2.
+# Tables that are empty when all documents are settled.
 CLEAN = (
     "tb_0031",
     "tb_0031_body",
@@ -33,7 +31,7 @@ CLEAN = (
     "tb_0030_ledger",
     "tb_0030_done",
 )
-# Events that no fault of a campaign may cause, unless ``excuses`` explains them.
+# Events that must not occur unless ``excuses`` explains them.
 NEVER = (Event.REFUSED, Event.MISMATCH, Event.VIOLATION, Event.PARKED, Event.VOIDED)
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
 SHOWN_MAX = 20  # findings of each kind in the report
@@ -41,20 +39,17 @@ SHOWN_MAX = 20  # findings of each kind in the report
 
 @dataclass
 class OracleFindings:
-    """The faults that were found, as text."""
-
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    unclean: dict[str, int] = field(default_factory=dict)  #: number of remaining rows by ``node.table``
+    unclean: dict[str, int] = field(default_factory=dict)  #: remaining rows by ``node.table``
 
     @property
     def good(self) -> bool:
-        """Whether no fault was found."""
         return not (self.lost or self.duplicated or self.violations or self.unclean)
 
     def lines(self) -> list[str]:
-        """Return the findings as text."""
+        """Return the findings as text, at most SHOWN_MAX of each kind."""
         by_kind = [("lost", self.lost), ("duplicated", self.duplicated), ("violation", self.violations)]
         findings = [f"{name}: {text}" for name, items in by_kind for text in items[:SHOWN_MAX]]
         return findings + [f"unclean: {rows} rows in {table}" for table, rows in self.unclean.items()]
@@ -71,7 +66,7 @@ def has_all(world: CrashWorld) -> bool:
 
 
 def judge(world: CrashWorld) -> OracleFindings:
-    """Check documents, ledgers and logs, and include the complaints; called when applications and nodes are idle."""
+    """Check documents, ledgers and logs, and include the complaints. The applications and nodes must be idle."""
     findings = OracleFindings()
     for side in SIDES:
         codes = world.changes.codes_of_resealing(side)
@@ -95,12 +90,12 @@ def judge(world: CrashWorld) -> OracleFindings:
 
 
 def leftovers(world: CrashWorld) -> dict[str, int]:
-    """Return the numbers of rows in tables that should be empty, by ``node.table``. Raises psycopg.OperationalError."""
+    """Return the number of rows in tables that should be empty, by ``node.table``. Raises psycopg.OperationalError."""
     return {name: rows for node in world.store_names for name, rows in leftovers_of(world, node).items()}
 
 
 def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
-    """Return the numbers of rows of one store in tables that should be empty. Raises psycopg.OperationalError."""
+    """Return ``leftovers`` of one store. Raises psycopg.OperationalError."""
     findings = {}
     with psycopg.connect(_url(world, node)) as connection:
         stays = world.changes.conditions_of_staying_rows(node)
@@ -112,7 +107,6 @@ def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
 
 
 def steps(world: CrashWorld) -> int:
-    """Return the number of durable steps: the ledger lines of all nodes."""
     total = 0
     for node in world.store_names:
         with psycopg.connect(_url(world, node)) as connection:
@@ -121,11 +115,7 @@ def steps(world: CrashWorld) -> int:
 
 
 def messages_by_way(world: CrashWorld) -> dict[str, int]:
-    """Return the numbers of messages that the institutions have received, by way.
-
-    ``direct``: over the direct link; ``hub``: through the hub, whose ledger says that it forwarded or stored
-    the message.
-    """
+    """Return the numbers of messages that the institutions have received over the direct link and through the hub."""
     received: dict[bool, set[str]] = {True: set(), False: set()}
     for side in SIDES:
         with psycopg.connect(_url(world, side)) as connection:
@@ -145,13 +135,12 @@ def messages_by_way(world: CrashWorld) -> dict[str, int]:
 
 
 def unused_ways(counts: dict[str, int]) -> list[str]:
-    """Return a sentence for each way that no message took in a campaign with a direct link."""
+    """Return a sentence for each way that no message took."""
     names = {"direct": "the direct link", "hub": "the hub"}
     return [f"no message was received by way of {names[way]}" for way, messages in counts.items() if not messages]
 
 
 def dump(world: CrashWorld) -> str:
-    """Return the remaining rows as text, to find the cause."""
     text = []
     for node in world.store_names:
         with psycopg.connect(_url(world, node)) as connection:
@@ -172,9 +161,7 @@ def dump(world: CrashWorld) -> str:
 
 
 def _judge_book(stream: DocumentStream, target: str, book: Book, resealed: set[int], findings: OracleFindings) -> None:
-    """Check the documents of one source in the record of one receiver. ``resealed``: numbers of documents that were
-    sealed again.
-    """
+    """Check the documents of one source in one record. ``resealed``: numbers of documents that were sealed again."""
     received = {
         token: entries for token, entries in book.entries_by_token().items() if source_of(token) == stream.source
     }
@@ -199,13 +186,12 @@ def _judge_book(stream: DocumentStream, target: str, book: Book, resealed: set[i
     for lk0, token in book.altered_repeats():
         if source_of(token) == stream.source:
             findings.violations.append(f"{token} ({lk0}) repeated with other bytes")
-    # A document that was sealed again is a new message, behind later ones of its order key; the others are in order.
+    # A document that was sealed again is a new message, behind later ones of its order key.
     ordered = [entry for entry in book.ordered_entries() if source_of(entry.token) == stream.source]
     _judge_order([entry for entry in ordered if _number(entry.token) not in resealed], findings)
 
 
 def _judge_order(entries: list[BookEntry], findings: OracleFindings) -> None:
-    """Check that the numbers at the end of tokens rise within an order key."""
     last: dict[str, int] = {}
     for entry in entries:
         number = _number(entry.token)
@@ -230,10 +216,10 @@ def _description(document: CrashDocument) -> str:
 def _judge_own_ledger(
     side: str, stream: DocumentStream, url: str, resealing: set[str], findings: OracleFindings
 ) -> set[int]:
-    """Check that each document is accepted once for each target, and delivered once to each target if it has class 3.
+    """Check that each document is accepted once for each target, and delivered once if it has class 3.
 
-    A document may also be refused with one of the codes ``resealing``, and then be accepted again by the node itself.
-    Return the numbers of such documents.
+    A document may also be refused with one of the codes ``resealing``, and sealed again by the node: return the numbers
+    of such documents.
     """
     resealed: set[int] = set()
     with psycopg.connect(url) as connection:
@@ -274,7 +260,7 @@ def _judge_own_ledger(
 
 
 def _given_up(url: str) -> set[str]:
-    """Return the LK0s of a node's messages that its partner refused because it no longer trusts the signer."""
+    """Return the LK0s of a node's messages whose signer the receiver no longer trusted."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT lk0 FROM semq_ledger WHERE side = %s AND event = %s AND detail LIKE %s",
@@ -299,7 +285,7 @@ def _judge_any_ledger(node: str, url: str, findings: OracleFindings) -> list[Ala
 
 
 def _judge_log(node: str, log: Path, findings: OracleFindings) -> None:
-    """Check the log for tracebacks: no fault of the campaign may cause one."""
+    """Check that a log has no tracebacks."""
     for line in log.read_text("utf-8", "replace").splitlines():
         # a killed process may leave an incomplete line
         if line.startswith("{") and line.endswith("}") and '"exception"' in line:

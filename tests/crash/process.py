@@ -1,7 +1,6 @@
 """Processes that are killed and restarted, as by a service manager: their base class, a node, a database server.
 
-The task that ``begin`` starts restarts its process for the whole campaign. The caller of ``kill`` states when the node
-may restart, and with which failpoint; an end that the campaign has not caused is a fault.
+An end that the campaign has not caused is a fault.
 """
 
 import asyncio
@@ -20,33 +19,31 @@ from tests.crash.armed.failpoints import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 READY_S = 180.0  # longest time from the start of a node until it serves, on a busy machine
-EXIT_UNAVAILABLE = 69  # exit status of a node whose database was lost during the start (``semq.service.process``)
+EXIT_UNAVAILABLE = 69  # exit status of a node whose database was lost during the start
 UNAVAILABLE_MAX = 5  # consecutive starts that may end with this status
 CHECK_S = 0.2  # time between two checks of a shared server
 
 
 class RestartedProcess:
-    """One process; ``_keep`` starts it whenever it has ended, and sets ``_serving`` while it serves."""
+    """One process, which is started whenever it has ended."""
 
     name: str  #: name in the installation
     port: int
 
     def __init__(self) -> None:
-        self.starts = 0  #: number of starts
-        self.on_ready: Callable[[], None] = lambda: None  #: called whenever the process begins to serve
-        self.on_end: Callable[[], None] = lambda: None  #: called whenever the process has ended
+        self.starts = 0
+        self.on_ready: Callable[[], None] = lambda: None  #: called when the process begins to serve
+        self.on_end: Callable[[], None] = lambda: None  #: called when the process has ended
         self._serving = asyncio.Event()
         self._stopping = False
         self._pause_s = 0.0  #: pause before the next start
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start the process, and restart it whenever it has ended."""
         self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process serves now."""
         return self._serving.is_set()
 
     async def wait_until_serving(self) -> None:
@@ -65,30 +62,29 @@ class CrashProcess(RestartedProcess, NodeProcess):
         NodeProcess.__init__(self, place)
         RestartedProcess.__init__(self)
         self._complaints = complaints
-        self._has_ended = asyncio.Event()  #: the present or last run of the process has ended
-        self._is_expected = False  #: the node was ended on purpose
-        self.other: CrashProcess | None = None  #: the other process of its store: one serves, one is the standby
+        self._has_ended = asyncio.Event()  #: the last run of the process has ended
+        self._is_expected = False  #: the end of the process is no fault
+        self.other: CrashProcess | None = None  #: the other process of its store
         self._may_start = asyncio.Event()  #: cleared by ``down``, set by ``up``
         self._may_start.set()
         self._failpoint = ""  #: failpoint of the next start
         self.armed = ""  #: failpoint of the running process
-        self.served = 0  #: number of starts after which the node served
+        self.served = 0  #: starts after which the node served
         self.fired: list[str] = []  #: failpoints that ended the process
 
     # ------------------------------------------------------------ life
 
     @property
     def is_ready(self) -> bool:
-        """Whether this process or the other process of its store serves now."""
+        """Whether the store of this process is served."""
         return self.owns_store or (self.other is not None and self.other.owns_store)
 
     @property
     def owns_store(self) -> bool:
-        """Whether this process serves now."""
         return self._serving.is_set()
 
     async def wait_until_serving(self) -> None:
-        """Wait until this process or the other process of its store serves. Raises TimeoutError."""
+        """Wait until the store of this process is served. Raises TimeoutError."""
         processes = [process for process in (self, self.other) if process is not None]
         tasks = [asyncio.ensure_future(process.wait_until_owner()) for process in processes]
         try:
@@ -104,7 +100,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         await super().wait_until_serving()
 
     def kill(self, back_after_s: float, failpoint: str = "") -> None:
-        """Send SIGKILL; the process restarts after a pause, optionally with a failpoint."""
+        """Send SIGKILL; the process restarts after a pause, with the failpoint if one is named."""
         self._pause_s, self._failpoint = back_after_s, failpoint
         if self.pid is not None:
             self._is_expected = True
@@ -112,7 +108,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
             self.signal(signal.SIGKILL)
 
     async def down(self, *, orderly: bool = False) -> None:
-        """Send SIGKILL, or SIGTERM if ``orderly``, and wait for the end; the process does not restart before ``up``."""
+        """Send SIGKILL, or SIGTERM if ``orderly``, and wait for the end. The process restarts only after ``up``."""
         self._may_start.clear()
         if orderly and self.pid is not None:
             self._is_expected, self._pause_s = True, 0.0
@@ -122,18 +118,17 @@ class CrashProcess(RestartedProcess, NodeProcess):
         await self._has_ended.wait()
 
     def up(self) -> None:
-        """Allow the next start."""
         self._may_start.set()
 
     async def wait_for_failpoint(self, within_s: float) -> None:
-        """Wait until an armed node has reached its failpoint, but at most ``within_s`` seconds after it serves."""
+        """Wait until an armed node has ended, but at most ``within_s`` seconds after it serves."""
         with suppress(TimeoutError):
             await self.wait_until_serving()
             async with asyncio.timeout(within_s):
                 await self._has_ended.wait()
 
     def kill_postgres(self) -> bool:
-        """Send SIGKILL to the database server of the node; return False if none runs."""
+        """Send SIGKILL to the node's database server; return False if none runs."""
         pid = self.postgres.pid
         if pid is None:
             return False
@@ -142,15 +137,13 @@ class CrashProcess(RestartedProcess, NodeProcess):
         return True
 
     def freeze(self) -> None:
-        """Suspend the process."""
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Resume the suspended process."""
         self.signal(signal.SIGCONT)
 
     async def stop(self) -> None:
-        """Stop the node in an orderly way; any other end is a fault."""
+        """Stop the node in an orderly way."""
         self._stopping = True
         if self.pid is not None:
             self.signal(signal.SIGTERM)
@@ -165,7 +158,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         await self.remove()
 
     async def remove(self) -> None:
-        """End all processes of the node, also after a failed campaign."""
+        """End all processes of the node."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
@@ -190,7 +183,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
             elif status == -signal.SIGKILL and self.armed:
                 self.fired.append(self.armed)
             elif status == EXIT_UNAVAILABLE and unavailable < UNAVAILABLE_MAX:
-                unavailable += 1  # the database server was killed during the start
+                unavailable += 1  # its database server was killed
             else:
                 self._complaints.append(f"{self.name} ended by itself with status {status}: see {self.place.log}")
             await asyncio.sleep(self._pause_s)
@@ -200,7 +193,6 @@ class CrashProcess(RestartedProcess, NodeProcess):
         return self._stopping
 
     def program(self) -> list[str]:
-        """Return the arguments of Python that run the node, or the node with its failpoint."""
         return ["-m", "tests.crash.armed", self.place.kind] if self.armed else super().program()
 
     async def _run_once(self) -> int:
@@ -220,11 +212,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
 
 
 class SharedServer:
-    """The database server of an instance of the hub and its standby, which serve one store in turns. The server is
-    restarted whenever it was killed.
-
-    A node restarts only a server that it has started itself; ``world`` starts this server.
-    """
+    """The database server of an instance of the hub and its standby, restarted whenever it was killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -233,14 +221,14 @@ class SharedServer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Start the server, and return the URL of its database."""
+        """Start the server; return the URL of its database."""
         await asyncio.to_thread(copy_empty_database, self._folder)
         url = await asyncio.to_thread(self.postgres.start)
         self._task = asyncio.create_task(self._keep(), name="keep the shared server")
         return url
 
     async def stop(self) -> None:
-        """Stop the server; harmless if it was never started."""
+        """Stop the server, if it runs."""
         self._has_ended.set()
         if self._task is not None:
             await self._task

@@ -1,7 +1,6 @@
 """A TCP proxy that causes faults of a link: cuts, half-open and refused connections, silence, delay, low bandwidth.
 
-One ``Proxy`` listens on one port for the whole campaign; its target may change when a server restarts on another port.
-The proxy copies bytes without interpreting them. Module ``faults`` changes its ``LinkFaults``; campaigns reset them.
+One ``Proxy`` listens on one port for the whole campaign; its target changes when a server restarts on another port.
 """
 
 import asyncio
@@ -18,12 +17,12 @@ CHUNK = 64 * 1024
 class LinkFaults:
     """The faults of a link; the defaults cause none."""
 
-    delay_s: float = 0.0  #: pause before each chunk is passed on; it also limits the bandwidth
+    delay_s: float = 0.0  #: pause before each chunk is passed on
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: bytes of the dialler are withheld, and an end of the connection behind them
-    silent_back: bool = False  #: bytes of the server are withheld, and an end of the connection behind them
+    silent_there: bool = False  #: bytes of the dialler are withheld, and then the end of its connection
+    silent_back: bool = False  #: bytes of the server are withheld, and then the end of its connection
 
 
 class Proxy:
@@ -32,24 +31,21 @@ class Proxy:
     def __init__(self) -> None:
         self.faults = LinkFaults()
         self.target: tuple[str, int] | None = None  #: address of the server; None: connections are reset
-        self.connections = 0  #: number of connections so far
+        self.connections = 0  #: connections so far
         self._open: set[_Pair] = set()
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen on a free port of this machine."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=CHUNK)
 
     @property
     def port(self) -> int:
-        """The port on which the proxy listens."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def stop(self) -> None:
-        """Stop listening and cut all connections."""
         if self._server is not None:
             self._server.close()
         self.cut()
@@ -58,14 +54,14 @@ class Proxy:
     # ------------------------------------------------------------ faults
 
     def change(self, **faults: float | bool) -> None:
-        """Change the faults of all open and later connections."""
+        """Change faults of all present and later connections."""
         for name, value in faults.items():
             setattr(self.faults, name, value)
         self._changed.set()
         self._changed = asyncio.Event()
 
     def clear(self) -> None:
-        """End the faults in ``faults``, and pass on the bytes that were withheld."""
+        """End the faults in ``faults``, and pass on the withheld bytes."""
         self.change(**{name: getattr(LinkFaults(), name) for name in LinkFaults.__slots__})
 
     def cut(self) -> None:
@@ -74,12 +70,12 @@ class Proxy:
             pair.abort()
 
     def cut_after(self, size: int) -> None:
-        """Close each open connection after ``size`` further bytes in both directions together, usually in a frame."""
+        """Close each open connection after ``size`` further bytes of both directions together, usually in a frame."""
         for pair in self._open:
             pair.bytes_left = size
 
     def half_open(self) -> None:
-        """Close the dialler's side of each connection; the server's side stays open, and gets no notice."""
+        """Reset the dialler's side of each connection; the server gets no notice."""
         for pair in list(self._open):
             pair.reset_dialler()
 
@@ -110,7 +106,7 @@ class Proxy:
     async def _copy(
         self, pair: "_Pair", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_silent: Callable[[], bool]
     ) -> None:
-        """Copy one direction until it ends; then end the other side, too."""
+        """Copy one direction until it ends; then end both."""
         with suppress(OSError):
             while chunk := await reader.read(self.faults.crumb or CHUNK):
                 if pair.is_half_open:
@@ -146,10 +142,10 @@ class _Pair:
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self._near = near
         self._far = far
-        self.bytes_left: int | None = None  #: bytes until the connection is cut
+        self.bytes_left: int | None = None  #: bytes that still pass; None: no limit
         self.is_half_open = False  #: the dialler's side is closed, the server's side is open
         self.over = False  #: both sides are reset or closed
-        self.ended = asyncio.Event()  #: set together with ``over``
+        self.ended = asyncio.Event()  #: set with ``over``
         self.done = asyncio.Event()  #: set when nothing is copied any more
 
     def allow(self, size: int) -> int:
@@ -161,14 +157,13 @@ class _Pair:
         return allowed
 
     def abort(self) -> None:
-        """Reset both sides."""
         self.over = True
         self.ended.set()
         for writer in (self._near, self._far):
             _reset(writer)
 
     def end(self) -> None:
-        """End both sides when all remaining bytes are written."""
+        """End both sides after the bytes that were written."""
         self.over = True
         self.ended.set()
         for writer in (self._near, self._far):
@@ -176,7 +171,6 @@ class _Pair:
                 writer.close()
 
     def reset_dialler(self) -> None:
-        """Reset the dialler's side only."""
         self.is_half_open = True
         _reset(self._near)
 

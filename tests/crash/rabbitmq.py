@@ -1,7 +1,4 @@
-"""RabbitMQ as the carrier of a campaign: a cluster of three nodes, each of which is killed and restarted.
-
-Created by ``world`` for ``./run crash --cluster --rabbitmq``. How to run a node is in ``bench.rabbitmq.server``.
-"""
+"""RabbitMQ as the carrier of a campaign: a cluster of three nodes, each of which is killed and restarted."""
 
 import asyncio
 import signal
@@ -13,7 +10,7 @@ from tests.crash.process import RestartedProcess
 
 
 class BrokerProcess(RestartedProcess):
-    """A node of the cluster, restarted whenever it has ended; it is killed and frozen like a ``CrashProcess``."""
+    """A node of the cluster, restarted whenever it has ended."""
 
     def __init__(self, name: str, node: RabbitNode) -> None:
         super().__init__()
@@ -28,11 +25,9 @@ class BrokerProcess(RestartedProcess):
         self._node.signal(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Suspend the processes."""
         self._node.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Resume the suspended processes."""
         self._node.signal(signal.SIGCONT)
 
     async def stop(self) -> None:
@@ -46,7 +41,7 @@ class BrokerProcess(RestartedProcess):
         await self.remove()
 
     async def remove(self) -> None:
-        """End all processes of the node, also after a failed campaign."""
+        """End all processes of the node."""
         self._stopping = True
         self._node.signal(signal.SIGKILL)
         if self._task is not None:

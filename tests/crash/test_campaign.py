@@ -1,6 +1,4 @@
-"""Campaigns on real processes, as on the command line: ``./run crash --cycles 3``, and others with ``--secure``,
-``--direct`` and ``--cluster``.
-"""
+"""Campaigns on real processes: ``./run crash`` alone, and with ``--secure``, ``--direct`` and ``--cluster``."""
 
 import json
 import os
@@ -30,7 +28,7 @@ def factor(pytestconfig: pytest.Config) -> int:
 
 
 def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
-    """Return the report of a successful campaign; after a failure, pytest shows the command that repeats it."""
+    """Return the report of a successful campaign. On failure, pytest shows the command that repeats it."""
     options = ["--cycles", str(cycles), "--seed", str(seed), *arguments]
     print("repeat: ./run crash", *options)
     command = command_of("tests.crash", *options, "--json")
@@ -57,7 +55,7 @@ def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
 
 
 def kills_nodes(seed: int) -> bool:
-    """Whether a campaign of this seed kills a node in each of its first cycles, among them the hub and a side."""
+    """Whether a campaign of this seed kills nodes in each of its first cycles, also the hub and an institution."""
     points = failpoints_by_turn(seed)
     cycles = [plan(seed, number, points) for number in range(1, CYCLES + 1)]
     killed = [{fault.where for fault in faults if fault.kind in NODE_KILLS | {"failpoint"}} for faults in cycles]
@@ -70,7 +68,7 @@ def test_nothing_is_lost_and_nothing_is_duplicated_after_random_kills(factor: in
 
 
 def changes_stores(seed: int) -> bool:
-    """Whether in a campaign of this seed a standby takes over the store of a frozen owner, and a store is retired."""
+    """Whether a campaign of this seed takes over the store of a frozen owner, and retires a store."""
     points = failpoints_by_turn(seed, cluster=True)
     faults = [fault for number in range(1, CLUSTER_CYCLES + 1) for fault in plan(seed, number, points, cluster=True)]
     kinds = {(fault.kind, fault.text if fault.kind == "take over" else "") for fault in faults}
@@ -85,7 +83,7 @@ def test_stores_are_taken_over_and_retired_while_instances_and_carrier_are_kille
 
 
 def changes_certificates(seed: int) -> bool:
-    """Whether in a campaign of this seed both institutions are revoked, a node replaces its key, and one is killed."""
+    """Whether a campaign of this seed revokes both institutions, renews a key and kills a node."""
     points = failpoints_by_turn(seed)
     faults = [fault for number in range(1, SECURE_CYCLES + 1) for fault in plan(seed, number, points, secure=True)]
     seen = {(fault.kind, fault.where) for fault in faults}
@@ -94,7 +92,7 @@ def changes_certificates(seed: int) -> bool:
 
 
 def run_through_the_hub(factor: int) -> None:
-    """Run a campaign in which all messages go through the hub; it fails if a link lives on after a revocation."""
+    """Run a campaign with certificates and without a direct link."""
     seed = next(seed for seed in count(SEED) if changes_certificates(seed))
     report = run_campaign(SECURE_CYCLES * factor, seed, "--secure")
     assert report["faults_by_kind"]["revoke"] >= 2
@@ -102,9 +100,7 @@ def run_through_the_hub(factor: int) -> None:
 
 
 def killed_during_change(faults: list[CycleFault]) -> bool:
-    """Whether in a cycle a node of an institution is killed while the direct link, or the links to the hub, are closed
-    for a change of ways.
-    """
+    """Whether a node of an institution is killed during a change of ways."""
     changes = [(fault.at_s, fault.at_s + 2 * fault.value) for fault in faults if fault.kind == "change ways"]
     kills = [
         fault.at_s for fault in faults if fault.kind in NODE_KILLS and not {fault.where, fault.text}.isdisjoint(SIDES)
@@ -124,9 +120,7 @@ def test_only_a_kill_of_an_institution_while_ways_change_counts() -> None:
 
 
 def kills_during_change(seed: int) -> bool:
-    """Whether in a campaign of this seed an institution is revoked, and a node of an institution is killed while
-    documents change ways.
-    """
+    """Whether a campaign of this seed revokes an institution, and kills a node of one during a change of ways."""
     points = failpoints_by_turn(seed)
     cycles = [plan(seed, number, points, secure=True, direct=True) for number in range(1, SECURE_CYCLES + 1)]
     is_revoked = any(fault.kind == "revoke" for faults in cycles for fault in faults)
@@ -134,7 +128,7 @@ def kills_during_change(seed: int) -> bool:
 
 
 def run_with_direct_link(factor: int) -> None:
-    """Run a campaign with a direct link; it fails unless messages went over this link and through the hub."""
+    """Run a campaign with certificates and a direct link."""
     seed = next(seed for seed in count(SEED) if kills_during_change(seed))
     report = run_campaign(SECURE_CYCLES * factor, seed, "--secure", "--direct")
     assert report["faults_by_kind"]["change ways"] >= 1
@@ -142,10 +136,7 @@ def run_with_direct_link(factor: int) -> None:
 
 
 def test_roll_over_revocation_and_changes_of_the_way_lose_and_repeat_nothing(factor: int) -> None:
-    """Campaigns with TLS, sealed documents and signed receipts: one without, one with a direct link.
-
-    Each runs every other day; with --deep both run.
-    """
+    """Without --deep, only one of the two campaigns runs, in turns by day."""
     campaigns = (run_through_the_hub, run_with_direct_link)
     for campaign in campaigns if factor > 1 else (campaigns[SEED % len(campaigns)],):
         campaign(factor)

@@ -1,7 +1,4 @@
-"""Documents in pieces: each process on their way is killed with SIGKILL in the middle of a document.
-
-Campaigns (``test_campaign``) send documents in pieces, too, but their kills rarely hit the middle of one.
-"""
+"""Documents in pieces: each process on their way is killed with SIGKILL in the middle of a document."""
 
 import asyncio
 from pathlib import Path
@@ -21,10 +18,10 @@ from tests.waiting import until
 
 PIECES = deeper(32, 60)
 SIZE = (PIECES - 1) * PIECE_BYTES + 7
-RESTART_S = 0.3  # pause before a killed node is started again
+RESTART_S = 0.3  # pause before the start of a killed node
 MIDDLE = PIECES // 4  # number of pieces at B when a process is killed
 assert SIZE > PIECES_FROM
-# Holds the transaction of the notice about a refused manifest, so that a kill is between refusal and notice.
+# Holds the transaction of the notice about a refused manifest.
 HOLD_NOTICES = """
 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); RETURN NEW; END';
 CREATE TRIGGER hold BEFORE INSERT ON tb_0031 FOR EACH ROW
@@ -39,7 +36,7 @@ STORED = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
 def number_from(world: CrashWorld, node: str, query: str) -> int:
-    """Return a number from a node's database; 0 while the database does not run."""
+    """Return a number from a node's database; 0 if the database does not run."""
     url = world.nodes[node].postgres.running_url()
     if url is None:
         return 0
@@ -52,19 +49,18 @@ def number_from(world: CrashWorld, node: str, query: str) -> int:
 
 
 async def until_pieces(world: CrashWorld, node: str, table: str, at_least: int) -> None:
-    """Wait until a table of a node has at least this number of pieces."""
     condition = {"tb_0030": " WHERE target_user = '_pieces'", "tb_0031": " WHERE dest_user = '_pieces'"}.get(table, "")
     await until(lambda: number_from(world, node, f"SELECT count(*) FROM {table}{condition}") >= at_least)
 
 
 async def until_settled(world: CrashWorld) -> None:
-    """Wait until the documents have arrived, and the nodes have deleted their rows."""
+    """Wait until all documents have arrived and no rows remain."""
     await until(lambda: oracle.has_all(world))
 
     async def is_clean() -> bool:
         if not _leftovers(world):
             return True
-        # Repeated, because the receiver deletes pieces after a notice of the sender.
+        # At each attempt, because the receiver deletes pieces after a notice of the sender.
         await world.remove_interrupted_pieces()
         return False
 
@@ -83,7 +79,7 @@ async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is
     try:
         await world.start()
         submit, stream = world.submitters[A].submit, world.streams[A]
-        # A kill during the upload: the application repeats the submission with its token.
+        # During the upload: the application repeats the submission.
         uploading = asyncio.create_task(submit(stream.large(SIZE)))
         await until_pieces(world, A, "tb_0031_piece", 1)
         world.nodes[A].kill(RESTART_S)
@@ -106,7 +102,7 @@ async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is
         await until_pieces(world, B, "tb_0030", MIDDLE)
         for node in world.nodes.values():
             node.kill(RESTART_S)
-        # The receiver's application is killed while it reads: its connection is reset in the middle of the body.
+        # The connection of the receiver's application ends in the middle of the body.
         await until_settled(world)
         world.proxies["app-b"].cut_after(SIZE // 2)
         await submit(stream.large(SIZE))

@@ -1,4 +1,4 @@
-"""Excuses: a revocation explains alarms at the right node and about the right institution, and no other alarms."""
+"""Excuses: a revocation explains alarms at the right node and about the right institution only."""
 
 import pytest
 
@@ -12,14 +12,14 @@ OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
 
 
 def changes(**revoked: int) -> CertificateChanges:
-    """Return the changes of a campaign with these numbers of revocations, by node, and no renewals."""
-    campaign = CertificateChanges(ADDRESS, OTHER)
-    campaign.revoked.update(revoked)
-    return campaign
+    """Return changes with these numbers of revocations, by node."""
+    changed = CertificateChanges(ADDRESS, OTHER)
+    changed.revoked.update(revoked)
+    return changed
 
 
 def alarm(node: str, detail: str, lk0: str = "", event: Event = Event.VIOLATION) -> AlarmLine:
-    """Return an alarm in the ledger of a node, about the message ``lk0``, or else about A."""
+    """Return an alarm in the ledger of a node, about the message ``lk0``; without one, about institution A."""
     side = Side.HUB if node == HUB else Side.RECEIVER
     return AlarmLine(node, side, event, lk0, ADDRESS[A], detail)
 
@@ -29,18 +29,18 @@ UNVOUCHED = alarm(B, "SEMQ-5216 another certificate (fingerprint='1')")
 VOIDED = alarm(HUB, "", OF_A, event=Event.VOIDED)
 
 
-def test_an_alarm_about_a_revoked_institution_is_explained_at_a_receiver_of_both() -> None:
-    campaign = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
-    campaign.revoked.update(a=1)
+def test_an_alarm_about_a_revoked_institution_is_explained_at_a_further_receiver() -> None:
+    changed = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
+    changed.revoked.update(a=1)
     at_c = GONE._replace(node=C)
-    assert list(campaign.unexplained([at_c])) == []
+    assert list(changed.unexplained([at_c])) == []
     assert list(changes(a=1).unexplained([at_c])) == [at_c]
 
 
 @pytest.mark.parametrize("line", [GONE, UNVOUCHED, alarm(B, "SEMQ-5204 The certificate is not known here.")])
 def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: AlarmLine) -> None:
     assert list(changes(a=1).unexplained([line])) == []
-    assert list(changes().unexplained([line])) == [line]  # without a revocation nothing explains it
+    assert list(changes().unexplained([line])) == [line]
     assert list(changes(b=1).unexplained([line])) == [line]
     for node in (A, HUB):
         at_node = line._replace(node=node)
@@ -62,7 +62,7 @@ def test_no_revocation_explains_other_alarms(line: AlarmLine) -> None:
     assert list(changes(a=9, b=9).unexplained([line], [OF_A])) == [line]
 
 
-def test_each_certificate_explains_one_line_and_no_more_than_were_issued() -> None:
+def test_as_many_lines_are_explained_as_certificates_were_issued() -> None:
     second = UNVOUCHED._replace(detail="SEMQ-5216 another certificate (fingerprint='2')")
     assert list(changes(a=2).unexplained([UNVOUCHED, second])) == []
     assert list(changes(a=1).unexplained([UNVOUCHED, second])) == [UNVOUCHED, second]
@@ -72,7 +72,7 @@ def test_each_certificate_explains_one_line_and_no_more_than_were_issued() -> No
     assert list(renewed.unexplained([UNVOUCHED, second])) == []
 
 
-def test_violations_without_lines_of_their_own_are_explained_after_a_full_minute_of_explained_lines() -> None:
+def test_a_line_about_further_violations_is_explained_by_a_full_minute_of_explained_lines() -> None:
     further = alarm(B, f"3{MORE}60 s have no line of their own.")
     full_minute = [GONE] * LINES_PER_MINUTE
     assert list(changes(a=1).unexplained([*full_minute, further])) == []
@@ -98,12 +98,12 @@ def test_documents_are_resealed_only_after_a_change_of_keys() -> None:
 
 
 def test_rows_may_stay_only_at_a_revoked_sender_and_its_partner() -> None:
-    campaign = changes(a=1)
-    assert campaign.conditions_of_staying_rows(HUB) == {}
-    assert set(campaign.conditions_of_staying_rows(A)) == {"tb_0031", "tb_0031_body"}
-    assert set(campaign.conditions_of_staying_rows(B)) == {"tb_0030", "tb_0030_body"}
+    changed = changes(a=1)
+    assert changed.conditions_of_staying_rows(HUB) == {}
+    assert set(changed.conditions_of_staying_rows(A)) == {"tb_0031", "tb_0031_body"}
+    assert set(changed.conditions_of_staying_rows(B)) == {"tb_0030", "tb_0030_body"}
     assert all(
-        f"'{ADDRESS[A]}.%'" in campaign.conditions_of_staying_rows(B)[table]
-        for table in campaign.conditions_of_staying_rows(B)
+        f"'{ADDRESS[A]}.%'" in changed.conditions_of_staying_rows(B)[table]
+        for table in changed.conditions_of_staying_rows(B)
     )
     assert not any(changes().conditions_of_staying_rows(node) for node in (HUB, A, B))

@@ -26,7 +26,6 @@ from tests.crash.world import BROKERS, CrashWorld
 
 
 def plans(seed: int, cycles: int, **shape: bool) -> list[list[CycleFault]]:
-    """Return the faults of the first cycles of a campaign of this seed and shape."""
     points = failpoints_by_turn(seed, cluster=shape.get("cluster", False))
     return [plan(seed, number, points, **shape) for number in range(1, cycles + 1)]
 

@@ -1,6 +1,4 @@
-"""The oracle finds each kind of broken promise, and reports no fault for a kept one. A seed draws the same documents
-again.
-"""
+"""The oracle finds each kind of broken promise, and reports no fault for a kept one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +19,7 @@ def book(tmp_path: Path) -> Iterator[Book]:
 
 @pytest.fixture
 def stream() -> DocumentStream:
-    """Return six accepted documents: three with one order key, three without an order key."""
+    """Return six accepted documents, three of them with an order key."""
     stream = DocumentStream(1, "a", "b")
     for number in range(1, 7):
         stream.accepted.append(CrashDocument(1, "a", ("b",), number, MUST, 1, "orders" if number <= 3 else "", 10))
@@ -29,12 +27,11 @@ def stream() -> DocumentStream:
 
 
 def entry(document: CrashDocument, lk0: str = "", digest: str = "") -> BookEntry:
-    """Return the entry of a received document; ``lk0`` and ``digest`` replace its own."""
+    """Return the entry of a received document, or one with another LK0 or digest."""
     return BookEntry(lk0 or f"lk0-{document.number}", document.token, digest or document.digest, document.order_key)
 
 
 def judged(stream: DocumentStream, book: Book, target: str = "b") -> OracleFindings:
-    """Return the findings about the stream's documents in the record of an institution."""
     findings = OracleFindings()
     _judge_book(stream, target, book, set(), findings)
     return findings
@@ -130,5 +127,5 @@ def test_a_seed_draws_the_same_documents_again() -> None:
     assert [document.save_fwd for document in drawn[0]][1] == MUST
     for document in drawn[0]:
         assert token_of(document.body) == document.token
-        assert document.body == document.body  # calculated anew
+        assert document.body == document.body  # calculated again
     assert DocumentStream(5, "a", "b").next().body != drawn[0][0].body

@@ -12,7 +12,7 @@ TEXT = bytes(range(256)) * 200
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """Run a proxy in front of an echo server."""
+    """A proxy in front of an echo server."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -38,7 +38,6 @@ async def dial(proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
-    """Return all bytes until the connection ends in any way."""
     data = b""
     try:
         while chunk := await reader.read(4096):
@@ -91,7 +90,7 @@ async def test_a_silent_direction_delivers_its_bytes_later(proxy: Proxy) -> None
     writer.write(b"hello")
     waiting = asyncio.create_task(reader.readexactly(5))
     assert proxy.target is not None
-    for _ in range(3):  # round trips to the server without the proxy: meanwhile the answer reaches the proxy
+    for _ in range(3):  # meanwhile the answer reaches the proxy
         other_reader, other_writer = await asyncio.open_connection(*proxy.target)
         other_writer.write(b"x")
         assert await other_reader.readexactly(1) == b"x"

@@ -31,7 +31,6 @@ with socket.create_server(("127.0.0.1", int(re.search(r"127.0.0.1:(\\d+)", lines
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RabbitNode:
-    """Return a node whose program only sends a greeting."""
     program = tmp_path / "greeter"
     program.write_text(GREETER)
     program.chmod(0o755)

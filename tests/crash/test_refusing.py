@@ -1,7 +1,6 @@
 """An operator's refusal of stored copies: a real process is killed with SIGKILL at each durable step of the refusal.
 
-The test repeats the request until the sender knows of the refusal. Then the receiver logs in, and every document has
-ended once: REJECTED, with the operator's reason. No copy is left, and no refused document was delivered.
+Each document ends once, REJECTED with the operator's reason.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from tests.crash.node_requests import ask
 from tests.crash.world import A, B, CrashWorld
 from tests.waiting import PATIENCE_S, until
 
-# node | failpoint, reached while one more document is refused
+# node | failpoint, reached during the refusal of a document
 POINTS = (
     (HUB, "H16:before:1"),
     (HUB, "H16:amid:1"),
@@ -67,7 +66,7 @@ async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
 
 
 async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
-    """Store and refuse one more document, while a node ends at the failpoint; return its LK0."""
+    """Store and refuse a document while a node ends at the failpoint; return its LK0."""
     node = world.nodes[name]
     node.kill(0.0, point)
     await world.nodes[HUB].wait_until_serving()
@@ -85,7 +84,7 @@ async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
 
 
 async def _has_refusal(world: CrashWorld, lk0: str) -> bool:
-    """Return whether the sender has received the refusal: the message has ended, or is a void marker."""
+    """Return whether the sender has received the refusal."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
         return False
@@ -99,8 +98,6 @@ async def _has_refusal(world: CrashWorld, lk0: str) -> bool:
 
 
 async def _until(world: CrashWorld, name: str, query: str) -> None:
-    """Wait until a query at a node returns true."""
-
     async def holds() -> bool:
         url = world.nodes[name].postgres.running_url()
         if url is None:

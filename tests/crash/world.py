@@ -4,10 +4,9 @@ A third institution, ``c``, has a link to the hub, and receives the documents to
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
-A cluster has two instances of the hub with a store each, and a standby of the second one. ``other-a`` and ``other-b``
-are the second addresses of the hub that the institutions know; their third addresses, ``standby-a`` and ``standby-b``,
-lead to the standby. When the store of the second instance is retired, the instance gets another store, in a new
-database of the same server.
+A cluster has two instances of the hub with a store each, and a standby of the second one. The institutions know three
+addresses of the hub: the proxies ``link-…``, ``other-…`` and ``standby-…``. When the store of the second instance is
+retired, the instance gets another store, in a new database of the same server.
 
     application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
                              └ other-a ─╮╭─╯              carrier
@@ -16,12 +15,8 @@ database of the same server.
 
 With a direct link, a dials b through the proxy ``direct``.
 
-With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to a different one of these nodes;
-each instance also has the addresses of the other nodes.
-
-Started and ended by ``campaign`` and by tests of single kills (``test_refusing``, ``test_documents``,
-``test_rabbitmq``, ``tests/flows/real_nodes/test_groups_killed``). ``faults`` damages it, ``oracle`` reads its
-databases.
+With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to a different one; each
+instance also has the addresses of the other two.
 """
 
 import asyncio
@@ -60,7 +55,7 @@ members = ["10008", "56001", "88001"]
 from = ["*"]
 to = ["*"]
 """
-# Proxy | node to which it leads.
+# Proxy | node.
 PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B, "app-c": C}
 DIRECT_PROXIES = PROXIES | {DIRECT: B}
 CLUSTER_PROXIES = PROXIES | {
@@ -71,13 +66,13 @@ BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # nodes of Rabbi
 RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
 # Process of the hub | proxy between it and the carrier.
 WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
-# Average pause between two documents of a lane of ``Submitter``; so most documents go from A to B.
+# Average pause between two documents of a lane: most documents go from A to B.
 PAUSE_S = {A: 0.4, B: 1.2}
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
     {A: "10008", B: "56001", C: "88001"},
     ApplicationLogin("app", PASSWORD),
-    # Short timers of PROTOCOL.md section 13, so that open messages are settled within a test.
+    # Short timers of PROTOCOL.md section 13.
     every={
         "protocol.inquiry_s": 0.5,
         "protocol.inquiry_s_max": 1.5,
@@ -90,7 +85,7 @@ PLAN = InstallationPlan(
 
 
 def other_members(side: str) -> tuple[str, ...]:
-    """Return the members of the group except ``side``: the receivers of what ``side`` sends to the group."""
+    """Return the members of the group except ``side``."""
     return tuple(member for member in MEMBERS if member != side)
 
 
@@ -107,21 +102,20 @@ class CrashWorld:
         rabbitmq: bool = False,
         direct: bool = False,
     ) -> None:
-        """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub and a
-        standby. ``rabbitmq``: with ``cluster``, the carrier is a cluster of RabbitMQ. ``direct``: with ``secure``, the
-        institutions also have a direct link.
+        """``secure``: links with TLS and certificates, most documents sealed. ``cluster``: two instances of the hub and
+        a standby. ``rabbitmq``: needs ``cluster``. ``direct``: needs ``secure``.
         """
         self.folder = folder
         self.direct = direct
         self.secure = secure
         self.cluster = cluster
         self.rabbitmq = rabbitmq
-        #: URLs of the databases of the second instance, by name of the store, also of retired stores.
+        #: URLs of the databases of the second instance, by name of the store, with those of retired stores.
         self.second_urls: dict[str, str] = {}
         self.store_number = 2  #: semq_id and semq_db_id of the present store of the second instance
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
-        #: Name of the process to which each proxy leads.
+        #: Proxy | process.
         self._targets = (
             RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else DIRECT_PROXIES if direct else PROXIES
         )
@@ -141,16 +135,15 @@ class CrashWorld:
 
     @property
     def processes(self) -> dict[str, CrashProcess | BrokerProcess]:
-        """The processes that are killed and restarted."""
         return {**self.nodes, **self.brokers}
 
     @property
     def store_names(self) -> tuple[str, ...]:
-        """The names of all stores that hold ledger lines, retired ones included."""
+        """The names of all stores with ledger lines, also retired ones."""
         return HUB, *self.second_urls, *MEMBERS
 
     def database(self, store: str) -> str | None:
-        """Return the URL of a store, or None while its server does not run."""
+        """Return the URL of a store; None while its server does not run."""
         if self.server is None or store not in self.second_urls:
             return self.nodes[store].postgres.running_url()
         return self.second_urls[store] if self.server.postgres.pid is not None else None
@@ -160,7 +153,7 @@ class CrashWorld:
         return "1.1" if hub == HUB else f"{self.store_number}.{self.store_number}"
 
     def owner(self, name: str) -> CrashProcess:
-        """Return the process that serves the store of this node: the node itself, or its standby after a takeover."""
+        """Return the process that serves the store of this node."""
         node = self.nodes[name]
         return node.other if node.other is not None and node.other.owns_store else node
 
@@ -193,7 +186,7 @@ class CrashWorld:
                 self.submitters[member].start()
 
     async def prepare(self) -> None:
-        """Start the proxies and write the configurations, so that the nodes can start."""
+        """Start the proxies and write the configurations."""
         for proxy in self.proxies.values():
             await proxy.start()
         if self.rabbitmq:
@@ -233,16 +226,16 @@ class CrashWorld:
         await asyncio.gather(*(process.wait_until_serving() for process in self.processes.values()))
 
     async def enrol(self, member: str) -> None:
-        """Get a certificate for an institution's node, which uses it from its next start."""
+        """Get a certificate for a node, which uses it from its next start."""
         await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[member], again=True))
 
     async def remove_interrupted_pieces(self) -> None:
-        """Let the institutions' nodes remove the pieces of interrupted uploads now, not at the next minute."""
+        """Let nodes remove the pieces of interrupted uploads now, not at the next minute."""
         for side in SIDES:  # c receives no documents in pieces
             await node_requests.ask(self.nodes[side], "job.run", name="remains")
 
     async def replace_second_store(self) -> None:
-        """Give the second instance and its standby, which are both stopped, another store with a new database."""
+        """Give the second instance and its standby, both stopped, another store."""
         assert self.server is not None
         former, number = self.second_urls[HUB_2], self.store_number + 1
         database = await node_requests.repeat_until_done(lambda: self._create_database(f"store_{number}"))
@@ -256,14 +249,13 @@ class CrashWorld:
         self.store_number = number
 
     async def stop(self) -> None:
-        """Stop everything in an orderly way."""
         await self._end_applications()
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
         await asyncio.gather(*(broker.stop() for broker in self.brokers.values()))
         await self._end_proxies_and_books()
 
     async def remove(self) -> None:
-        """End everything immediately; no process is left."""
+        """End everything immediately."""
         await self._end_applications()
         await asyncio.gather(*(process.remove() for process in self.processes.values()))
         await self._end_proxies_and_books()
@@ -299,7 +291,7 @@ class CrashWorld:
         return server.url_of(database)
 
     def _connect_proxies(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
-        """Let proxies lead to a node's port while the node serves, and otherwise to no port."""
+        """Let proxies lead to a node's port while the node serves, otherwise to none."""
 
         def set_target(target: tuple[str, int] | None) -> None:
             for proxy in proxies:

@@ -1,4 +1,4 @@
-"""``python -m tests.crash.armed local|platform --config FILE``: a node that ends itself at a failpoint."""
+"""``python -m tests.crash.armed local|platform --config FILE``: a node, which ends itself at CRASH_FAILPOINT if set."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ KINDS: dict[str, type[Node[Any]]] = {"local": LocalNode, "platform": HubNode}
 
 
 def arm(kind: type[Node[Any]], point: Failpoint) -> None:
-    """Let a failpoint watch the store of each node of a kind before the store is opened, and each engine."""
+    """Let a failpoint watch the stores and engines of all nodes of a kind."""
     prepare, build_engine = kind.prepare, kind.build_engine
     watched: list[PostgresStore] = []
 

@@ -1,7 +1,7 @@
-"""Named durable steps at which a node kills itself, so that crash campaigns can stop a node exactly at one of them.
+"""Named durable steps at which a node kills itself.
 
-``armed`` reads the environment variable CRASH_FAILPOINT at the start of the process. With ``R1:after:3`` the process
-ends itself with SIGKILL when it reaches step R1 for the third time, in the named phase:
+The environment variable CRASH_FAILPOINT names one: with ``R1:after:3`` the process ends itself with SIGKILL when it
+reaches step R1 for the third time, in the phase ``after``.
 
 | phase  | of a commit                                                        | of a frame that is sent              |
 |--------|--------------------------------------------------------------------|--------------------------------------|
@@ -9,8 +9,8 @@ ends itself with SIGKILL when it reaches step R1 for the third time, in the name
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, and not reported to any caller                            | all of it is in the socket           |
 
-The steps are the rules of PROTOCOL.md that write or send. They are recognised by the ledger lines and deletions of
-their transactions and by the frames themselves, so the engine contains no code for failpoints.
+The steps are the rules of PROTOCOL.md that write or send. They are recognised by ledger lines, deletions and frames, so
+the engine contains no code for failpoints.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ FLUSHED_TURNS = 4  # turns of the loop until a sent frame is in the socket: engi
 log = structlog.get_logger("semq.failpoints")
 
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-# step | side that writes | events: the transaction has a ledger line of at least one
+# step | side that writes | events, of which the transaction has a ledger line
 COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "S1": (Side.SENDER, (Event.ACCEPTED,)),
     "S2": (Side.SENDER, (Event.SENT,)),
@@ -61,7 +61,7 @@ DELETES: dict[str, Callable[[Unit], int]] = {
     "S13": lambda unit: len(unit.deleted_outbound),
     "R9": lambda unit: len(unit.deleted_pending),
 }
-BOOT = "boot"  # the transaction that opens the store: a new incarnation, and the lease
+BOOT = "boot"  # the transaction that opens the store
 
 
 def _has_receipt(frame: Frame, primitive: Primitive, matches: Callable[[Any], bool]) -> bool:
@@ -76,7 +76,7 @@ def _is_packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
     return isinstance(frame, Packet) and frame.function is function and frame.primitive is primitive
 
 
-# step | its frames, including frames that a hub passes on
+# step | its frames, also those that a hub passes on
 SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
@@ -102,7 +102,7 @@ class FailpointStore(Protocol):
     """The part of a store that a failpoint watches."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Post work (``semq.store.unit.WorkStore``)."""
+        """Post work."""
 
     async def start(self) -> Recovered:
         """Open the store."""
@@ -116,7 +116,7 @@ def all_failpoints() -> list[tuple[str, str]]:
 
 
 def armed(environment: Mapping[str, str]) -> "Failpoint | None":
-    """Return the failpoint named by the environment; None without one. Raises NoSuchFailpoint."""
+    """Return the failpoint in the environment, or None. Raises NoSuchFailpoint."""
     text = environment.get(VARIABLE)
     if not text:
         return None
@@ -128,13 +128,13 @@ def armed(environment: Mapping[str, str]) -> "Failpoint | None":
 
 
 def end_now() -> None:
-    """End the process as a power cut would: no handler runs, nothing is flushed."""
+    """End the process as a power cut would."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass
 class Failpoint:
-    """One step and phase; the process ends when it is reached for the ``count``-th time."""
+    """A step and phase. The process ends when it is reached for the ``count``-th time."""
 
     step: str
     phase: str
@@ -142,7 +142,7 @@ class Failpoint:
     strike: Callable[[], None] = end_now  #: called when the failpoint is reached
 
     def watch_store(self, store: FailpointStore) -> None:
-        """Watch every piece of work that is posted from now on, and every opening."""
+        """Watch all openings, and all work that is posted from now on."""
         log.warning("failpoint_armed", step=self.step, phase=self.phase, count=self.count)
         post, start = store.post, store.start
 
@@ -163,7 +163,7 @@ class Failpoint:
         store.start = watched_start  # type: ignore[method-assign]
 
     def watch_link(self, link: Any) -> None:
-        """Watch every frame that is sent on a session."""
+        """Watch the frames that are sent on a session."""
         send = link.send
 
         def watched(frame: Frame) -> None:
@@ -187,7 +187,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit has made the step since it had ``lines`` ledger lines and ``deleted`` deletions."""
+        """Return whether the unit has made the step after ``lines`` ledger lines and ``deleted`` deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:
@@ -196,18 +196,18 @@ class Failpoint:
         return any(line.side is side and line.event in events for line in unit.ledger[lines:])
 
     def deleted(self, unit: Unit) -> int:
-        """Return the number of rows that the unit deletes in the table of the step; 0 for other steps."""
+        """Return the number of rows that the unit deletes in the table of the step, or 0."""
         return DELETES[self.step](unit) if self.step in DELETES else 0
 
     def decided(self) -> None:
-        """Note that an open unit contains the step. The commit is sent in this turn, and answered in a later one."""
+        """Note that an open unit contains the step. The commit is sent in this turn of the loop."""
         if self.phase == BEFORE:
             self._reached()
         elif self.phase == AMID:
             _later(self._reached, 1)
 
     def committed(self) -> None:
-        """Note that the step is durable, before any caller is notified."""
+        """Note that the step is durable and not yet reported."""
         if self.phase == AFTER:
             self._reached()
 
@@ -222,7 +222,6 @@ class Failpoint:
 
 @work
 def _watched(failpoint: Failpoint, piece: Work) -> Steps:
-    """Do a piece of work, and watch its changes to the unit."""
     piece.renew()
     unit = yield piece.needs
     lines, deleted = len(unit.ledger), failpoint.deleted(unit)
@@ -237,7 +236,6 @@ def _watched(failpoint: Failpoint, piece: Work) -> Steps:
 
 
 def _later(step: Callable[[], None], turns: int) -> None:
-    """Run a step after a number of turns of the event loop."""
     loop = asyncio.get_running_loop()
     if turns:
         loop.call_soon(_later, step, turns - 1)

@@ -1,4 +1,4 @@
-"""Failpoints end a process at the named step and phase only: on a real store, on links, and in a real process."""
+"""Failpoints end a process at the named step and phase only."""
 
 import asyncio
 import signal
@@ -34,7 +34,7 @@ def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
 
 
 class NotifiedWork(Work):
-    """Work that calls a function to decide, and notes when it is notified of the result."""
+    """Work with the given decision, which notes when it is notified of the result."""
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
         self._change = decide
@@ -54,8 +54,6 @@ class NotifiedWork(Work):
 
 
 class RecordingLink:
-    """A link that keeps the sent frames."""
-
     def __init__(self) -> None:
         self.sent: list[Frame] = []
 
@@ -149,7 +147,7 @@ async def test_deletions_are_distinguished_by_their_table(store: PostgresStore) 
         Failpoint(step, BEFORE, 1, lambda step=step: strikes.append(step)).watch_store(store)  # type: ignore[misc]
     await commit(store, line(Event.ACCEPTED))
     assert strikes == []
-    # The rows do not exist, so Postgres refuses the unit after the step.
+    # Postgres refuses the units after the step, because there are no such rows.
     await post(store, lambda unit: unit.deleted_pending.add(5))
     assert strikes == ["R9"]
     await post(store, lambda unit: unit.delete_outbound(own(5)))
