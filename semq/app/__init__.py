@@ -32,8 +32,6 @@ returns the state of a submission. ``Handlers`` registers functions for received
 | `sql`                       | ``send``, ``receive``, ``done``, ``park`` and ``status``                       |
 | `handlers`, `worker`        | ``Handlers``; the worker, which runs them                                      |
 | `document_tasks`            | documents handled concurrently by ``semq.folders`` and ``semq.webhooks``       |
-
-The library imports the modules for AMQP and for the attributes of UMX-T, and no modules of nodes.
 """
 
 from importlib import import_module

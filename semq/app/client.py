@@ -1,8 +1,7 @@
 """An application's connection to its node: send, receive, follow the outcome of a document, query the node.
 
-``Client`` is the asynchronous half of the library. Every call has a time limit in seconds, and survives a restart of
-the node within this time. Documents are sent with a token (a random one by default), so that a repeat after a lost
-connection is not accepted as a second document.
+Every call has a time limit in seconds. Documents are sent with a token, so that a repeat after a lost connection is not
+accepted as a second document.
 """
 
 from collections.abc import Mapping
@@ -44,7 +43,6 @@ class Client:
 
     @property
     def address(self) -> str:
-        """The host and port of the node."""
         return self._link.address
 
     async def connect(self, timeout_s: float | None = None) -> Self:
@@ -90,13 +88,10 @@ class Client:
     ) -> Sent:
         """Send a document; return when the node has committed it.
 
-        ``ack2`` requests a receipt; None requests one unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since
-        1970 UTC; 0 means never. With ``not_before``, in the same unit, the node keeps the document until that time;
-        ``Sent.lk0`` is then the name of the submission, by which ``look`` and ``wait_for_delivery`` find the later
-        message. A ``BlockBody`` (for instance ``FileBody``) is read while it is sent; it extends the time limit by a
-        second for each MiB. Large documents are sent in pieces (PROTOCOL.md section 24); ``Sent.lk0`` is then the name
-        of the submission, too. ``headers`` are the application's own; the other arguments are the attributes in
-        README.md.
+        ``ack2`` requests a receipt; None requests one unless ``save_fwd`` is 1. ``expires_at`` and ``not_before`` (the
+        earliest time of sending) are in milliseconds since 1970 UTC; 0: none. ``headers`` are the application's own. A
+        ``BlockBody`` is read while it is sent; it extends the time limit by a second for each MiB. The other arguments
+        are the attributes in README.md.
 
         Raises RefusedByNode (with the node's code), LoginRefused, NodeUnreachable, NodeBusy, NoAnswer; after the last
         three the document may be sent again with the same ``token``, which makes the repeat safe.
@@ -254,8 +249,8 @@ class Client:
         """Run an operation of ``semq.admin``, for instance ``node.status``, and return its result.
 
         ``by``: the person for whom a program asks; the node records the name with acts. ``asked``: the number of the
-        line that this program has written into the node's audit log before the act. ``repeat=False``: the request is
-        never sent twice; if the connection is lost before the answer, NodeUnreachable is raised.
+        line that this program has written into the node's audit log before the act. ``repeat``: send the request again
+        after a lost connection; False: raise NodeUnreachable instead.
 
         Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """

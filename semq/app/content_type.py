@@ -1,7 +1,7 @@
 """The content type of a file for which none was stated, found by the suffix of its name or by its content.
 
-A result is returned only if it is beyond doubt: a receiver reads a body by its content type (`semq.app.handlers`), so a
-wrong guess would make a good document unreadable. Used by ``semq msg send``, ``semq.folders`` and the demo.
+A result is returned only if it is beyond doubt: receivers read a body by its content type (`semq.app.handlers`), so a
+wrong guess would make a good document unreadable.
 """
 
 import json
@@ -52,7 +52,7 @@ def content_type_of(name: str, body: bytes) -> str:
 
 
 def _is_json(body: bytes) -> bool:
-    """Return whether the whole body is one JSON object or array; a number or a word alone is not proof enough."""
+    """Return whether the whole body is one JSON object or array; a text or a number alone leaves doubt."""
     if len(body) > SNIFFED_MAX or body.lstrip()[:1] not in (b"{", b"["):
         return False
     try:

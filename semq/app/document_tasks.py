@@ -1,8 +1,7 @@
 """Documents of an inbox that are handled concurrently, one task for each.
 
 After a lost connection the node delivers an unsettled document again while its task still runs. The task continues, and
-settles the last delivery, because an earlier one cannot be settled any more. Used by ``semq.folders`` and
-``semq.webhooks``.
+settles the last delivery, because an earlier one cannot be settled any more.
 """
 
 import asyncio

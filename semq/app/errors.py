@@ -135,8 +135,7 @@ class NoReceiptRequested(BadInput):
 def node_error(error: Mapping[str, Any], result: Any = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
     """Return the error that a node describes in an answer.
 
-    The error is IncompleteAnswer if stores of a hub were not reached, NodeBusy if it is temporary for another reason,
-    else RefusedByNode. ``result`` is for IncompleteAnswer: the answer of the stores that were reached.
+    ``result``: for IncompleteAnswer, the answer of the stores that were reached.
     """
     if error.get("code") == STORES_UNREACHED:
         return IncompleteAnswer(error, result)

@@ -1,4 +1,4 @@
-"""Bodies of documents that are read block by block while they are sent: ``Client.send`` takes them."""
+"""Bodies of documents that are read block by block while they are sent."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

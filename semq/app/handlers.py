@@ -7,8 +7,7 @@ An application's module creates a ``Handlers`` and decorates functions, which ``
     @handlers.on("trade", "order", "standard", retries=5, time_limit_s=30)
     async def order(document: Document, body: Any) -> None: ...
 
-An empty domain, type or subtype matches all; the most specific match is used. A plain function runs in a thread. This
-module uses no sockets.
+An empty domain, type or subtype matches all; the most specific match is used. A plain function runs in a thread.
 """
 
 import json

@@ -1,7 +1,7 @@
 """One connection to a node: opened on first use, reopened after a loss with growing pauses.
 
-Every other module calls ``NodeConnection.connection`` each time it needs the node; concurrent callers wait for one
-dial. The caller passes a deadline, so that an operation survives a restart of the node and never waits without limit.
+Concurrent callers wait for one dial. Each caller passes a deadline, so that an operation survives a restart of the node
+and never waits without limit.
 """
 
 import asyncio
@@ -84,7 +84,6 @@ class NodeConnection:
 
     @property
     def address(self) -> str:
-        """Host and port, for display."""
         return f"{self._config.host}:{self._config.port}"
 
     def deadline(self, timeout_s: float) -> float:
@@ -123,7 +122,6 @@ class NodeConnection:
         return self._client
 
     async def close(self) -> None:
-        """Close the connection permanently."""
         self._is_closed = True
         if self._client is not None:
             await self._client.close()

@@ -1,7 +1,4 @@
-"""Documents taken on demand: consumption ends when documents have arrived; the caller settles each one later.
-
-Used by ``semq.web``, which returns documents in the answer to one request and settles them on a later request.
-"""
+"""Documents taken on demand: consumption ends when documents have arrived; the caller settles each one later."""
 
 import asyncio
 
@@ -25,10 +22,7 @@ class PulledDocuments:
         self._unsettled = len(documents)
 
     async def note_settled(self) -> None:
-        """Note that one more document is settled; return when the node has read the acknowledgement.
-
-        Raises NodeUnreachable.
-        """
+        """Note that one more document is settled; return when the node has read that. Raises NodeUnreachable."""
         self._unsettled -= 1
         try:
             await self._channel.qos(1)  # the reply shows that the node has read everything sent before
@@ -37,15 +31,9 @@ class PulledDocuments:
         except (LinkLost, AmqpError) as error:
             raise NodeUnreachable("The connection was lost while a document was settled.") from error
 
-    @property
-    def is_gone(self) -> bool:
-        """Whether the channel has ended; the node then delivers the unsettled documents again."""
-        return not self._channel.is_open
-
 
 async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> PulledDocuments:
-    """Take up to ``at_most`` documents, but no more after their total size has reached BYTES_MAX; wait up to ``wait_s``
-    for the first.
+    """Take up to ``at_most`` documents, but none after BYTES_MAX bytes; wait up to ``wait_s`` for the first.
 
     Raises RefusedByNode, NodeUnreachable, LoginRefused.
     """

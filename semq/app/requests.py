@@ -1,8 +1,7 @@
 """Requests to a node: a message with ``reply_to``, and one JSON answer, matched by correlation id.
 
-A request is an operation for ``semq.admin`` or a document; the answer to a document has its locator. Requests share a
-channel. A large request has a channel of its own, because a refusal for its size closes the channel. Used by
-``client`` and ``watch``.
+A request is an operation for ``semq.admin`` or a document. Requests share a channel. A large request has a channel of
+its own, because a refusal for its size closes the channel.
 """
 
 import asyncio
@@ -39,7 +38,6 @@ class _RequestChannel:
 
     @classmethod
     async def open(cls, link: NodeConnection, until: float) -> "_RequestChannel":
-        """Open a channel on the connection to the node."""
         client = await link.connection(until)
         channel = await client.open_channel()
         declared = await channel.declare_queue("", exclusive=True, auto_delete=True)
@@ -96,10 +94,7 @@ class Requests:
         by: str = "",
         asked: int = 0,
     ) -> Any:
-        """Run an operation of ``semq.admin`` and return its result. ``by`` and ``asked``: see ``Client.request``.
-
-        The other parameters and the errors are those of ``ask``.
-        """
+        """Run an operation of ``semq.admin``; parameters and errors are those of ``Client.request``."""
         body = json.dumps(dict(arguments)).encode()
         headers: dict[str, Any] = {"x-semq-by": by} if by else {}
         if asked:
@@ -119,8 +114,7 @@ class Requests:
     ) -> Any:
         """Send a request and return the result; repeat it over a new connection if the connection is lost.
 
-        ``repeat=False``: the request must not be sent twice; a connection or channel that ends before the answer is an
-        error.
+        ``repeat=False``: after a lost connection, raise NodeUnreachable instead.
 
         Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """
@@ -177,7 +171,7 @@ def _result(answer: dict[str, Any]) -> Any:
 
 
 def _refused(error: AmqpError) -> RefusedByNode:
-    """Convert a channel exception to a refusal with the SEMQ code found in its text."""
+    """Convert a channel exception to a refusal, with the SEMQ code in its text if there is one."""
     code, _, text = error.text.removeprefix(f"{error.name} - ").partition(" ")
     if code.startswith("SEMQ-"):
         text, _, remedy = text.partition(" — ")

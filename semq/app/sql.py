@@ -1,7 +1,6 @@
 """Sending and receiving inside the application's own Postgres transaction, on the database of its node.
 
-Wrappers of the functions in SQL.md with Python's types and SEMQ's errors. The caller's transaction commits the
-application's own changes together with the documents sent and finished, or none of them.
+Wrappers of the functions in SQL.md, with Python's types and SEMQ's errors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -87,7 +86,7 @@ def send(
 
 
 def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iterator[tuple[int, Document]]:
-    """Return waiting documents with their numbers; no other receiver gets them until the caller's transaction ends.
+    """Yield waiting documents with their numbers; no other receiver gets them until the caller's transaction ends.
 
     Call ``done(connection, number)`` in the same transaction for each finished document; the others keep waiting. The
     body of a document in pieces is written to a temporary file: ``Document.blocks`` reads it.

@@ -1,8 +1,7 @@
 """The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries, which continues on a new
 connection after the loss of one.
 
-The node redelivers unsettled deliveries on the new connection. Refusals (no such queue, not allowed) are raised as
-RefusedByNode. ``aclose`` returns unsettled deliveries to their queue.
+The node redelivers unsettled deliveries on the new connection.
 """
 
 import asyncio
@@ -138,8 +137,7 @@ class Subscription(Generic[T]):
                     channel.close()  # deliveries return to their queue
 
     async def _consume(self, channel: ClientChannel) -> None:
-        # Deliveries of a lost channel cannot be settled, so those that were not read yet are dropped: each channel gets
-        # a new queue of arrivals.
+        # A new queue: unread deliveries of a lost channel are dropped, because they cannot be settled.
         arrived = self._arrived = asyncio.Queue()
         queue = await self._prepare(channel)
 

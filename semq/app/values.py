@@ -30,7 +30,7 @@ class Sent:
     repeated: bool = False  #: the token was known: no second document was accepted
     token: str = ""
     not_before: int = 0  #: time of the release, in milliseconds since 1970 UTC; 0: not scheduled
-    members: int = 0  #: number of messages to the members of a group, which ``lk0`` names together; 0 for other targets
+    members: int = 0  #: number of messages to the members of a group; 0 for other targets
 
     @property
     def name(self) -> str:
@@ -92,10 +92,7 @@ class DocumentEvent:
 
 @dataclass(slots=True, eq=False)
 class Document:
-    """A received document.
-
-    It stays at the node until ``ack``; without an ``ack`` it is delivered again, as ``redelivered``.
-    """
+    """A received document. It stays at the node until ``ack``, and is delivered again if its connection ends before."""
 
     lk0: str
     source: str  #: the institution that sent it, and its user: 1.10008/buyer
@@ -143,18 +140,14 @@ class Document:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the connection that delivered the document has ended: this delivery can then not be settled.
+        """Whether this delivery cannot be settled, because its connection has ended.
 
-        The node delivers the document again. Always true for a document from ``semq.app.sql``, which ``done`` and
-        ``park`` settle.
+        Always true for a document from ``semq.app.sql``.
         """
         return self._channel is None or not self._channel.is_open
 
     async def ack(self) -> None:
-        """Mark the document as processed.
-
-        Raises AlreadyGone if the connection has ended: the document is then delivered again.
-        """
+        """Mark the document as processed. Raises AlreadyGone."""
         self._open_channel().ack(self._tag)
 
     async def requeue(self) -> None:
@@ -236,9 +229,7 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
 
 
 def _group_member(place: object) -> GroupMember | None:
-    """Read the place of a document in a submission to a group. An incomplete place counts as none, because an
-    exception would end the subscription.
-    """
+    """Read a place in a group; an incomplete one counts as none, because an exception would end the subscription."""
     match place:
         case {"lk0": lk0, "target": target, "member": int(member), "members": int(members)}:
             return GroupMember(_text(lk0), _text(target), member, members)

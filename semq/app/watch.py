@@ -50,13 +50,11 @@ class Watch:
         return fate
 
     async def close(self) -> None:
-        """Stop listening to events."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _read(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
-        """Return the node's record of a document, and its outcome if it has ended. Raises NoReceiptRequested."""
         record = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
         fate = read_fate(record)
         if fate is None and has_no_outcome(record):
@@ -139,8 +137,8 @@ def read_fate(record: Mapping[str, Any]) -> Fate | None:
 def has_no_outcome(record: Mapping[str, Any]) -> bool:
     """Return whether the node will never learn the outcome: it forwarded the document, or no receipt was requested.
 
-    ``record`` has no outcome. If its row was deleted (``cleaned``), no receipt was requested, because a row is kept
-    until its receipt arrives.
+    If the row was deleted (``cleaned``) without an outcome, no receipt was requested: a row is kept until its receipt
+    arrives.
     """
     if record.get("direction") == "RELAYED" or record.get("cleaned"):
         return True

@@ -1,9 +1,8 @@
 """The worker: runs an application's handlers in parallel, with retries, until it is stopped.
 
-A document is acknowledged when its function has returned. After a failure it is tried again, and other documents are
-processed during the pause before that. After the last attempt it is parked at the node with error, traceback and number
-of attempts. The documents of a worker that dies return to the queue. Started by ``semq worker``; the functions are in
-``handlers``.
+A document is acknowledged when its function has returned. If the function fails, it is called again after a pause, in
+which other documents are processed. After the last attempt the document is parked at the node with error, traceback and
+number of attempts.
 """
 
 import asyncio
@@ -47,7 +46,7 @@ class Worker:
         self._threads = ThreadPoolExecutor(concurrency, "handler")
         self._stop = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self.tag = worker_tag()  #: consumer tag
+        self.tag = worker_tag()
         self.done = 0  #: documents that were processed and acknowledged
         self.failed = 0  #: documents that were parked
 
@@ -145,8 +144,7 @@ class Worker:
                     await answer
             return True
         finally:
-            # A thread cannot be stopped from outside: after the limit the attempt counts as failed, and the thread
-            # counts as running until its function returns.
+            # A thread cannot be stopped from outside: after the time limit it counts as running until it returns.
             if thread is None or thread.done():
                 self._free.release()
             else:
