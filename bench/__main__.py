@@ -1,7 +1,7 @@
 """``./run bench``: sustained documents per second and latency on real processes, with the floor set by Postgres.
 
-Rates are sustainable, because the measured time ends when the queues of all nodes are empty. Latency is measured before
-the rates; while it is measured, the disk is probed. Options add work:
+Rates are sustainable: the measured time ends when the queues of all nodes are empty. Latency is measured before the
+rates, together with the disk. Options add work:
 
     --large [N]     N documents of 1 MiB beside small ones: rate of the large ones, latency of the small ones, memory
     --backlog N     N documents wait for an offline institution during all other phases
@@ -45,7 +45,7 @@ OTHERS = {
 }
 WARM_UP = 500  # documents
 LATENCY_S = 10  # duration of the latency phase
-FLOOR_MAX = 20_000  # documents; the rate of the floor does not depend on their number
+FLOOR_MAX = 20_000  # documents
 SUMMARY = """
 {messages} documents of {size} bytes from A to {partners} partner(s) through a hub; {cores} cores, load {load_1m}
   online   {online_per_s:>6}/s from submit at A until all nodes are clean; {online_ack2_per_s}/s until SS_ACK2
@@ -153,7 +153,6 @@ def machine() -> Result:
 
 
 def _figures(name: str, result: Result) -> Result:
-    """Return the figures of one phase for the summary."""
     figures = {f"{name}_per_s": result["per_s"], "rss_mib": round(sum(result["rss_mib"].values()), 1)}
     if name == "online":
         figures |= {"online_ack2_per_s": result["ack2_per_s"], "cpu_us": result["cpu_us"]}
@@ -161,7 +160,6 @@ def _figures(name: str, result: Result) -> Result:
 
 
 def _ratios(name: str, per_s: int, floor_rates: Result) -> Result:
-    """Return the figures of the floor of a phase for the summary."""
     prefix = "floor" if name == "online" else f"floor_{name}"
     return {
         f"{prefix}_per_s": floor_rates["per_s"],

@@ -1,7 +1,7 @@
 """``./run bench --backlog N``: the cost of documents that wait for an offline institution.
 
 The documents are submitted at A and stored at the hub. Then A is restarted, and the processor time of all nodes is
-measured while nothing happens. The documents stay during all following phases. Used by ``__main__``.
+measured while nothing happens. The documents stay during all following phases.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ IDLE_S = 20.0  # default of --idle
 async def measure(bench: phases.Bench, documents: int, idle_s: float = IDLE_S) -> dict[str, Any]:
     """Measure the rate of storing, the time of a start with these rows, and processor time and memory at rest.
 
-    The hub stores at most one window of documents of a stream. A is therefore restarted after each window of documents:
-    a new incarnation of a node has new streams.
+    The hub stores at most one window of documents of a stream. A is therefore restarted after each window: a new
+    incarnation has new streams.
     """
     network, window = bench.network, EngineSettings().window
     store_s = start_s = 0.0

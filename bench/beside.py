@@ -1,8 +1,7 @@
 """``./run bench large --beside``: the latency of small documents, alone and beside large ones, in turns within one run.
 
 Each round sends small documents alone, and then at the same rate beside large ones, which another process (``bulk``)
-sends and receives. Both latencies come from the same minutes, so their ratio is valid on a shared machine, too. The
-stages are those that applications see: confirmed by A, received at B, event ``delivered`` at A. Used by ``large``.
+sends and receives. Both latencies come from the same minutes, so their ratio is valid on a shared machine, too.
 """
 
 import asyncio
@@ -38,7 +37,6 @@ class SmallDocuments:
     progress: asyncio.Event = field(default_factory=asyncio.Event)
 
     def record(self, stage: str, number: int, moment: float) -> None:
-        """Record that a document has reached a stage."""
         if number in self.sent:
             self.latencies[stage].append((moment - self.sent[number]) * 1000)
             self.progress.set()
@@ -55,7 +53,6 @@ class SmallDocuments:
                 raise NoProgress(f"{delivered} of {len(self.sent)} documents were delivered.") from error
 
     def figures(self) -> Result:
-        """Return the quantiles of each stage."""
         cuts = {stage: quantiles(values, n=100, method="inclusive") for stage, values in self.latencies.items()}
         return {
             "messages": len(self.sent),
@@ -91,7 +88,7 @@ class SmallReceiver(LoadReceiver):
 
 
 class AlternatingLoad:
-    """The applications for small documents, alone and beside the process with large ones."""
+    """The applications for small documents."""
 
     def __init__(self, bench: phases.Bench, rate: float) -> None:
         self._bench = bench
@@ -100,7 +97,6 @@ class AlternatingLoad:
         self.large: list[Result] = []  #: results of the portions of large documents
 
     async def begin(self, stack: AsyncExitStack) -> None:
-        """Connect the applications."""
         network = self._bench.network
         self._submitter = await SmallSubmitter.connect(network, A)
         self._receiver = await SmallReceiver.connect(network, B)
@@ -112,11 +108,10 @@ class AlternatingLoad:
         await self._listener.begin(lambda number, moment: self._small.record("delivered", number, moment))
 
     async def alone(self, small: SmallDocuments, seconds: float) -> None:
-        """Publish small documents for some seconds."""
         await self._publish(small, asyncio.create_task(asyncio.sleep(seconds)), self.meters["alone"])
 
     async def beside(self, small: SmallDocuments, bulk: asyncio.subprocess.Process) -> None:
-        """Publish small documents until the process with the large documents has received its portion."""
+        """Publish small documents until a portion of large documents has been received."""
         await self._publish(small, asyncio.create_task(self._portion(bulk)), self.meters["beside"])
         await self._bench.wait_clean()
 
@@ -144,7 +139,7 @@ class AlternatingLoad:
         meter.stop()
 
     def check(self) -> None:
-        """Check that every small document arrived once. Raises Incomplete."""
+        """Raise Incomplete unless every small document arrived once."""
         self._bench.check_received([self._receiver], range(min(self._receiver.received), self._bench.next_number))
 
 
@@ -184,7 +179,6 @@ def _percent(meter: gauges.ProcessorMeter) -> dict[str, float]:
 
 @asynccontextmanager
 async def _bulk(portion: Portion) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the process with the large documents."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "bench.bulk", json.dumps(portion),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,

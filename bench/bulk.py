@@ -1,9 +1,8 @@
-"""The application with large documents of ``./run bench large --beside``. It is a process of its own, as in production:
-so it delays the applications with small documents only through the nodes.
+"""The application with large documents of ``./run bench large --beside``: a process of its own, as in production.
 
-It sends to a user of B and receives as that user. For each line on standard input it sends one portion (one document
-from a file, or documents at a rate). It writes one line when all documents of the portion have been received and
-acknowledged. Started by ``beside``.
+So it delays the applications with small documents only through the nodes. It sends to a user of B and receives as that
+user. For each line on standard input it sends one portion, and writes one line when all its documents have been
+received and acknowledged.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ PATIENCE_S = 600.0  # time to wait for an unavailable node
 
 
 class Portion(NamedTuple):
-    """The task of the process: the nodes, and the documents to send for each line on standard input."""
+    """The task of the process."""
 
     url_a: str
     url_b: str
@@ -42,15 +41,12 @@ class Portion(NamedTuple):
 
 
 class BulkLoad:
-    """The portions of one run."""
-
     def __init__(self, portion: Portion) -> None:
         self._portion = portion
         self._pauses = random.Random(1)
 
     @classmethod
     async def connect(cls, portion: Portion, stack: AsyncExitStack) -> Self:
-        """Log in at both nodes."""
         load = cls(portion)
         load._sender = await stack.enter_async_context(Client(portion.url_a, patience_s=PATIENCE_S))
         receiver = await stack.enter_async_context(Client(portion.url_b, patience_s=PATIENCE_S))
@@ -78,7 +74,7 @@ class BulkLoad:
             for _ in range(count):
                 await asyncio.sleep(max(at - time.perf_counter(), 0))
                 group.create_task(self._send_one(os.urandom(self._portion.size)))
-                # Random pauses, so that the rhythm differs from that of the small documents.
+                # Random pauses: the rhythm differs from that of the small documents.
                 at += self._pauses.expovariate(self._portion.per_s)
 
     async def _send_one(self, body: bytes | FileBody) -> None:
@@ -87,7 +83,6 @@ class BulkLoad:
         )
 
     async def _receive(self, count: int) -> int:
-        """Receive documents; return the sum of their sizes."""
         size = 0
         for _ in range(count):
             document = await anext(self._documents)

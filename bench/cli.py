@@ -90,7 +90,6 @@ def exit_on_sigterm() -> None:
 
 
 async def _until_terminated(measuring: Coroutine[Any, Any, Result]) -> Result:
-    """Run the work until it ends or SIGTERM cancels it, with the same cleanup as Ctrl-C."""
     task = asyncio.ensure_future(measuring)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task

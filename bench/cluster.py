@@ -9,8 +9,7 @@ The same documents go from A to B, in turns, through
 
 A document and its receipt pass the broker once each. ``overhead`` is the additional processor time of two instances
 with a node as the broker, divided by the processor time of one process. ``carrier_us`` is the processor time of that
-broker for a document. Rates are measured on one machine, on which all processes share the cores: compare the processor
-times.
+broker for a document. All processes share the cores of one machine: compare processor times, not rates.
 """
 
 import argparse
@@ -45,12 +44,12 @@ class NetworkUnderTest:
     """A network with one way to run the hub, and its figures."""
 
     bench: phases.Bench
-    broker: RabbitServer | None = None  #: None: a node of the network, or no broker
+    broker: RabbitServer | None = None  #: None unless it is RabbitMQ
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     async def measure(self, messages: int) -> dict[str, Any]:
         """Run one round, and return its figures with the processor time of the broker."""
-        await asyncio.to_thread(os.sync)  # so that a round does not wait for the disk writes of the round before
+        await asyncio.to_thread(os.sync)  # so that a round does not wait for earlier disk writes
         before = 0.0 if self.broker is None else gauges.session_s(self.broker.session)
         result = await self.bench.network.watched(phases.online(self.bench, messages))
         by_process: dict[str, float] = result["cpu_us_by_process"]

@@ -66,7 +66,6 @@ def main(argv: list[str]) -> int:
 
 
 def _share(text: str) -> float:
-    """Convert an argument that is a share of the datagrams."""
     number = float(text)
     if not 0 <= number < 1:
         raise argparse.ArgumentTypeError("from 0 to below 1")
@@ -89,7 +88,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
 
 @asynccontextmanager
 async def relayed(port: int, loss: float) -> AsyncIterator[int]:
-    """Run a relay to ``port`` and yield the relay's port; without loss, yield ``port``, because a relay costs time."""
+    """Run a relay to ``port`` and yield the relay's port; without loss, yield ``port``."""
     if not loss:
         yield port
         return
@@ -107,15 +106,13 @@ async def relayed(port: int, loss: float) -> AsyncIterator[int]:
 
 
 class BestEffortSubmitter(LoadSubmitter):
-    """A submitter of documents of class 1 at A."""
-
     def use(self, way: str) -> None:
-        """Let A send the next documents as datagrams (DATAGRAMS) or over the connection (CONNECTION)."""
+        """Let A send the next documents by one way: DATAGRAMS or CONNECTION."""
         self._extra_headers = {"@SaveFwd": 1, "@Ack2": 0, "@Reliable": 0 if way == DATAGRAMS else 1}
 
 
 class BestEffortReceiver(LoadReceiver):
-    """A receiver that records when each document has arrived at B's application."""
+    """A receiver that records the time of each arrival at B's application."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -139,8 +136,6 @@ def counted(a: Result, b: Result, hub_a: Result, hub_b: Result) -> tuple[bool, i
 
 
 class DatagramBench:
-    """The applications at A and B, and their measurements."""
-
     def __init__(self, network: BenchNetwork) -> None:
         self._network = network
         self._next_number = 0
@@ -175,7 +170,7 @@ class DatagramBench:
         }  # fmt: skip
 
     async def _channels(self) -> dict[str, Any]:
-        """Return the figures of the channels at A and B, and of the hub's channels to them."""
+        """Return the figures of the channels at both ends, as for ``counted``."""
         a, b, hub = [await self._network.status(name) for name in (A, B, HUB)]
         hub_peers = hub["datagrams"]["peers"]
         closed = {"state": "closed"}
@@ -195,7 +190,7 @@ class DatagramBench:
             channels = await self._channels()
 
     async def _arrived(self, numbers: range) -> list[int]:
-        """Wait until every document has arrived or counts as lost; return the arrived ones. Raises NoProgress."""
+        """Wait until every document has arrived or counts as lost; return the arrived ones."""
         end = time.perf_counter() + SILENCE_S_MAX
         while True:
             channels = await self._channels()
@@ -209,12 +204,10 @@ class DatagramBench:
             await asyncio.sleep(POLL_S)
 
     def _numbers(self, count: int) -> range:
-        """Return numbers for new documents."""
         first, self._next_number = self._next_number, self._next_number + count
         return range(first, self._next_number)
 
     async def _latency(self, way: str, arguments: argparse.Namespace) -> Result:
-        """Measure the latency of documents sent by one way (DATAGRAMS or CONNECTION) at a rate."""
         say(f"latency, {way} ...")
         self._submitter.use(way)
         sent: dict[int, float] = {}

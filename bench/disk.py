@@ -1,8 +1,7 @@
 """A probe of the disk: the time of a durable write of one page, repeated during a measurement.
 
-Latency depends on this time: a commit waits for one ``fdatasync``, and a disk that stalls for 200 ms delays every
-document submitted during the stall. The probe is a separate process (``python -m bench.disk FOLDER``), so that it waits
-for nothing but the disk; it prints the figures and ends when its standard input is closed. Used by ``__main__``.
+Latency depends on this time: a commit waits for one ``fdatasync``. The probe is a separate process (``python -m
+bench.disk FOLDER``), so that it waits for nothing but the disk.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ async def probed(folder: Path) -> AsyncIterator[dict[str, Any]]:
 
 
 def probe(folder: Path) -> dict[str, Any]:
-    """Write a page and call ``fdatasync``, again and again until standard input is closed; return the figures."""
+    """Write a page and call ``fdatasync`` until standard input is closed; return the figures."""
     path = folder / "fdatasync.probe"
     took: list[float] = []
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

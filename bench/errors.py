@@ -1,4 +1,4 @@
-"""Reasons for a measurement without figures. ``cli`` prints the docstring of the error and exits with status 1."""
+"""Reasons for a measurement without figures. ``cli`` prints the docstring of the error."""
 
 
 class NoFigures(Exception):  # noqa: N818

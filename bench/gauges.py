@@ -1,8 +1,7 @@
 """Processor time and memory of the processes of a network, as the kernel counts them in ``/proc``.
 
-Processor time has two rows for a node: its own process (``a``), and the Postgres processes that it has started (``a
-postgres``), including backends that have ended. The row ``load`` is this process, in which the applications run. Used
-by ``phases`` and by most benchmarks.
+Processor time has two rows for a node: its own process (``a``), and its Postgres processes (``a postgres``), including
+backends that have ended. The row ``load`` is this process, in which the applications run.
 """
 
 import os
@@ -16,15 +15,14 @@ from semq.store.embedded.server import EmbeddedPostgres
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 LOAD = "load"  # row of this process
-# Indexes of fields of /proc/PID/stat, counted after the name of the program: parent process, session, and ticks of
-# processor time.
+# Indexes of fields of /proc/PID/stat after the name of the program: parent process, session, ticks of processor time.
 PARENT, SESSION = 1, 3
 OWN_TICKS = slice(11, 13)
 TICKS_WITH_CHILDREN = slice(11, 15)  # including children that have ended
 
 
 class ProcessorMeter:
-    """A meter of processor time by row, and of elapsed time. It may be stopped and started again."""
+    """A meter of processor time by row, and of elapsed time, which may be stopped and started again."""
 
     def __init__(self, network: BenchNetwork) -> None:
         self.used: dict[str, float] = {}  #: seconds of processor time by row
@@ -39,7 +37,7 @@ class ProcessorMeter:
         self._since = time.perf_counter()
 
     def stop(self) -> None:
-        """Pause counting; nodes may be stopped and started until ``start``."""
+        """Pause; nodes may be stopped and started until ``start``."""
         self.seconds += time.perf_counter() - self._since
         for name, used in processor_s(self._network).items():
             self.used[name] = self.used.get(name, 0.0) + used - self._before.get(name, 0.0)
@@ -82,9 +80,7 @@ def _seconds(fields: list[int], ticks: slice) -> float:
 
 
 def _stats() -> dict[int, list[int]]:
-    """Return, by process id, the fields of ``/proc/PID/stat`` after the name of the program. The state, which is a
-    letter, is replaced by 0.
-    """
+    """Return, by process id, the fields of ``/proc/PID/stat`` after the name of the program; 0 for the state."""
     stats = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -97,9 +93,7 @@ def _stats() -> dict[int, list[int]]:
 
 
 def rss_mib(network: BenchNetwork, *, applications: bool = False) -> dict[str, float]:
-    """Return the resident memory of each node's process in MiB, without Postgres; with ``applications``, also of this
-    process.
-    """
+    """Return the resident memory of each node in MiB, without Postgres; with ``applications``, also of this process."""
     processes = {name: node.pid for name, node in network.nodes.items() if node.pid}
     if applications:
         processes["applications"] = os.getpid()

@@ -1,8 +1,6 @@
-"""Whether this Python was built with profile-guided optimisation. With such a Python, nodes need a tenth less processor
-time.
+"""Whether this Python was built with profile-guided optimisation, with which nodes need a tenth less processor time.
 
-``./run`` runs this file with each interpreter that it could use (exit status 0: optimized); ``./run bench``
-prints the result.
+``./run`` runs this file with each interpreter that it could use (exit status 0: optimized).
 """
 
 import sys

@@ -134,7 +134,7 @@ async def measure(bench: phases.Bench, path: Path, size: int, digest: str) -> di
     network = bench.network
     highest: dict[str, float] = {}
     sampling = asyncio.create_task(_sample(network, highest))
-    # The received body is stored here, because the default folder for temporary files may be in memory.
+    # The default folder for temporary files may be in memory.
     tempfile.tempdir = str(path.parent)
     began = time.perf_counter()
     try:
@@ -160,7 +160,6 @@ async def _send(network: BenchNetwork, path: Path, seal: bool) -> None:
 
 
 async def _receive(network: BenchNetwork) -> tuple[str, int]:
-    """Receive the document; return its digest and size."""
     async with Client(network.nodes[B].url) as client, client.receive(prefetch=1) as documents:
         document = await anext(documents)
         await document.ack()
@@ -171,7 +170,6 @@ async def _receive(network: BenchNetwork) -> tuple[str, int]:
 
 
 async def _sample(network: BenchNetwork, highest: dict[str, float]) -> None:
-    """Update the highest memory of each process until cancelled."""
     while True:
         for name, mib in gauges.rss_mib(network, applications=True).items():
             highest[name] = max(highest.get(name, 0.0), mib)

@@ -1,6 +1,6 @@
 """``./run bench --large N``: documents of 1 MiB at full speed, and small ones at ``--rate`` at the same time.
 
-This phase shows whether large documents delay small ones or stay in memory. Used by ``__main__``.
+This phase shows whether large documents delay small ones or stay in memory.
 """
 
 import asyncio
@@ -18,8 +18,7 @@ SAMPLE_S = 0.25
 async def measure(bench: phases.Bench, rate: float, documents: int, small_max: int) -> dict[str, Any]:
     """Measure from the first large submit at A until all nodes are clean.
 
-    ``rate``: small documents a second. ``documents``: number of large documents. ``small_max``: maximum number of small
-    documents.
+    ``rate``: small documents a second; ``small_max``: limit of their number. ``documents``: number of large documents.
     """
     bench.large, bench.large_size = bench.numbers(documents), SIZE
     small = bench.numbers(max(int(min(SMALL_S * rate, small_max)), 2))
@@ -47,7 +46,6 @@ async def measure(bench: phases.Bench, rate: float, documents: int, small_max: i
 
 
 async def _sample(bench: phases.Bench, highest: dict[str, float]) -> None:
-    """Update the highest memory of each node until cancelled."""
     while True:
         for name, mib in gauges.rss_mib(bench.network).items():
             highest[name] = max(highest.get(name, 0.0), mib)

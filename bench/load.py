@@ -1,8 +1,8 @@
 """The applications of a measurement: one submits at A, one receives at each partner, one watches A.
 
-They are ordinary AMQP clients on the same machine, in the process of the bench, so the figures include their cost.
-Every document is different (its number is in its first eight bytes), and the receiving application records the numbers,
-so that lost or repeated documents are noticed. Used by ``phases`` and by other benchmarks.
+They are ordinary AMQP clients in the process of the bench, so the figures include their cost. Every document is
+different: its first eight bytes are its number. The receiving application records the numbers, so lost or repeated
+documents are noticed.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ PREFETCH = 1000
 BURST = 50  # documents published before the sockets are served again
 POLL_S = 0.05
 SIZE_MIN = 8  # bytes: a document begins with its number
-SILENCE_S_MAX = 60.0  # time without progress after which a run ends with NoProgress
+SILENCE_S_MAX = 60.0  # longest time without progress
 FILLER = bytes(range(256)) * 4
 
 
@@ -42,7 +42,6 @@ class LoadApplication:
 
     @classmethod
     async def connect(cls, network: BenchNetwork, name: str) -> Self:
-        """Log in at a node."""
         client = await dial(read_url(network.nodes[name].url), SystemClock(), Turn())
         return cls(client, await client.open_channel())
 
@@ -52,7 +51,7 @@ class LoadApplication:
 
 
 class LoadSubmitter(LoadApplication):
-    """An application that publishes documents at A. A confirm means that A has committed the document."""
+    """An application that publishes documents at A."""
 
     async def begin(self, targets: Sequence[str], encrypt: bool = False) -> Self:
         """Request confirms; the documents go to ``targets`` in turn. With ``encrypt``, A seals them."""
@@ -80,7 +79,6 @@ class LoadSubmitter(LoadApplication):
             raise Incomplete(f"{self.refused} documents were not accepted.")
 
     def publish(self, number: int, size: int) -> None:
-        """Publish one document; it is under way until its confirm."""
         body = number.to_bytes(SIZE_MIN, "big") + FILLER[: size - SIZE_MIN]
         if len(body) < size:
             body += bytes(size - len(body))
@@ -98,10 +96,7 @@ class LoadSubmitter(LoadApplication):
 
 
 class LoadReceiver(LoadApplication):
-    """An application that receives documents and records their numbers.
-
-    One acknowledgement covers all documents that one read of the socket returned.
-    """
+    """An application that receives documents and records their numbers."""
 
     def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
         super().__init__(client, channel)
@@ -130,7 +125,7 @@ class LoadListener(LoadApplication):
     """An application that receives events at A."""
 
     async def begin(self, on_delivered: Callable[[int, float], None]) -> Self:
-        """Bind a queue to ``semq.events``, and call ``on_delivered(number, moment)`` for each delivered document."""
+        """Call ``on_delivered(number, moment)`` for each delivered document."""
         self._on_delivered = on_delivered
         queue = (await self.channel.declare_queue("", exclusive=True, auto_delete=True)).queue
         await self.channel.bind_queue(queue, "semq.events", "delivered.#")
@@ -145,10 +140,9 @@ class LoadListener(LoadApplication):
 
 
 class Watcher:
-    """A reader of the counters of a node. Up to 20 small requests a second disturb less than an event for each
-    document.
+    """A reader of the counters of a node. Its requests disturb less than an event for each document.
 
-    The observed time is late by the time of one request and by ``POLL_S`` at most, on average by half of ``POLL_S``.
+    The observed time is late by the time of one request and by ``POLL_S`` at most.
     """
 
     def __init__(self, client: Client) -> None:
@@ -156,20 +150,16 @@ class Watcher:
 
     @classmethod
     async def connect(cls, network: BenchNetwork, name: str = A) -> Self:
-        """Log in at a node."""
         return cls(await Client(network.nodes[name].url).connect())
 
     async def close(self) -> None:
-        """Log out."""
         await self._client.close()
 
     async def counters(self) -> dict[str, int]:
-        """Return the counters of the node since its start."""
         counters: dict[str, int] = (await self._client.request("node.status"))["counters"]
         return counters
 
     async def count(self, counter: str) -> int:
-        """Return one of the counters."""
         return (await self.counters()).get(counter, 0)
 
     async def wait_online(self, node_ids: Sequence[str]) -> None:

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from semq.installation.empty_database import copy_empty_database
 from semq.installation.process import NodeProcess
 
 
 @contextmanager
 def node_process(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
-    """Run a node with its data below ``folder``; yield process and port; at the end, kill it if it still runs."""
+    """Run a node with its data below ``folder``; yield process and port; kill it at the end."""
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", "--data", str(folder / "broker")]
+    copy_empty_database(folder / "broker")
     log = folder / "broker.log"
     with log.open("ab") as errors:
         process = NodeProcess.popen(
@@ -35,7 +37,7 @@ def node_process(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", int]
 
 @contextmanager
 def node(folder: Path) -> Iterator[int]:
-    """Run a node with its data below ``folder``; yield its port; at the end, stop it by SIGTERM."""
+    """Run a node with its data below ``folder``; yield its port; stop it by SIGTERM at the end."""
     with node_process(folder) as (process, port):
         try:
             yield port

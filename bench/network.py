@@ -1,8 +1,7 @@
 """The installation under test: a hub and its institutions as processes, with the product's defaults.
 
 A sends. B receives, and with several ``partners`` also nodes ``b2``, ``b3`` and so on. The hub has one more
-institution, which is never online. A secure network has links by TLS with certificates of the hub's authority at both
-ends. Used by most benchmarks.
+institution, which is never online. A secure network has links by TLS with certificates of the hub's authority.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ T = TypeVar("T")
 
 
 class BenchNetwork:
-    """The network, as an asynchronous context manager; no process remains after it."""
+    """The network, as an asynchronous context manager."""
 
     def __init__(
         self,
@@ -41,9 +40,9 @@ class BenchNetwork:
         every: Rows | None = None,
         hub: Rows | None = None,
     ) -> None:
-        """``partners``: number of receiving nodes. ``instances``: number of instances of the hub; several instances are
-        connected by the broker at the URL ``carrier``, or without it by a node as the broker. ``every``, ``hub``: rows
-        of the configuration of all nodes, and of the hub.
+        """``partners``: number of receiving nodes. ``instances``: number of instances of the hub, connected by the
+        broker at the URL ``carrier``, or without it by a node as the broker. ``every``, ``hub``: rows of the
+        configuration of all nodes, and of the hub.
         """
         self._secure = secure
         self._death: asyncio.Future[NodeDied] | None = None  #: set while ``watched`` runs
@@ -87,9 +86,7 @@ class BenchNetwork:
             self._death = None
 
     async def start(self, name: str) -> None:
-        """Start a node. The hub must be the first. Raises NodeDied; TimeoutError if the node is not ready in
-        READY_S_MAX.
-        """
+        """Start a node; the hub must be the first. Raises NodeDied; TimeoutError if it is not ready in READY_S_MAX."""
         node = self.nodes[name]
         if self._secure and name != HUB:
             await ensure_enrolled(self.nodes[HUB], node)
@@ -107,13 +104,12 @@ class BenchNetwork:
         await asyncio.to_thread(self.nodes[name].end_with_database)
 
     async def _watch(self, node: NodeProcess) -> None:
-        """Wait for the end of a node, and report it to ``watched``."""
         status = await node.wait_ended()
         if self._death is not None and not self._death.done():
             self._death.set_result(NodeDied(f"{node.name}, with status {status}: {node.log_tail(LOG_LINES)}"))
 
     async def status(self, name: str) -> Mapping[str, Any]:
-        """Return the answer of ``node.status``, over a separate connection."""
+        """Return the answer of ``node.status``."""
         async with Client(self.nodes[name].url) as client:
             status: Mapping[str, Any] = await client.request("node.status")
             return status

@@ -1,10 +1,7 @@
-"""The phases of a measurement: online, stored, latency. The docstring of each phase states when its time begins and
-ends.
+"""The phases of a measurement: online, stored, latency. The docstring of each states when its time begins and ends.
 
-Rates are sustained rates: the time ends when every queue of every node is clean again, so that no work remains. The
-phase ``latency`` takes the times of documents from A's events. The other phases have many documents under way; for
-them ``load.Watcher`` polls counters: A's ``delivered``, and in ``stored`` also the hub's ``stored``. Used by
-``__main__`` and by other benchmarks.
+Rates are sustained: the time ends when every queue of every node is clean again. The phase ``latency`` takes the times
+of documents from A's events; the other phases have many documents under way, and poll counters (``load.Watcher``).
 """
 
 import asyncio
@@ -43,17 +40,15 @@ class Bench:
     faults: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
     def numbers(self, count: int) -> range:
-        """Return numbers for new documents, never used before."""
         first = self.next_number
         self.next_number += count
         return range(first, first + count)
 
     def size_of(self, number: int) -> int:
-        """Return the size of a document, by its number."""
         return self.large_size if number in self.large else self.size
 
     def check_received(self, receivers: list[LoadReceiver], numbers: range) -> None:
-        """Check that every document of a phase was received once, with its full size. Raises Incomplete."""
+        """Raise Incomplete unless every document of a phase was received once, with its full size."""
         received = set().union(*(receiver.received for receiver in receivers))
         at_two_receivers = sum(len(receiver.received) for receiver in receivers) - len(received)
         self.faults["repeated"] += at_two_receivers + sum(receiver.repeated for receiver in receivers)
@@ -64,12 +59,11 @@ class Bench:
 
     @property
     def databases(self) -> dict[str, str]:
-        """The URL of each node's database; it may change when the node is restarted."""
+        """The URL of each node's database; a restart may change it."""
         return {name: node.database for name, node in self.network.nodes.items()}
 
     @property
     def targets(self) -> list[str]:
-        """The addresses of the receivers."""
         return [self.network.nodes[name].place.node_id for name in self.network.partners]
 
     async def wait_clean(self) -> None:
@@ -77,18 +71,15 @@ class Bench:
         await rows.wait_clean(self.databases, ABSENT_NODE)
 
     async def submitter(self, stack: AsyncExitStack) -> LoadSubmitter:
-        """Connect the application at A."""
         application = _closed_by(stack, await LoadSubmitter.connect(self.network, A))
         return await application.begin(self.targets, self.encrypt)
 
     async def receivers(self, stack: AsyncExitStack) -> list[LoadReceiver]:
-        """Connect the applications at the partners."""
         names = self.network.partners
         applications = [_closed_by(stack, await LoadReceiver.connect(self.network, name)) for name in names]
         return [await application.begin(self.size_of) for application in applications]
 
     async def watcher(self, stack: AsyncExitStack, name: str = A) -> Watcher:
-        """Connect a reader of the counters of a node."""
         watcher = await Watcher.connect(self.network, name)
         stack.push_async_callback(watcher.close)
         return watcher
@@ -120,8 +111,8 @@ async def online(bench: Bench, messages: int) -> Result:
 async def stored(bench: Bench, messages: int) -> Result:
     """Measure from the first submit at A until all nodes are clean, without the time in which the partners start.
 
-    The partners are offline while all documents are submitted and stored at the hub (``store_s``); then they are
-    started. ``drain_s`` lasts from the time at which the hub has their sessions until all nodes are clean.
+    The partners are offline until all documents are stored at the hub (``store_s``), and are then started. ``drain_s``
+    begins when the hub has their sessions.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     network = bench.network
@@ -171,7 +162,7 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
 
 
 async def measure_latency(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
-    """Publish these documents at a rate, wait for the event of each, and return the latencies. Raises NoProgress."""
+    """Publish documents at a rate, wait for the event of each, and return the latencies. Raises NoProgress."""
     sent: dict[int, float] = {}
     latencies: list[float] = []
     all_delivered = asyncio.Event()
@@ -230,7 +221,7 @@ async def run_observed(
 
 
 async def _commits(bench: Bench, name: str) -> int:
-    """Return the number of transactions that the node's writer has committed since its start. Raises Incomplete."""
+    """Return the number of transactions of the node's writer since its start. Raises Incomplete."""
     status = await bench.network.status(name)
     if status["engine_starts"] != 1:
         raise Incomplete(f"{name} lost its store and restarted its engine: {bench.network.nodes[name].log_tail()}")
@@ -239,13 +230,11 @@ async def _commits(bench: Bench, name: str) -> int:
 
 
 def _closed_by(stack: AsyncExitStack, application: Application) -> Application:
-    """Let the stack close an application; return the application."""
     stack.push_async_callback(application.close)
     return application
 
 
 def _rate(messages: int, meter: gauges.ProcessorMeter) -> Result:
-    """Return the figures that ``online`` and ``stored`` have in common."""
     cpu_us = meter.cpu_us(messages)
     return {
         "messages": messages, "seconds": round(meter.seconds, 2), "per_s": round(messages / meter.seconds),

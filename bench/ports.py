@@ -9,14 +9,14 @@ from semq.installation.configuration import free_ports
 
 
 def free_port() -> int:
-    """Return a port on which no process listens now, outside the range of outgoing connections."""
+    """Return a free port outside the range of outgoing connections."""
     return free_ports(1)[0]
 
 
 def wait_for_server(port: int, patience_s: float, is_running: Callable[[], bool], *, amqp: bool = True) -> bool:
     """Wait until an AMQP server greets on this port; without ``amqp``, until any server accepts connections.
 
-    Return whether it does: False after ``patience_s``, or when ``is_running`` returns False.
+    Return False after ``patience_s``, or when ``is_running`` returns False.
     """
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and is_running():

@@ -5,9 +5,8 @@
 Two networks run at the same time on one machine: a plain one (no certificates, links without TLS), and a secure one
 (links by TLS 1.3, certificates at both ends, signed receipts). There are three kinds of rounds: ``plain`` on the plain
 network, ``secure`` with documents in clear and ``sealed`` with sealed documents on the secure network. They take turns,
-so that other load of the machine affects all kinds equally. A network at rest needs little processor time. Rates and
-the processor time of the three nodes are medians of the rounds. Each ratio is computed for each cycle of the three
-kinds; the figure is the median over the cycles.
+so that other load of the machine affects all kinds equally. Rates and the processor time of the three nodes are medians
+of the rounds. Each ratio is computed for each cycle of the three kinds; the figure is the median over the cycles.
 
 | ratio                     | rate of | divided by the rate of |
 |---------------------------|---------|------------------------|

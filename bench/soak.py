@@ -50,10 +50,7 @@ SUMMARY = """
 
 
 class Numbers(set[int]):
-    """A set of document numbers: all numbers below ``floor``, and the added ones above it.
-
-    Only the numbers above ``floor`` need memory: few, if the numbers are added nearly in order.
-    """
+    """A set of document numbers: all numbers below ``floor``, and the added ones above it, which alone need memory."""
 
     def __init__(self, first: int) -> None:
         super().__init__()
@@ -78,13 +75,12 @@ class Latencies:
     values: list[float] = field(default_factory=list)  #: milliseconds
 
     def on_delivered(self, number: int, moment: float) -> None:
-        """Record the event of a document."""
         sent_at = self.sent.pop(number, None)
         if sent_at is not None:
             self.values.append((moment - sent_at) * 1000)
 
     def of_minute(self) -> Result:
-        """Return the figures since the last call. Raises NoProgress if fewer than two documents were delivered."""
+        """Return the figures since the last call. Raises NoProgress."""
         values, self.values = self.values, []
         if len(values) < 2:
             raise NoProgress("No documents were delivered for a minute.")
@@ -122,7 +118,7 @@ async def run(folder: Path, minutes: float, rate: float, size: int) -> Result:
 
 
 async def measure(bench: phases.Bench, minutes: float, rate: float) -> Result:
-    """Measure the sustained rate if ``rate`` is 0, then run the load."""
+    """Run the load; if ``rate`` is 0, at SHARE of the sustained rate, which is measured first."""
     if not rate:
         cli.say(f"the sustained rate: {TRIAL} documents ...")
         rate = round(SHARE * int((await phases.online(bench, TRIAL))["per_s"]), 1)
@@ -141,7 +137,7 @@ async def measure(bench: phases.Bench, minutes: float, rate: float) -> Result:
 
 
 async def soak(bench: phases.Bench, numbers: range, rate: float) -> list[Result]:
-    """Publish these documents at the rate; return the samples. Raises Incomplete, NoProgress."""
+    """Publish documents at the rate; return the samples. Raises Incomplete, NoProgress."""
     received, latencies = Numbers(numbers.start), Latencies()
     samples: list[Result] = []
     async with AsyncExitStack() as stack:
@@ -162,7 +158,7 @@ async def soak(bench: phases.Bench, numbers: range, rate: float) -> list[Result]
                     f"{len(latencies.sent)} documents are under way: the rate is too high for this machine."
                 )
             is_last = place == len(numbers)
-            # The last minute includes the documents of an incomplete minute at the end.
+            # The last minute includes the remainder.
             if is_last or (place % per_minute == 0 and len(numbers) - place >= per_minute):
                 samples.append({**latencies.of_minute(), **await sample(bench)})
                 cli.show("minute", {"minute": len(samples), **samples[-1]})
@@ -172,7 +168,7 @@ async def soak(bench: phases.Bench, numbers: range, rate: float) -> list[Result]
 
 
 def check_received(receiver: LoadReceiver, received: Numbers, numbers: range) -> None:
-    """Check that every document was received once. Raises Incomplete."""
+    """Raise Incomplete unless every document was received once."""
     missing = len(set(numbers[received.floor - numbers.start :]) - received)
     if missing or receiver.repeated or receiver.damaged:
         raise Incomplete(f"{missing} missing, {receiver.repeated} repeated, {receiver.damaged} damaged")
@@ -193,10 +189,7 @@ async def sample(bench: phases.Bench) -> Result:
 
 
 def drift(samples: list[Result]) -> dict[str, float | None]:
-    """Return, for each figure, the mean of the last third of the samples divided by that of the first third.
-
-    None for fewer than three samples, or if the mean of the first third is 0.
-    """
+    """Return the drift of each figure; None for fewer than three samples, or if the first third has the mean 0."""
     third = len(samples) // 3
 
     def ratio(figures: Iterable[float]) -> float | None:

@@ -1,7 +1,7 @@
 """A UDP relay that loses, doubles, delays, alters and blocks datagrams, and changes its own port as a NAT does.
 
-It passes datagrams from one listening port on to a target, and the target's answers back. It has one socket towards the
-target for each client. Tests use it in their event loop; ``./run bench datagrams`` starts it as a process:
+It has one listening port, and one socket towards the target for each client. Tests use it in their event loop; ``./run
+bench datagrams`` starts it as a process:
 
     python -m bench.udp_relay TARGET_PORT LOSS      prints its port, and ends when its standard input ends
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 SO_RCVBUFFORCE = 33  # an option of Linux, which Python does not name
-BUFFER_BYTES = 8 << 20  # receive buffer of the kernel, if permitted; datagrams that do not fit are lost, too
+BUFFER_BYTES = 8 << 20  # receive buffer of the kernel, if permitted
 
 
 def free_udp_port() -> int:
@@ -56,7 +56,6 @@ class UdpRelay:
         self._late: tuple[asyncio.DatagramTransport, bytes, Any] | None = None  # socket, datagram, addressee
 
     async def start(self) -> None:
-        """Listen on a free port."""
         loop = asyncio.get_running_loop()
         self._front, _ = await loop.create_datagram_endpoint(
             lambda: _DatagramProtocol(self._on_datagram), sock=_socket()
@@ -64,16 +63,13 @@ class UdpRelay:
 
     @property
     def port(self) -> int:
-        """The listening port."""
         assert self._front is not None
         return int(self._front.get_extra_info("sockname")[1])
 
     def aim(self, port: int) -> None:
-        """Pass datagrams on to another port from now on."""
         self._target = (LOOPBACK, port)
 
     def stop(self) -> None:
-        """Close all open sockets."""
         if self._front is not None:
             self._front.close()
         self.rebind()
@@ -117,7 +113,6 @@ class UdpRelay:
             self._pass(upstream, datagram, self._target)
 
     def _pass(self, transport: asyncio.DatagramTransport, datagram: bytes, to: Any) -> None:
-        """Send a datagram, with the faults."""
         faults, chance = self.faults, self._chance.random
         if faults.is_blocked or len(datagram) > faults.size_max or chance() < faults.loss:
             self.lost += 1

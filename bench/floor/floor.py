@@ -1,14 +1,13 @@
 """The Postgres floor: the row changes of a phase, repeated by one script for each node through psycopg.
 
-A queue that keeps its promises in Postgres cannot be faster than Postgres accepts these rows, whatever its protocol
-costs. The ratio of a rate to its floor shows the overhead of everything else.
+A queue that keeps its promises in Postgres cannot be faster than Postgres accepts these rows. The ratio of a rate to
+its floor shows the overhead of everything else.
 
 While the nodes are idle, the script of a node writes to the node's own Postgres server, in a fresh database with the
-same schema (indexes, constraints, partitions, storage parameters). Like the node, it has:
+same schema. Like the node, it has:
 
-- the same rows inserted, updated and deleted per document in each table, according to ``reference``. The reference is
-  constant, so that the floor stays the same when a node writes fewer rows. Every column is filled as in a real row,
-  with an encoded envelope and a body of the same size
+- the same rows inserted, updated and deleted per document in each table, according to ``reference``. Every column is
+  filled as in a real row
 - the same durability: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
 - batches of the observed size: the number of transactions that a node committed in the phase, divided among the
   steps below, gives the number of its batches
@@ -24,9 +23,8 @@ A batch has these steps, one transaction each; steps without work are left out:
 | settle | UPDATE … WHERE key = ANY(…), as often as rows were changed                                       |
 | clean  | DELETE … WHERE key = ANY(…)                                                                      |
 
-Advantages of the floor over the nodes: the scripts read, decide and send nothing; ids and rows are made before the
-measured time; the databases are written at the same time by processes that never wait for each other; a batch has at
-most three commits; checkpoints happen before the run. Used by ``__main__``.
+Advantages of the floor over the nodes: the scripts read, decide and send nothing, and never wait for each other; ids
+and rows are made before the measured time; a batch has at most three commits; checkpoints happen before the run.
 """
 
 import asyncio
@@ -69,10 +67,7 @@ class Observed:
 
 
 def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: int) -> dict[str, Any]:
-    """Return the three rates, the batches and the differences from the reference. Raises FloorFailed.
-
-    ``observed``: the work of each node, by its name.
-    """
+    """Return the three rates, the batches and the differences from the reference. Raises FloorFailed."""
     urls = {name: node.url for name, node in observed.items()}
     works = {name: node.work for name, node in observed.items()}
     references = {name: reference.work_of(phase, name, partners=len(observed) - 2) for name in observed}
@@ -86,7 +81,7 @@ def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: 
 
 
 def differences(references: Mapping[str, TableWork], works: Mapping[str, TableWork]) -> dict[str, Any]:
-    """Return the differences from the reference: by node and table, rows inserted, updated and deleted per document."""
+    """Return the rows per document that differ from the reference, by node and table."""
     changed: dict[str, Any] = {}
     for name in works:
         for table in KEYS:
@@ -99,7 +94,6 @@ def differences(references: Mapping[str, TableWork], works: Mapping[str, TableWo
 def _run(
     urls: Mapping[str, str], works: Mapping[str, TableWork], batches: Mapping[str, int], documents: int, size: int
 ) -> float:
-    """Run the scripts; return the seconds from the first statement to the last commit."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([run.__module__])  # without it, each script imports all modules
     barrier, results = context.Barrier(len(urls)), context.SimpleQueue()
@@ -119,7 +113,7 @@ def _run(
 
 
 def _fresh(url: str) -> str:
-    """Create an empty database at the newest schema on the server of ``url``."""
+    """Create an empty database at the newest schema on the server of ``url``; return its URL."""
     with psycopg.connect(url, autocommit=True) as connection:
         template = _template(connection, url)
         name = sql.Identifier(DATABASE)
@@ -139,7 +133,6 @@ def _template(connection: psycopg.Connection[Any], url: str) -> str:
 
 
 def _url_of(url: str, database: str) -> str:
-    """Return the URL of another database on the same server."""
     login, _, path_and_query = url.partition("@/")
     return f"{login}@/{database}{path_and_query[path_and_query.index('?') :]}"
 

@@ -1,8 +1,8 @@
-"""The work that the floor does: the row changes of each node for a document when this reference was taken.
+"""The row changes of each node for a document, which the floor repeats.
 
-The reference stays the same when nodes change fewer rows, so that figures of different versions are compared with the
-same floor. It was taken from ``rows_per_message`` of a saturated run: 8,000 documents of 1 KiB on Postgres 18, with an
-earlier version that wrote more lines of the ledger. Used by ``floor``.
+They stay the same when nodes change fewer rows, so that different versions are compared with one floor. They are the
+``rows_per_message`` of a saturated run of 8,000 documents of 1 KiB, with an earlier version that wrote more ledger
+lines.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from bench.floor.rows import RowChanges
 from bench.network import A
 from semq.installation.configuration import HUB
 
-DOCUMENTS = 1000  # number of documents to which the figures below refer
+DOCUMENTS = 1000  # to which the figures below refer
 ROLE_OF_PARTNERS = "b"
 
 # By phase and role, then by table: rows inserted, updated and deleted for DOCUMENTS documents.
@@ -60,7 +60,6 @@ class TableWork:
     documents: int
 
     def per_document(self, table: str) -> list[float]:
-        """Return the rows inserted, updated and deleted for one document."""
         changes = self.tables.get(table, RowChanges())
         return [round(n / self.documents, 2) for n in (changes.inserted, changes.updated, changes.deleted)]
 

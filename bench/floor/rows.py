@@ -1,9 +1,7 @@
 """The rows that each node changed in a phase, and the bytes and fsyncs of its write-ahead log, as counted by Postgres.
 
-The sources are ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (bytes and
-fsyncs). Backends report these late, some only with their next statement, so a reading waits until the statistics agree
-with the rows in the tables. Used by ``phases``, ``soak`` and ``__main__``; ``floor`` repeats the changes for
-``now_per_s``.
+The sources are ``pg_stat_user_tables``, ``pg_stat_wal`` and ``pg_stat_io``. Backends report these late, some only with
+their next statement, so a reading waits until the statistics agree with the rows in the tables.
 """
 
 import asyncio
@@ -17,7 +15,7 @@ import psycopg
 
 from bench.errors import NoProgress
 
-PATIENCE_S = 60.0  # time to wait for complete statistics; a cleanup without progress may last half as long
+PATIENCE_S = 60.0  # time to wait for complete statistics; a cleanup may last half as long without progress
 POLL_S = 0.1
 SAMPLE_S = 1.0
 STATISTICS = """
@@ -32,7 +30,7 @@ CHECKED = (*QUEUES, "semq_ledger")  # tables whose rows are counted to check tha
 # Rows in the queues, without those for the institution that is always offline (``backlog``).
 QUEUED = "SELECT (SELECT count(*) FROM tb_0031 WHERE dest <> %s) + (SELECT count(*) FROM tb_0030)"
 HAS_QUEUED = "SELECT EXISTS (SELECT FROM tb_0031 WHERE dest <> %s) OR EXISTS (SELECT FROM tb_0030)"
-# The number of rows in tables, from the statistics, which cost the server nothing and are up to a second old.
+# The number of rows by the statistics, which cost the server nothing and are up to a second old.
 ROWS_BY_STATISTICS = "SELECT sum(n_tup_ins - n_tup_del)::bigint FROM pg_stat_user_tables WHERE relname = ANY(%s)"
 
 Urls = Mapping[str, str]  # the URL of each node's database, by the name of the node
@@ -47,7 +45,6 @@ class RowChanges:
     deleted: int = 0
 
     def since(self, earlier: "RowChanges") -> "RowChanges":
-        """Return the difference to an earlier reading."""
         return RowChanges(
             self.inserted - earlier.inserted, self.updated - earlier.updated, self.deleted - earlier.deleted
         )
@@ -65,7 +62,6 @@ class RowsReading:
     fsyncs: int = 0
 
     def since(self, earlier: "RowsReading") -> "RowsReading":
-        """Return the difference to an earlier reading."""
         tables = {name: changes.since(earlier.tables.get(name, RowChanges())) for name, changes in self.tables.items()}
         return RowsReading(
             {name: changes for name, changes in tables.items() if changes},
@@ -82,7 +78,7 @@ class RowsReading:
 
 
 async def read(urls: Urls) -> dict[str, RowsReading]:
-    """Wait until the statistics of each database are complete; return a reading of each. Raises TimeoutError."""
+    """Return a reading of each database, when its statistics are complete. Raises TimeoutError."""
     readings = {}
     async with asyncio.timeout(PATIENCE_S):
         for name, url in urls.items():
@@ -99,7 +95,7 @@ async def wait_clean(urls: Urls, absent: str) -> None:
 
 
 async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absent: str) -> None:
-    """Wait until one node has no row. Raises NoProgress if the number of rows stays the same for half of PATIENCE_S."""
+    """Wait until one node has no row. Raises NoProgress if their number stays the same for half of PATIENCE_S."""
     last, checked_at = -1, time.monotonic()
     while True:
         began = time.monotonic()
@@ -110,7 +106,7 @@ async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absen
             if rows == last:
                 raise NoProgress(f"{rows} rows of {name} are not cleaned up.")
             last, checked_at = rows, began
-        # Another process empties the tables, so there is no event to wait for; the query must be cheap.
+        # Another process empties the tables, so this must poll, by a cheap query.
         await asyncio.sleep(max(POLL_S, 10 * (time.monotonic() - began)))
 
 
@@ -125,7 +121,7 @@ async def queued(urls: Urls, absent: str) -> int:
 
 @asynccontextmanager
 async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
-    """Yield a dictionary with the largest growth of each node's queues so far, in rows, sampled every SAMPLE_S."""
+    """Yield a dictionary with the largest growth of each node's queues so far, in rows."""
     highest: dict[str, int] = {}
 
     async def sample(name: str) -> None:
@@ -151,7 +147,6 @@ async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
 
 
 async def _read(connection: psycopg.AsyncConnection[Any]) -> RowsReading:
-    """Wait until the statistics of one database are complete; return the reading."""
     wal = WAL if connection.info.server_version >= 180_000 else WAL_BEFORE_18
     while True:
         rows = await (await connection.execute(STATISTICS)).fetchall()
@@ -162,7 +157,6 @@ async def _read(connection: psycopg.AsyncConnection[Any]) -> RowsReading:
 
 
 async def _is_complete(connection: psycopg.AsyncConnection[Any], table: str, changes: RowChanges) -> bool:
-    """Whether the statistics of a table agree with its rows."""
     (rows,) = await _fetch_row(connection, f"SELECT count(*) FROM {table}")
     return bool(changes.inserted - changes.deleted == rows)
 

@@ -1,6 +1,6 @@
 """The script of the floor for one node: make realistic rows, then write them in batches. ``floor`` explains the steps.
 
-The script runs in a process of its own. The scripts of all nodes start together and never wait for each other.
+The scripts of all nodes are processes that start together and never wait for each other.
 """
 
 import signal
@@ -95,18 +95,13 @@ class ScriptPlan:
     is_hub: bool
 
     def share(self, table: str, kind: str, first: int, last: int) -> int:
-        """Return the number of row changes for the documents from ``first`` until before ``last``.
-
-        The shares of a run add up to its total exactly.
-        """
+        """Return the number of row changes for the documents from ``first`` until before ``last``."""
         total: int = getattr(self.work.tables.get(table, NO_CHANGES), kind)
         return total * last // self.work.documents - total * first // self.work.documents
 
 
 @dataclass(slots=True)
 class Batch:
-    """The rows and statements of one batch, ready to be written."""
-
     #: by table: COPY statement, types of the columns, rows
     copies: list[tuple[str, list[str], list[tuple[Any, ...]]]] = field(default_factory=list)
     #: by step: statement and its argument, a counter or keys
@@ -115,7 +110,6 @@ class Batch:
     clean: list[tuple[str, int | list[int]]] = field(default_factory=list)
 
     def write(self, connection: psycopg.Connection[Any]) -> None:
-        """Write the transactions of a batch, one after the other."""
         cursor = connection.cursor()
         for statement, types, rows in self.copies:
             with cursor.copy(statement.encode()) as copy:
@@ -125,11 +119,11 @@ class Batch:
         for step in (self.accept, self.settle, self.clean):
             for statement, argument in step:
                 cursor.execute(statement.encode(), (argument,))
-            connection.commit()  # costs nothing for an empty step: psycopg has not begun a transaction
+            connection.commit()  # costs nothing for an empty step
 
 
 def run(plan: ScriptPlan, barrier: Barrier, results: Any) -> None:
-    """Make the rows, wait for the other scripts, write the rows; put (begin, end, fault) into the queue ``results``."""
+    """Make the rows, wait for the other scripts, write the rows; put (begin, end, fault) into ``results``."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts, and each ends immediately
     started = time.perf_counter()
     fault = ""
@@ -198,7 +192,7 @@ class RowMaker:
 
 
 def _values(plan: ScriptPlan) -> dict[str, Any]:
-    """Return, by column, the values of a real row that differ from the defaults."""
+    """Return, by column, the values that differ from the defaults."""
     now = datetime.now(UTC)
     return {
         "direction": int(Direction.RELAYED if plan.is_hub else Direction.OWN), "inc": INCARNATION, "store": STORE,
@@ -227,7 +221,6 @@ def _envelope() -> Envelope:
 
 
 def _type_of(column: Column[Any]) -> str:
-    """Return Postgres' name of a column's type."""
     return _TYPES[type(column.type)]
 
 

@@ -1,12 +1,10 @@
-"""An HTTP client that needs little processor time: one connection, one request at a time. Used by ``pages``."""
+"""An HTTP client that needs little processor time: one connection, one request at a time."""
 
 import asyncio
 from typing import Self
 
 
 class HttpConnection:
-    """One connection that is kept open."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
         self._reader = reader
         self._writer = writer
@@ -31,7 +29,6 @@ class HttpConnection:
         return status, await self._reader.readexactly(int(headers.get("content-length", "0")))
 
     async def _chunks(self) -> bytes:
-        """Read a body in chunks."""
         parts = []
         while size := int(await self._reader.readline(), 16):
             parts.append(await self._reader.readexactly(size))
@@ -40,5 +37,4 @@ class HttpConnection:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Disconnect."""
         self._writer.close()

@@ -1,8 +1,7 @@
 """Large tables made by SQL: a node's database with many waiting messages and many ledger lines.
 
-For measurements and tests of pages. The messages are documents to offline partners, with rows in tb_0031 only: no
-bodies, no streams. The ledger has the same four lines for each message from the first one on, whatever its state; lines
-beyond the last message are about messages without a row. Other nodes have no rows about these messages.
+The messages are documents to offline partners, with rows in tb_0031 only: no bodies, no streams. The ledger has the
+same four lines for each message from the first one on; further lines are about messages without a row.
 """
 
 from datetime import UTC, datetime, timedelta

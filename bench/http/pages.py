@@ -123,7 +123,6 @@ async def _measure(node: NodeProcess, link: str, arguments: argparse.Namespace) 
 
 
 async def _sign_in(host: str, port: int, path: str) -> str:
-    """Use the one-time link; return the cookie."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -132,7 +131,6 @@ async def _sign_in(host: str, port: int, path: str) -> str:
 
 
 async def _submit(connections: list[HttpConnection], documents: int, size: int) -> Result:
-    """Submit documents over all connections; return rate and latency."""
     seconds: list[float] = []
     remaining = documents
     body = bytes(size)
@@ -154,13 +152,12 @@ async def _submit(connections: list[HttpConnection], documents: int, size: int) 
 
 
 def console_pages() -> list[str]:
-    """Return the paths of the pages without parameters; streams and forms are left out."""
+    """Return the paths of the pages without parameters; streams are left out."""
     paths = [str(route.path) for route in ROUTES if "GET" in (getattr(route, "methods", None) or ())]
     return [path for path in paths if "{" not in path and not path.startswith("/live")]
 
 
 async def _visit(browser: HttpConnection, visits: int) -> Result:
-    """Open each page several times; return the latencies."""
     seconds: dict[str, list[float]] = {path: [] for path in console_pages()}
     for path in list(seconds) * visits:
         began = time.perf_counter()
@@ -179,7 +176,6 @@ async def _visit(browser: HttpConnection, visits: int) -> Result:
 
 
 async def _slowdown(node: NodeProcess, browser: HttpConnection, arguments: argparse.Namespace) -> Result:
-    """Measure the rate of an AMQP client alone and with an open console, in turns."""
     async with Client(node.url) as client:
         alone, watched = [], []
         for _ in range(ROUNDS):
@@ -194,7 +190,7 @@ async def _slowdown(node: NodeProcess, browser: HttpConnection, arguments: argpa
 
 
 async def _while_open(browser: HttpConnection, work: Callable[[], Awaitable[float]]) -> float:
-    """Return the result of ``work``, during which a viewer opens one page after the other."""
+    """Return the result of ``work``, during which a viewer opens pages."""
     finished = asyncio.Event()
 
     async def view() -> None:
@@ -214,7 +210,6 @@ async def _while_open(browser: HttpConnection, work: Callable[[], Awaitable[floa
 
 
 async def _rate(client: Client, documents: int, size: int) -> float:
-    """Return the rate at which one client submits documents."""
     remaining, body = documents, bytes(size)
 
     async def publish() -> None:

@@ -52,7 +52,6 @@ class BrokerLoad:
 
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[ClientChannel]:
-        """Open a channel on its own connection."""
         config = DialConfig("127.0.0.1", self.port, user="guest", password="guest")
         link: ClientLink = await dial(config, self.clock, self.turn)
         try:
@@ -61,7 +60,6 @@ class BrokerLoad:
             await link.close(2.0)
 
     def header(self, *, durable: bool) -> ContentHeader:
-        """Return the content header of every message."""
         return ContentHeader.build(len(self.body), Properties(delivery_mode=2 if durable else 1))
 
     async def publish(self, channel: ClientChannel, exchange: str, key: str, *, durable: bool, confirms: bool) -> None:
@@ -83,7 +81,6 @@ class BrokerLoad:
             await settled.wait()
 
     async def consume(self, channel: ClientChannel, queue: str, *, acks: bool) -> None:
-        """Consume all messages; with ``acks``, acknowledge each."""
         finished, consumed = asyncio.Event(), 0
 
         def on_messages(batch: list[Delivered]) -> None:
@@ -107,7 +104,7 @@ class BrokerLoad:
             return await self._rate(self.publish(channel, "", "bench.durable", durable=True, confirms=True))
 
     async def durable_consume(self) -> float:
-        """Consume the messages of ``durable_publish``, and acknowledge each."""
+        """Consume the messages of ``durable_publish``, with acks."""
         async with self.channel() as channel:
             return await self._rate(self.consume(channel, "bench.durable", acks=True))
 
@@ -146,7 +143,7 @@ class BrokerLoad:
         return self.consume(channel, queue, acks=False), lambda: link.close(2.0)
 
     async def latency(self) -> tuple[float, float]:
-        """Measure milliseconds from publish to delivery of persistent messages at a low rate: p50 and p99."""
+        """Measure milliseconds from publish to delivery of persistent messages: p50 and p99."""
         latencies: list[float] = []
         finished = asyncio.Event()
         header = ContentHeader.build(8, Properties(delivery_mode=2))
@@ -168,16 +165,12 @@ class BrokerLoad:
         return round(statistics.median(latencies), 2), round(statistics.quantiles(latencies, n=100)[98], 2)
 
     async def _rate(self, work: Awaitable[None]) -> float:
-        """Do the work; return messages per second."""
         began = time.perf_counter()
         await work
         return round(self.messages / (time.perf_counter() - began))
 
     async def run_phases(self, name: str) -> dict[str, float]:
-        """Run all phases in the order of their dependencies; return the figures.
-
-        ``name``: the name of the broker, for the progress lines.
-        """
+        """Run all phases, which depend on each other; return the figures. ``name``: of the broker, for the progress."""
         result: dict[str, float] = {}
         for phase in (self.durable_publish, self.durable_consume, self.durable_both, self.transient, self.fan_out):
             result[f"{phase.__name__}_per_s"] = await phase()

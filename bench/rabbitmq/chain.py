@@ -6,12 +6,10 @@ that acknowledge a message when the next virtual host has confirmed it:
     application at a ─▶ a/documents ─▶ hub/documents ─▶ b/documents ─▶ application at b
     application at a ◀─ a/receipts  ◀─ hub/receipts  ◀─ b/receipts  ◀─ application at b, a receipt for each document
 
-Queues are durable and classic, all messages are persistent. The publisher waits for confirms, with at most
-``UNCONFIRMED_MAX`` outstanding; shovels and consumers have a prefetch of ``PREFETCH``. The application at b has at most
-``receipts_max`` receipts unconfirmed. It acknowledges a document when its receipt and all earlier ones are confirmed.
-RabbitMQ confirms a message after a write with fsync, or earlier if the consumer has acknowledged the message. Under
-load it writes 10 KB for a document of 1 KiB, with less than one fsync. There are no statuses, inquiries, deduplication
-or ledger. Used by ``peers``.
+Queues are durable and classic, all messages are persistent. The publisher has at most ``UNCONFIRMED_MAX`` documents
+unconfirmed, the application at b at most ``receipts_max`` receipts; shovels and consumers have a prefetch of
+``PREFETCH``. A document is acknowledged when its receipt and all earlier ones are confirmed. There are no
+statuses, inquiries, deduplication or ledger.
 """
 
 import asyncio
@@ -33,7 +31,7 @@ from semq.transport.turn import Turn
 
 PLUGINS = ("rabbitmq_shovel",)
 USER = "bench"
-PASSWORD = "bench"  # the server listens on the loopback interface, during the measurement only
+PASSWORD = "bench"  # the server listens on the loopback interface
 HOSTS = ("a", "hub", "b")
 DOCUMENTS, RECEIPTS = "documents", "receipts"
 # From | to | queue at both.
@@ -83,7 +81,6 @@ class ConfirmedTags:
         self._ahead: set[int] = set()
 
     def add(self, tag: int) -> None:
-        """Add a tag; tags are confirmed in any order."""
         self._ahead.add(tag)
         while self.up_to + 1 in self._ahead:
             self.up_to += 1
@@ -104,7 +101,6 @@ class RunningChain:
         self._next_number = 0
 
     async def begin(self) -> None:
-        """Connect both applications."""
         self._document_publisher, receipts = await self._channel("a"), await self._channel("a")
         documents, self._receipt_publisher = await self._channel("b"), await self._channel("b")
         await self._document_publisher.confirm_select()
@@ -120,12 +116,11 @@ class RunningChain:
         await receipts.consume(RECEIPTS, lambda batch: self._on_receipts(receipts, batch))
 
     async def end(self) -> None:
-        """Disconnect."""
         for link in self._links:
             await link.close(2.0)
 
     async def measure(self, messages: int) -> float:
-        """Measure documents per second, from the first publish until all receipts are at a. Raises NoFigures."""
+        """Measure documents per second, from the first publish until a has all receipts. Raises NoFigures."""
         first = self._next_number
         self._next_number += messages
         self._receipts.clear()
@@ -169,14 +164,12 @@ class RunningChain:
         self._publish_receipts()
 
     def _publish_receipts(self) -> None:
-        """Publish receipts for documents, as many as may be unconfirmed."""
         while self._unanswered and self._receipt_publisher.unconfirmed < self._receipts_max:
             delivered = self._unanswered.popleft()
             number = bytes(delivered.body[:SIZE_MIN])
             self._receipt_publisher.publish("", RECEIPTS, self._receipt, number, token=delivered.delivery_tag)
 
     def _on_receipts_settled(self, documents: ClientChannel, settled: list[tuple[Any, bool]]) -> None:
-        """Acknowledge the documents whose receipts are confirmed."""
         for tag, confirmed in settled:
             if confirmed:
                 self._confirmed.add(tag)

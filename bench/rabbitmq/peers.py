@@ -17,9 +17,8 @@ Both transport documents from A through a hub to B, and one receipt for each doc
 
 A's application has at most 1,000 documents unconfirmed. On both sides no document is lost if a process ends.
 
-The two sides take turns, so that other load of the machine affects both equally. The side at rest needs little
-processor time, and all writes are on the disk before the next round begins. Rates are medians of the rounds; the ratio
-is the median of the ratios within each round. The chain's rate depends on the number of receipts under way: with
+The two sides take turns, so that other load of the machine affects both equally. Rates are medians of the rounds; the
+ratio is the median of the ratios within each round. The chain's rate depends on the number of receipts under way: with
 ``--receipts 1``, the application waits for each confirm, and the rate is much lower. Without rabbitmq-server, only
 SEMQ's nodes are measured, and the figures of the chain are null.
 """
@@ -72,7 +71,7 @@ def main(argv: list[str]) -> int:
 
 
 def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
-    """Start RabbitMQ with the definitions of the chain; return None if it is not installed."""
+    """Start RabbitMQ with the definitions of the chain, if it is installed."""
     if not is_installed():
         say(f"{PROGRAM} is not installed, so only SEMQ's nodes are measured (Debian: apt-get install rabbitmq-server)")
         return None
@@ -81,7 +80,7 @@ def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
 
 
 async def run(folder: Path, rabbitmq: RabbitServer | None, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run all rounds; return the figures. ``rabbitmq``: the server of the chain, None without a chain."""
+    """Run all rounds; return the figures. ``rabbitmq``: None without a chain."""
     load = cli.load_average()
     say("starting a hub and two institutions ...")
     async with BenchNetwork(folder) as network:
@@ -108,7 +107,6 @@ async def _rounds(
     messages: int,
     rounds: int,
 ) -> dict[str, Any]:
-    """Run all rounds; return the figures. Without a chain, ``running_chain`` and ``rabbitmq`` are None."""
     semq_rounds: list[dict[str, Any]] = []
     chain_rounds: list[dict[str, Any]] = []
     await phases.online(bench, min(WARM_UP, messages))
@@ -117,7 +115,7 @@ async def _rounds(
     for number in range(1, rounds + 1):
         if running_chain is not None and rabbitmq is not None:
             say(f"round {number}: {messages} documents through the chain ...")
-            await asyncio.to_thread(os.sync)  # so that neither side waits for earlier writes of the other
+            await asyncio.to_thread(os.sync)  # so that no side waits for the other's writes
             before = gauges.session_s(rabbitmq.session)
             per_s = round(await running_chain.measure(messages))
             used = gauges.session_s(rabbitmq.session) - before
@@ -131,7 +129,7 @@ async def _rounds(
 
 
 def figures(semq_rounds: Sequence[dict[str, Any]], chain_rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the summary of the rounds of both sides; None for the figures of a chain that was not measured."""
+    """Return the summary of the rounds; None for the figures of a chain that was not measured."""
     ratios = [own["per_s"] / peer["per_s"] for own, peer in zip(semq_rounds, chain_rounds, strict=False)]
     return {
         "chain_per_s": round(median(row["per_s"] for row in chain_rounds)) if chain_rounds else None,

@@ -1,8 +1,4 @@
-"""Debian's RabbitMQ as separate processes, with folders and ports of their own; only if it is installed.
-
-``rabbitmq`` and ``server`` run one node for a benchmark or a test. ``cluster_nodes`` returns the nodes of a cluster,
-which ``tests/crash`` starts, kills and restarts.
-"""
+"""Debian's RabbitMQ as separate processes, if it is installed, with folders and ports of their own."""
 
 import json
 import os
@@ -50,14 +46,14 @@ class RabbitNode:
         self.process: subprocess.Popen[bytes] | None = None
 
     def write(self, lines: Sequence[str] = (), plugins: Sequence[str] = ()) -> None:
-        """Write the configuration and the list of plugins, before the first start. ``lines``: further settings."""
+        """Write configuration and plugins, before the first start. ``lines``: further settings."""
         self.folder.mkdir()
         listens = f"listeners.tcp.local = 127.0.0.1:{self.port}"
         (self.folder / "rabbitmq.conf").write_text("\n".join([listens, *lines, ""]))
         (self.folder / "plugins").write_text(f"[{','.join(plugins)}].")
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the processes of the node. The id of the returned process is also that of their session."""
+        """Start the processes of the node; the id of the returned one is also that of their session."""
         environment = {
             **os.environ,
             "HOME": str(self._home),
@@ -72,29 +68,27 @@ class RabbitNode:
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
         with (self.folder / "out").open("ab") as out:
-            # A new session, because the script starts the virtual machine as another process.
+            # A new session, because the script starts another process.
             process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out, start_new_session=True)
         self.process = process
         return process
 
     def wait_serving(self) -> bool:
-        """Wait until the node serves; return False if it ends, or does not serve within START_S."""
+        """Wait until the node serves; False if it does not within START_S."""
         process = self.process
         return process is not None and wait_for_server(self.port, START_S, lambda: process.poll() is None)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to all processes of the node, if it runs."""
         if self.process is not None and self.process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
 
     def output(self) -> str:
-        """Return the end of the node's output."""
         return (self.folder / "out").read_text(errors="replace")[-2000:]
 
 
 def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) -> list[RabbitNode]:
-    """Return the nodes of one cluster, not started. They find each other, in whatever order they are started."""
+    """Return the nodes of one cluster, which may be started in any order."""
     ports = free_ports(2 * count)
     nodes = [
         RabbitNode(home, port, internal, mapper) for port, internal in zip(ports[:count], ports[count:], strict=True)
@@ -117,7 +111,7 @@ def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) 
 def port_mapper() -> Iterator[int]:
     """Run a port mapper of Erlang, through which nodes find each other; yield its port.
 
-    Without a running port mapper, a node would start one as a daemon that never ends.
+    Otherwise a node would start one as a daemon that never ends.
     """
     (port,) = free_ports(1)
     process = subprocess.Popen(["epmd", "-port", str(port), "-address", "127.0.0.1"], stderr=subprocess.DEVNULL)
@@ -138,7 +132,7 @@ def rabbitmq() -> Iterator[int]:
 
 @contextmanager
 def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) -> Iterator[RabbitServer]:
-    """Run a fresh RabbitMQ with these plugins and, instead of its defaults, these definitions."""
+    """Run a fresh RabbitMQ with these plugins, and these definitions instead of its defaults."""
     with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as name, port_mapper() as mapper:
         port, internal = free_ports(2)
         node = RabbitNode(Path(name), port, internal, mapper)

@@ -1,7 +1,7 @@
 """One engine of the comparison, as a process: ``python -m bench.reconciliation.engines ENGINE FOLDER DATE MIB``.
 
-Started by ``nightly_job``, which watches its memory; MIB is the engine's limit of memory. The process prints one JSON
-object: seconds, number of messages by verdict, and further figures of the engine.
+MIB is the engine's limit of memory. The process prints one JSON object: seconds, number of messages by verdict, and
+further figures of the engine.
 """
 
 import json
@@ -52,7 +52,7 @@ def spark(folder: Path, day: date, mib: int) -> dict[str, Any]:
 
 
 def in_duckdb(folder: Path, day: date, mib: int) -> dict[str, Any]:
-    """Run the comparison in DuckDB on the Parquet files of the extracts; write verdicts as Parquet."""
+    """Run the comparison in DuckDB on the extracts; write verdicts as Parquet."""
     window = Calendar().window(day)
     begun = time.monotonic()
     with duckdb.connect(str(folder / "compare.duckdb")) as connection:
@@ -72,7 +72,7 @@ def in_duckdb(folder: Path, day: date, mib: int) -> dict[str, Any]:
 
 
 def in_postgres(folder: Path, day: date, mib: int) -> dict[str, Any]:
-    """Run the comparison in Postgres, after loading the lines; the load is measured separately."""
+    """Run the comparison in Postgres; the load of the lines is measured separately."""
     window = Calendar().window(day)
     memory = {
         "shared_buffers": f"{mib // 4}MB",
@@ -112,7 +112,7 @@ def _load(connection: psycopg.Connection, folder: Path) -> None:
 
 
 def _batches(folder: Path) -> Iterator[bytes]:
-    """Yield the lines as CSV. Nulls are written as a word, because an empty text differs from null."""
+    """Yield the lines as CSV, with nulls as a word, because an empty text differs from null."""
     schema = pa.schema([ARROW_SCHEMA.field(name) for name in LOADED])
     options = pv.WriteOptions(include_header=False, quoting_style="needed")
     for file in sorted((folder / "extracts").rglob("*.parquet")):
@@ -125,12 +125,10 @@ def _batches(folder: Path) -> Iterator[bytes]:
 
 
 def _grid(rows: list[Any]) -> list[tuple[int, str]]:
-    """Return each packed situation of the rows with its verdict."""
     return [(number, judge(unpack(number)).verdict) for number, _ in rows]
 
 
 def _verdicts(rows: list[Any]) -> Counts:
-    """Return the number of messages by verdict, from the number of messages by packed situation."""
     counts: Counts = {}
     for number, count in rows:
         name = judge(unpack(number)).verdict

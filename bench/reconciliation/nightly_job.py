@@ -4,8 +4,8 @@
 
 Spark does the whole job (validation, verdicts, tables, report); DuckDB and Postgres only compare and write a table of
 verdicts. The exit status is 1 if an engine does not find the true verdicts. Memory and processor time are those of
-all processes of an engine together, sampled twice a second. Shared pages count once (sum of proportional set sizes). On
-a machine with other load, the processor time is more meaningful than the elapsed time.
+all processes of an engine together, sampled twice a second; shared pages count once (proportional set sizes). On a
+machine with other load, the processor time is more meaningful than the elapsed time.
 """
 
 import argparse
@@ -107,7 +107,7 @@ def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str
 
 
 def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, Any], int]:
-    """Run one engine in a separate process; return its figures, and the largest memory of its processes in MiB."""
+    """Run one engine in a separate process; return its figures and its peak memory in MiB."""
     command = [
         sys.executable,
         "-P",
@@ -119,7 +119,7 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
         str(mib),
     ]
     peak_kib = 0
-    cpu_s: dict[int, float] = {}  # by process id, because some processes end before the engine
+    cpu_s: dict[int, float] = {}  # by process id: some processes end before the engine
     ended = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
@@ -147,7 +147,6 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
 
 
 def _with_descendants(pid: int) -> list[int]:
-    """Return the ids of a process and all its descendants."""
     pids = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -160,7 +159,7 @@ def _with_descendants(pid: int) -> list[int]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the processor time that a process has used; 0 if it has ended."""
+    """Return the processor time of a process; 0 if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,9 +1,7 @@
-"""The comparison of the reconciliation as plain SQL, in the dialects of DuckDB and Postgres, whose times are compared
-with that of Spark.
+"""The comparison of the reconciliation as plain SQL, in the dialects of DuckDB and Postgres.
 
-Facts and words are those of the job (the words come from the tables of ``spark_reconcile.judgement.situation``), and
-the same grid judges them. Wrong clocks, carried messages and missing sources are left out, because the generated
-ledgers have none. Used by ``engines``.
+Facts and words are those of the job, and the same grid judges them. Wrong clocks, carried messages and missing sources
+are left out, because the generated ledgers have none.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +27,7 @@ from spark_reconcile.judgement.situation import (
     SideStanding,
 )
 
-YOUNG_MS = 900_000  # a message with a step in the last 15 minutes of the window counts as young
+YOUNG_MS = 900_000  # age of the last step below which a message counts as young
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def facts_sql(source: str, window: Window, dialect: Dialect) -> str:
 
 
 def _facts(dialect: Dialect) -> Sequence[tuple[str, str, str]]:
-    """Return the columns of the facts: name, aggregate function, and SQL for the contribution of one line."""
+    """Return the columns of the facts: name, aggregate function, SQL for the value of one line."""
     sender, hub, receiver = Side.SENDER, Side.HUB, Side.RECEIVER
     hub_lines = mask(Event.FORWARDED, Event.STORED)
 
@@ -103,7 +101,7 @@ def _node(address: str) -> str:
 
 
 def situation_sql(window: Window, dialect: Dialect) -> str:
-    """Return SQL for the situation of a row of facts as one small number (``unpack`` of ``situation``)."""
+    """Return SQL for the packed situation of a row of facts."""
     torn = f"{dialect.set_bits(f'sender & {ENDINGS}')} > 1"
     mixed = f"{dialect.set_bits(f'receiver & {RECORDS}')} > 1"
     parts = [
@@ -133,7 +131,6 @@ def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], spe
 
 
 def _remarks(window: Window) -> dict[str, str]:
-    """Return the SQL condition of each remark (``REMARKS`` of ``situation``) that can occur here."""
     steps = "greatest(accepted_at, sent_at, ended_at, taken_at, hub_sent_at, released_at, recorded_at)"
     sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
     return {

@@ -126,9 +126,7 @@ class SimulatedSessions:
         return context
 
     async def begin(self, name: str, context: ssl.SSLContext) -> None:
-        """Log in a node and open its link. After a failure, repeat after RETRY_S; after RETRIES_MAX repetitions of all
-        nodes together, raise the error.
-        """
+        """Log in a node and open its link. Failures are repeated, RETRIES_MAX times for all nodes together."""
         async with self._handshakes:
             while True:
                 try:
@@ -142,7 +140,6 @@ class SimulatedSessions:
                     return
 
     async def close(self) -> None:
-        """Abort all connections."""
         for link in self._links:
             link.link.abort()
 
@@ -165,7 +162,7 @@ def _ignore(_: Any) -> None:
 
 
 def _allow_connections(count: int) -> None:
-    """Raise the limit of open files, which the hub inherits. Raises NoFigures."""
+    """Raise the limit of open files. Raises NoFigures if that does not suffice."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit < count + HANDLES:
         raise NoFigures(f"the limit of open files, {limit}, allows fewer than {count} sessions (ulimit -n)")

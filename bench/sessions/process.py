@@ -1,4 +1,4 @@
-"""Programs of SEMQ as processes: their start, memory and processor time. Used by ``online`` and ``virtual``."""
+"""Programs of SEMQ as processes: their start, memory and processor time."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ def rss(pid: int) -> int:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the seconds of processor time of a process, of its running children, and of its ended children."""
+    """Return the seconds of processor time of a process and its children, running or ended."""
     stats = [_stat(int(folder.name)) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
     children = [stat for stat in stats if stat[:1] == [pid]]
     ticks = sum(_stat(pid)[1:]) + sum(sum(child[1:3]) for child in children)
@@ -26,7 +26,7 @@ def cpu_s(pid: int) -> float:
 
 
 def _stat(pid: int) -> list[int]:
-    """Return numbers about a process: parent, its ticks in user and in system mode, both ticks of its ended children.
+    """Return the parent of a process, its ticks in user and in system mode, and those of its ended children.
 
     The list is empty if the process has ended.
     """
@@ -56,7 +56,7 @@ async def process(folder: Path, module: str, file: str) -> AsyncIterator[tuple[i
 
 
 async def _first_line(output: asyncio.StreamReader) -> str:
-    """Return the first line; empty if the program ends, or writes none within READY_S."""
+    """Return the first line; empty if the program ends, or takes longer than READY_S."""
     try:
         async with asyncio.timeout(READY_S):
             return (await output.readline()).decode()

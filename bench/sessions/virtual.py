@@ -21,7 +21,7 @@ from bench.sessions.process import cpu_s, process, rss
 from semq.app import Client
 from semq.store.embedded.server import EmbeddedPostgres
 
-LINKED_S = 900.0  # time for every link to be up and every institution to have rested
+LINKED_S = 900.0  # time limit of ``wait_linked``
 SUMMARY = """
 {institutions} institutions in one virtual server; {cores} cores, load {load_1m}
   start    {start_s:>7} s with existing databases, {create_s} s with new ones
@@ -31,7 +31,7 @@ SUMMARY = """
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
-    """Start a hub, then a virtual server twice, the second time with existing databases, and measure."""
+    """Start a hub, then a virtual server twice, and measure."""
     names = [f"{number:05d}" for number in range(1, arguments.virtual + 1)]
     load = cli.load_average()
     nodes = "\n".join(f'[nodes."{name}"]\npassword = "{name}"' for name in names)
@@ -64,7 +64,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
 
 
 async def measure_at_rest(server: int, data: Path, idle_s: float) -> Result:
-    """Measure memory and processor time of a server at rest, and of its Postgres. ``data``: folder of the server."""
+    """Measure a server in folder ``data`` and its Postgres at rest."""
     embedded = EmbeddedPostgres(data)
     assert embedded.pid is not None
     postgres = embedded.pid
@@ -85,8 +85,7 @@ async def measure_at_rest(server: int, data: Path, idle_s: float) -> Result:
 async def wait_linked(address: str, count: int) -> None:
     """Wait until every link is up and every institution has rested once. Raises NoFigures.
 
-    A resting institution opens its database connection again at each poll (``server.rest_poll_s``) and keeps it for
-    ``server.rest_s``. With many institutions, some connections are therefore always open.
+    With many institutions, some always have a connection open for a poll.
     """
     rested: set[str] = set()
     deadline = time.monotonic() + LINKED_S
