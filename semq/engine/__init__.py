@@ -1,8 +1,7 @@
-"""Floor 3, the engine of a node: sending, relaying, receiving, inquiries and cleanup, synchronous, over a store and
-links.
+"""Floor 3, the engine of a node: synchronous, over a store and links.
 
-Both engines are composed of the same parts. The driver passes a clock, links and received frames to them, so the
-simulator runs the same code. In reading order:
+The driver passes a clock, links and received frames to the engine, so the simulator runs the same code. In reading
+order:
 
 | module or package                            | subject                                                             |
 |----------------------------------------------|---------------------------------------------------------------------|

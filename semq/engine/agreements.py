@@ -37,7 +37,6 @@ class Meter:
         return may_send
 
     def forget(self) -> None:
-        """Drop all counts, after a change of terms."""
         self._buckets.clear()
 
 

@@ -23,7 +23,7 @@ from semq.umx_t.status import Outcome
 
 
 class Core:
-    """The shared state of the parts of one engine."""
+    """The state of one engine."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Core:
         self.pieces = PieceStock(recovered.pieces)
         self._store = store
         self._next_id = recovered.first_id
-        #: A random start of 51 bits, so that answers to inquiries of an earlier process match no inquiry of this one.
+        #: A random start, so that answers to inquiries of an earlier process match no inquiry of this one.
         self._nonce = recovered.inc >> 12
 
     def reconfigure(self, settings: EngineSettings) -> None:
@@ -62,10 +62,11 @@ class Core:
     def post(
         self, work: Work, *, later: bool = False, failed: Failed | None = None, ahead: Sequence[tuple[str, bytes]] = ()
     ) -> None:
-        """Post work to the store; ``later``: no caller waits for its commit, so it may be committed with other work.
+        """Post work to the store.
 
-        ``failed`` is called if the work is abandoned; without ``failed``, the timers of the rows lead to the same work
-        again. ``ahead``: large bodies, by table; other work may overtake this work while the bodies are written.
+        ``later``: no caller waits for its commit, so it may be committed with other work. ``failed`` is called if the
+        work is abandoned; without ``failed``, timers lead to the same work again. ``ahead``: large bodies, by table;
+        other work may overtake this work while they are written.
         """
         if failed is not None:
             work.on_failure = failed
@@ -73,7 +74,7 @@ class Core:
         self._store.post(work, later=later)
 
     def new_id(self) -> int:
-        """Return the next record id of this process; no number is used twice (``unit.first_id``)."""
+        """Return the next record id; no number is used twice."""
         number = self._next_id
         self._next_id += 1
         return number
@@ -96,7 +97,7 @@ class Core:
         return self.clock.monotonic()
 
     def now_ms(self) -> int:
-        """Return the present time in milliseconds since 1970 UTC, for people and ledgers."""
+        """Return the present time in milliseconds since 1970 UTC."""
         return int(self.clock.wall().timestamp() * 1000)
 
     def count(self, name: str, count: int = 1) -> None:
@@ -125,7 +126,7 @@ class Core:
             ledger.append(line)
 
     def write_violation_counts(self, side: Side) -> None:
-        """Write how many violations got no line of their own, for each peer and each minute that has ended."""
+        """Write how many violations of the ended minutes got no line of their own, by peer."""
         lines = [
             LedgerLine(
                 self.now_ms(), side, Event.VIOLATION, "", peer,
@@ -151,7 +152,7 @@ class Core:
 
     def prepare_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
         """Add an application event to the transaction of the change that it reports, and to ``prepared``, which the
-        caller passes to ``events.publish`` after the commit. Do nothing if no queue is bound.
+        caller passes to ``events.publish`` after the commit.
         """
         rows = self.events.prepare(event)
         if rows is not None:
@@ -190,5 +191,5 @@ def with_why(what: str, why: str) -> str:
 
 
 def with_marker_note(detail: str, is_marker: bool) -> str:
-    """Return the detail of a ledger line, followed by a note if the line is about a void marker."""
+    """Return the detail of a ledger line, with a note if the line is about a void marker."""
     return (f"{detail}; {MARKER}" if detail else MARKER) if is_marker else detail

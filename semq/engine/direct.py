@@ -44,14 +44,12 @@ class DirectSessions:
         self._shown: dict[Address, Sequence[str]] = {}  #: own certificates that the present session has carried
 
     def began(self, link: Link, certificates: Sequence[str]) -> None:
-        """Introduce this node to the partner of a new session."""
         self._introductions[link.peer] = 0
         self._shown.pop(link.peer, None)
         self.introduce(link.peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
-        """Send this node's certificates to a partner, unless they were sent in its present session: a node accepts few
-        introductions."""
+        """Send this node's certificates to a partner, once in a session, because a node accepts few introductions."""
         if certificates and self._shown.get(peer) != certificates:
             self._shown[peer] = certificates
             record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))
@@ -79,7 +77,6 @@ class DirectSessions:
         return None
 
     def _introduced(self, peer: Address, packet: Packet) -> None:
-        """Learn those certificates of a partner that may be accepted from its own session."""
         self._introductions[peer] = self._introductions.get(peer, 0) + 1
         if self._introductions[peer] > INTRODUCTIONS_MAX:
             self._violation(peer, IntroducedTooOften(peer=str(peer)))

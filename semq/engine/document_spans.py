@@ -50,8 +50,7 @@ class _Document:
     """A document in progress at one side."""
 
     parent: TraceParent
-    #: Start of the next span: submitted or arrived; later, and after a restart of the node: accepted, stored or
-    #: recorded.
+    #: Start of the next span: submitted or arrived; later: accepted, stored or recorded.
     since: int
     ends_when_sent: bool
     held_since: int = 0  #: at the hub: custody taken; at the receiver: given to the application; 0: not yet
@@ -71,9 +70,7 @@ class DocumentSpans:
         self.forgotten = 0  #: documents in progress that were removed because of OPEN_MAX
 
     def begin(self, side: Side, envelope: Envelope, since: int) -> None:
-        """Follow a document if it is sampled; void markers and pieces never are. ``since``: its time of submission or
-        arrival, in milliseconds since 1970 UTC.
-        """
+        """Follow a document if it is sampled. ``since``: its submission or arrival, in milliseconds since 1970 UTC."""
         headers = envelope.attributes.user_headers
         if not self._ratio and PARENT not in headers:
             return  # the usual case: do not spend the time that the LK0 as text costs
@@ -175,7 +172,7 @@ RECORDED = frozenset({Event.RECEIVED, Event.REJECTED})
 HANDLED = frozenset({Event.DONE, Event.PARKED})
 ENDS_AT_RECEIVER = HANDLED | {Event.REJECTED, Event.CANCELLED}
 FAILURES = (ENDS_AT_SENDER - {Event.DELIVERED}) | {Event.PARKED}
-# The function that follows a line of the ledger, by the side of the line.
+# side of a ledger line | method that processes the line
 END_AFTER = {
     Side.SENDER: DocumentSpans._at_sender,
     Side.HUB: DocumentSpans._at_hub,

@@ -29,8 +29,8 @@ ENVELOPE_PROPERTIES = ("app_id", "message_id", *PROPERTIES)  # AMQP properties i
 def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     """Return the frame that a peer node sent.
 
-    Raises BadAddress, BadEnvelope, BadRecord, BadLocator, BadAttribute or BadAppKey (all SemqError) if it cannot be
-    read, and the AmqpErrors of a content header that is malformed.
+    Raises BadAddress, BadEnvelope, BadRecord, BadLocator, BadAttribute or BadAppKey (all SemqError), and the AmqpErrors
+    of a malformed content header.
     """
     function, primitive = read_type(header.type)
     if function is Function.DATA:
@@ -44,8 +44,7 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
 
 
 def read_datagram(routing_key: str, header: ContentHeader, body: Body) -> Data:
-    """Return the message in a datagram. Raises the errors of ``read_frame``; raises NotForDatagrams if the frame is not
-    a best-effort message."""
+    """Return the best-effort message in a datagram. Raises NotForDatagrams, and the errors of ``read_frame``."""
     frame = read_frame(routing_key, header, body)
     if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
         raise NotForDatagrams(target=routing_key[:140])
@@ -63,7 +62,7 @@ def _signature(header: ContentHeader) -> str:
 
 
 def write_frame(frame: Frame, version: int = HIGHEST) -> tuple[str, ContentHeader, Body]:
-    """Return routing key, content header and body of a frame, for a peer that uses this version of the protocol."""
+    """Return routing key, content header and body of a frame, for a peer of this version of the protocol."""
     if isinstance(frame, Data):
         packs = version >= PACKED_SINCE
         if isinstance(frame.header, ContentHeader) and (packs or not _is_packed(frame.header)):

@@ -59,7 +59,7 @@ class HubEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin the session of a node that has logged in. An earlier session of the same node ends."""
+        """Begin a session of a node; its earlier session ends."""
         node = str(link.peer)
         old = self.sessions.get(node)
         if old is not None:
@@ -75,7 +75,7 @@ class HubEngine:
             self.instances.fronts.came(link)
 
     def link_down(self, link: Link) -> None:
-        """End a session: its forwards without an Ack2 are reported to their senders (H15)."""
+        """End a session, and report its unanswered forwards to their senders (H15)."""
         node = str(link.peer)
         session = self.sessions.get(node)
         if session is None or session.link is not link:
@@ -88,7 +88,6 @@ class HubEngine:
             self.instances.went(link)
 
     def send_waiting(self, link: Link) -> None:
-        """Send waiting messages, because the session has room again."""
         if self.instances is not None:
             self.instances.note_room(link)
         self.custody.run(str(link.peer))
@@ -243,7 +242,6 @@ class HubEngine:
             self.flush()  # before packets signed with the new key, which are passed on immediately
 
     def send_certificates(self, node: Address) -> None:
-        """Send the changed certificates of a node (renewed, revoked)."""
         self._send_presence(node, online=str(node) in self.sessions)
 
     def _pass_on(self, session: PresentNode, packet: Packet) -> None:
@@ -272,7 +270,6 @@ class HubEngine:
 
     # --- time and turns
     def tick(self) -> None:
-        """Do the work that is due by now."""
         self.core.write_violation_counts(Side.HUB)
         self.relay.notes.tick()
         self.custody.sweep.tick()
@@ -282,7 +279,7 @@ class HubEngine:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds); None if nothing is planned."""
+        """When ``tick`` is due, in monotonic seconds; None if nothing is planned."""
         fronts_due = self.instances.fronts.next_due if self.instances is not None else None
         dues = (
             self.relay.notes.next_due,

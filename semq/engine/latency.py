@@ -1,4 +1,4 @@
-"""Histograms of the time that documents take from stage to stage, for metrics; a new engine starts with empty ones.
+"""Histograms of the time that documents take from stage to stage, for metrics.
 
 | stage        | measured at | from      | to                                            |
 |--------------|-------------|-----------|-----------------------------------------------|
@@ -54,5 +54,4 @@ class Latency:
 
     @property
     def histograms(self) -> Mapping[Stage, Histogram]:
-        """The histograms, keyed by stage."""
         return self._stages

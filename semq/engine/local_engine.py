@@ -140,7 +140,7 @@ class LocalEngine:
             self.direct.introduce(partner, certificates)
 
     def note_users(self, present: Iterable[str]) -> None:
-        """Note which users of this institution receive documents now, and report those that the definitions name."""
+        """Note the users of this institution who receive documents now, and report those that the definitions name."""
         self.users_present = frozenset(present)
         self._report_users()
 
@@ -149,7 +149,7 @@ class LocalEngine:
             self._send_own(None)
 
     def _users_named(self) -> list[str]:
-        """Return the present users whom the definitions name; others are not reported."""
+        """Return the present users whom the definitions name."""
         group = self.partners.groups.get(str(self.core.address._replace(type=NodeType.USERS)))
         named = map(parse_address, group.members) if self.users_present and group is not None else ()
         return sorted(address.user for address in named if address.user in self.users_present)
@@ -278,7 +278,6 @@ class LocalEngine:
         self._note(news.node, f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}")
 
     def _note(self, node: str, detail: str) -> None:
-        """Write a ledger line about another node."""
         line = LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", node, detail=shortened(detail, 500))
         self.core.post(note_lines([line]))
 
@@ -309,7 +308,6 @@ class LocalEngine:
 
     # --- time and turns
     def tick(self) -> None:
-        """Do the work that is due by now."""
         self.core.write_violation_counts(Side.SENDER)
         self.asker.sweep.tick()
         self.owed_acks.sweep.tick()
@@ -318,7 +316,7 @@ class LocalEngine:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds); None if nothing is planned."""
+        """When ``tick`` is due, in monotonic seconds; None if nothing is planned."""
         dues = (
             self.asker.sweep.next_due,
             self.owed_acks.sweep.next_due,
@@ -329,7 +327,6 @@ class LocalEngine:
         return earliest(dues)
 
     def flush(self) -> None:
-        """Send the collected records."""
         for packet in self.core.mail.flush():
             if packet.target.node == self.core.address:
                 self._receive_packet(self.core.address, packet)
@@ -346,7 +343,6 @@ class LocalEngine:
 
     # --- applications
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Submit documents of applications (``sender.submission``)."""
         first = min((s.attributes.expires_at for s in submissions if s.attributes.expires_at), default=None)
         if first is not None:
             self.acts.watch_expiry(first)

@@ -29,7 +29,7 @@ class Link(Protocol):
         """The number of messages that may be sent now; packets are never held back."""
 
     def send(self, frame: Frame) -> None:
-        """Send the frame, or drop it if the session has ended; the timers of the rows then cause inquiries."""
+        """Send the frame, or drop it if the session has ended."""
 
 
 @runtime_checkable
@@ -129,7 +129,7 @@ class Events(Protocol):
     """The destination of application events: the topic exchange ``semq.events``."""
 
     def prepare(self, event: AppEvent) -> PreparedEvent | None:
-        """Return the event for the queues bound to it, or None if there are none."""
+        """Return the event for the queues bound to it; None if there are none."""
 
     def publish(self, prepared: Sequence[Any]) -> None:
         """Put the events into the queues, after the commit."""
@@ -149,7 +149,7 @@ class OpenedPayload(NamedTuple):
 
 
 class PacketProof(msgspec.Struct, frozen=True):
-    """The data kept from a packet whose signature is valid, so that each of its receipts can be proved later."""
+    """The data that proves each receipt of a signed packet later."""
 
     signature: str
     leaves: bytes  #: the hashes of the statements, one after the other, in the order of the records
@@ -203,8 +203,7 @@ class Secrecy(Protocol):
     # --- outgoing documents, and packets in both directions
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
-        """Return the session for a document, or None if it travels in clear. Raises SemqError if it must be sealed and
-        cannot be."""
+        """Return the session for a document; None: it travels in clear. Raises SemqError if it cannot be sealed."""
 
     def session_of(self, envelope: Envelope) -> bytes:
         """Return the name of the session key of a sealed message."""
@@ -229,8 +228,8 @@ class Secrecy(Protocol):
         """Whether this node has sealed a document under a key that is not its present one."""
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet from another institution; return None if there is no signature to check.
-        Raises SemqError if it is wrong, or missing where it is required."""
+        """Check the signature of a packet; return None if there is none. Raises SemqError if it is wrong, or required
+        and missing."""
 
     def introduction(self) -> tuple[str, ...]:
         """Return the certificates of this node, for the directory."""
@@ -265,14 +264,14 @@ class Directory(Protocol):
         """Whether an address is an institution of the hub."""
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether agreements, or without them the configuration, allow ``source`` to send documents to ``target``."""
+        """Whether ``source`` may send documents to ``target``."""
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """Return the terms of a pair; None: no agreement restricts the pair."""
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Return why a message is refused (section 18); None: it is not refused. ``waiting`` counts the stored copies
-        of a pair of source and target."""
+        """Return why a message is refused (section 18); None: it is not refused. ``waiting``: number of stored copies,
+        by source and target."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """Keep the certificates that a node presents. Return all known ones of the node; None: nothing has changed.

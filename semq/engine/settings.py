@@ -33,7 +33,7 @@ class EngineSettings:
     quota_piece_bytes_per_partner: int = 8 << 30  #: stored bytes of pieces per source
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked
     give_up_after: int = 4  #: answers without an outcome that end a message of class 1 or 2 (rule N22)
-    hub_attempts_max: int = 50  #: after so many sends in one session without a record of its target, the row is parked
+    hub_attempts_max: int = 50  #: a copy that its target has not recorded after so many sends in a session is parked
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until an operator has dealt with them
     keep_parked: bool = True  #: likewise received documents that the application or this node cannot process
 

@@ -1,4 +1,4 @@
-"""Tracks: the waiting rows of one destination, or of one user, by source and priority; each track has its own cursor.
+"""Tracks: the waiting rows of one destination or user, by source and priority, each track with a cursor.
 
 Sources take turns, so that many rows of one source do not delay the others; within a source the highest priority goes
 first.
@@ -99,7 +99,6 @@ class Tracks:
             self._ready.setdefault(track.source, {})[track.priority] = track
 
     def unblock(self) -> None:
-        """Try blocked tracks again."""
         for track in self._all.values():
             if track.blocked:
                 track.blocked = False

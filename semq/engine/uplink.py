@@ -20,11 +20,9 @@ class NodeSessions:
         self.sent_directly: Counter[Address] = Counter()
 
     def begin(self, link: Link) -> None:
-        """Begin a session with the hub; an earlier one ends."""
         self.link, self.hub = link, link.peer
 
     def end(self) -> None:
-        """End the session with the hub."""
         self.link = None
 
     def begin_direct(self, link: Link) -> None:
@@ -42,7 +40,6 @@ class NodeSessions:
         return True
 
     def direct(self, dest: Address) -> Link | None:
-        """Return the direct session with a partner; None if there is none."""
         links = self._direct.get(dest)
         return links[0] if links else None
 
@@ -52,12 +49,10 @@ class NodeSessions:
         return list(self._direct)
 
     def link_for(self, dest: Address) -> Link | None:
-        """Return the session that frames for a node take now: the direct one, else that with the hub; None if there is
-        none."""
+        """Return the session that frames for a node take now: the direct one, else that with the hub."""
         return self.direct(dest) or self.link
 
     def note_documents(self, link: Link, number: int) -> None:
-        """Count documents that a link has sent, if it is a direct one."""
         if link.peer in self._direct:
             self.sent_directly[link.peer] += number
 
@@ -68,11 +63,9 @@ class NodeSessions:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a session with the hub or a partner."""
         return self.link is not None or bool(self._direct)
 
     def room(self, dest: Address) -> int:
-        """Return the number of messages that may be sent to a node now; 0 if there is no session for it."""
         link = self.link_for(dest)
         return link.room if link is not None else 0
 
@@ -81,5 +74,4 @@ class NodeSessions:
         return takes_datagrams(self.link_for(dest))
 
     def reaches(self, dest: Address) -> bool:
-        """Whether frames for a node can be sent now."""
         return dest == self._own or self.link_for(dest) is not None

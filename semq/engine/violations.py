@@ -53,5 +53,5 @@ class Violations:
 
     @property
     def next_due(self) -> float | None:
-        """The end of the minute that ends first (monotonic seconds); None if there is none."""
+        """The first end of a minute, in monotonic seconds; None if there is none."""
         return next(iter(self._minutes.values())).until if self._minutes else None

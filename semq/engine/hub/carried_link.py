@@ -53,7 +53,7 @@ class CarriedLink:
         self._carrier.to_front(self.life, Passed(str(self.peer), self.session, number, frame))
 
     def note_credit(self, credit: Credit) -> None:
-        """Note the room that the front reports. A report that arrives late only delays documents."""
+        """Note the room that the front reports."""
         self._room = credit.room
         self._credit_at = self._core.now()
         while self._under_way and self._under_way[0][0] <= credit.number:

@@ -1,4 +1,4 @@
-"""The carrier of a hub with several instances: the messages between instances, and the port that sends them.
+"""Messages between the instances of a hub, and the port that sends them.
 
 A message may be lost, repeated, late or reordered; it never means custody, and timers repair its loss (PROTOCOL.md
 section 10). ``semq.carrier`` sends messages over AMQP.
@@ -18,7 +18,7 @@ StoreName = tuple[int, int]  #: semq_id and semq_db_id
 class StoreFrames(msgspec.Struct, frozen=True):
     """To a store: frames of a node, which the front of its session has checked."""
 
-    number: int  #: rises with each message of one incarnation, to all stores
+    number: int  #: rises with each message that one incarnation sends to any store
     speaker: Address
     frames: Sequence[Frame]
 

@@ -22,7 +22,7 @@ Named = Sequence[tuple[LK1, Inquiry]]  # records with the copies that they name
 
 
 class Copies:
-    """Acknowledgements, answers and inquiries of nodes about copies."""
+    """Processes what nodes state and ask about copies."""
 
     def __init__(self, custody: Custody) -> None:
         self._custody = custody

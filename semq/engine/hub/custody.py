@@ -1,5 +1,4 @@
-"""Copies that the hub stores: rows of tb_0031 for messages that cannot be forwarded at once, kept until the
-receiver's Ack (PROTOCOL.md section 5.2, H4-H13).
+"""Copies that the hub stores: rows of tb_0031 for messages that cannot be forwarded (PROTOCOL.md section 5.2, H4-H13).
 
 A copy is deleted only on evidence of its receiver or, after an operator's refusal, of its sender (rules N9, N12, N13).
 ``apply_event`` processes every event of a copy: statements of nodes arrive through ``copies``, acts of operators
@@ -77,7 +76,7 @@ class Custody:
         return rows >= self.core.settings.quota_rows_per_partner
 
     def expect(self, dest: str) -> None:
-        """Note that a message for ``dest`` will be passed to ``store``, so that no later one overtakes it."""
+        """Note that a message will be passed to ``store``, so that no later one overtakes it."""
         self._storing[dest] = self._storing.get(dest, 0) + 1
 
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
@@ -115,7 +114,6 @@ class Custody:
             self.pump.wake_track(dest, source, priority)
 
     def _decided(self, messages: Sequence[Data]) -> None:
-        """Stop counting messages as being stored."""
         for message in messages:
             self._decrement(self._storing, str(message.envelope.target.node))
 
@@ -127,7 +125,7 @@ class Custody:
             self._by_pair[pair] = self._by_pair.get(pair, 0) + 1
 
     def take_pair_counts(self, pairs: Mapping[tuple[str, str], int]) -> None:
-        """Take over the counts of copies that were stored before this engine was built."""
+        """Add the counts of copies that were stored before this engine was built."""
         self._by_pair.update(pairs)
 
     def waiting(self, source: str, dest: str) -> int:
@@ -140,7 +138,6 @@ class Custody:
         self._end_flight(row)
 
     def _end_flight(self, row: Outbound) -> None:
-        """Note that a copy no longer waits for the answer of its target."""
         self.forget_sends(row)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
@@ -165,7 +162,6 @@ class Custody:
         self._sends.pop(node, None)
 
     def run(self, node: str) -> None:
-        """Send waiting copies to a target that may have room again."""
         self.pump.run(self.pump.lane(node))
 
     def capacity(self, lane: Lane) -> int:
@@ -224,8 +220,7 @@ class Custody:
     ) -> CopyState:
         """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Return the state before the event. Raises ImpossibleEvent, without a change, if the event cannot happen in that
-        state.
+        Return the state before the event. Raises ImpossibleEvent, without a change.
         """
         state = copy_state(row)
         rule = HUB.step(state, event)
@@ -260,6 +255,5 @@ class Custody:
             self.core.count("inquired", after.inquired)
 
     def forget_sends(self, row: Outbound) -> None:
-        """Count the sends of a copy anew."""
         if row.dest in self._sends:
             self._sends[row.dest].pop(row.object_id, None)

@@ -18,7 +18,6 @@ class ForwardNotes:
         self._dues: deque[tuple[float, str, int]] = deque()  #: moment, ident, attempt; oldest first
 
     def hold(self, envelope: Envelope) -> None:
-        """Note a message that was passed on."""
         self._held[envelope.ident] = envelope, envelope.target.node
         self._dues.append((self._core.now() + self._core.settings.forward_note_s, envelope.ident, envelope.att))
 
@@ -30,13 +29,12 @@ class ForwardNotes:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which the next note is due (monotonic seconds); None if no note is held."""
+        """When the next note is due, in monotonic seconds; None if no note is held."""
         while self._dues and not self._is_held(*self._dues[0][1:]):
             self._dues.popleft()
         return self._dues[0][0] if self._dues else None
 
     def tick(self) -> None:
-        """Send the notes that are due."""
         now = self._core.now()
         while (due := self.next_due) is not None and due <= now:
             envelope, _ = self._held.pop(self._dues.popleft()[1])

@@ -161,7 +161,6 @@ class Relay:
         self._lines.extend(lines)
 
     def flush(self) -> None:
-        """Post the collected ledger lines."""
         if self._lines:
             self.core.post(note_lines(self._lines), later=True)
             self._lines = []

@@ -69,7 +69,6 @@ class Fronts:
 
     # --- sessions here
     def came(self, link: Link) -> None:
-        """Report a new session of this instance to the others."""
         self._last_session += 1
         node = str(link.peer)
         self.own[node] = Came(
@@ -78,7 +77,7 @@ class Fronts:
         self._carrier.to_all(self.own[node])
 
     def changed(self, node: Address) -> None:
-        """Tell the other instances that certificates or users of a node have changed, if the node is present here."""
+        """Report changed certificates or users of a node, if the node is present here."""
         own = self.own.get(str(node))
         if own is not None:
             certificates = self._hub.directory.certificates(node)
@@ -115,7 +114,6 @@ class Fronts:
 
     # --- messages of others
     def note_sign_of_life(self, life: int) -> None:
-        """Note that an instance is running."""
         self._alive_at[life] = self._core.now()
 
     def receive_came(self, life: int, came: Came) -> None:
@@ -127,16 +125,13 @@ class Fronts:
             self._apply_came(life, came)
 
     def receive_went(self, life: int, went: Went) -> None:
-        """Note a session that has ended at another instance."""
         self._end_sessions(life, [went.node], lambda came: came.session == went.session)
 
     def receive_present_sessions(self, life: int, present: PresentSessions) -> None:
-        """Note the end of those sessions of an instance that are missing from its list."""
         named = set(present.sessions)
         self._end_sessions(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
 
     def receive_asking(self, life: int, asking: Asking) -> None:
-        """Send the sessions here to another instance."""
         self._send_sessions(life)
 
     def receive_alive(self, life: int, alive: Alive) -> None:
@@ -181,7 +176,7 @@ class Fronts:
 
     @property
     def next_due(self) -> float:
-        """The time at which ``tick`` is due (monotonic seconds)."""
+        """When ``tick`` is due, in monotonic seconds."""
         return self._alive_due
 
     # --- inside
@@ -189,7 +184,7 @@ class Fronts:
         return Alive(self._store, *_sums(self.own.values()))
 
     def _apply_came(self, life: int, came: Came) -> None:
-        """Use a session at another instance, unless a session here or a later one elsewhere is used for the node."""
+        """Use a session at another instance, unless the node has a session here or a later one elsewhere."""
         peer = parse_address(came.node)
         if came.certificates is not None and not self._introduce(peer, came.certificates):
             return
@@ -234,7 +229,6 @@ class Fronts:
                 self._fall_back(node)
 
     def _fall_back(self, node: str) -> None:
-        """Use the latest session of a node at another instance, if one is known."""
         known = [(reported[node].since_ms, life) for life, reported in self._reported.items() if node in reported]
         if known:
             _, life = max(known)

@@ -1,7 +1,6 @@
-"""The other instances of the hub: the messages for the stores that they serve and the nodes that are present at them.
+"""The other instances of the hub: messages for their stores and for the nodes that are present at them.
 
-Each instance serves the sessions of some nodes (it is their *front*) and one store. ``Instances`` sends frames about
-another store to the instance that serves it, and processes messages of other instances. Outdated information about the
+Each instance serves the sessions of some nodes (it is their *front*) and one store. Outdated information about the
 others only delays messages (S9, S11, H15).
 """
 
@@ -69,13 +68,11 @@ class Instances:
         self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
 
     def went(self, link: Link) -> None:
-        """Note that a session here has ended, and report it to the others."""
         self._arrived.pop(str(link.peer), None)
         self._beyond.pop(str(link.peer), None)
         self.fronts.went(link)
 
     def note_room(self, link: Link) -> None:
-        """Note that a session here has room again."""
         node = str(link.peer)
         self._beyond.pop(node, None)
         if node in self._arrived:
@@ -142,7 +139,6 @@ class Instances:
 
     # --- messages of others
     def receive(self, life: int, message: Message) -> None:
-        """Process a message of another instance."""
         self.fronts.note_sign_of_life(life)
         if isinstance(message, Asking | Alive | PresentSessions):
             self._unserved.note_served(message.store)
@@ -155,15 +151,12 @@ class Instances:
             self._unserved.note(store, message)
 
     def note_ended(self, life: int) -> None:
-        """Note that an instance and its sessions have ended."""
         self.fronts.note_ended(life)
 
     def note_joined(self) -> None:
-        """Exchange reports with the others, because the carrier can be used now."""
         self.fronts.note_joined()
 
     def note_cut(self) -> None:
-        """Note that the carrier is not available."""
         self.fronts.note_cut()
 
     # --- inside

@@ -14,7 +14,7 @@ INTRODUCTIONS_MAX = 10  # introductions a minute, in one session
 
 @dataclass(slots=True)
 class PresentNode:
-    """A node that is online: its link, and the messages of class 3 forwarded on the link without an Ack2 so far."""
+    """A node that is online."""
 
     link: Link
     is_here: bool = True  #: at this instance (``instances``)
@@ -23,7 +23,7 @@ class PresentNode:
     users_present: frozenset[str] = frozenset()  #: as the node has named them
     users_passed: frozenset[str] = frozenset()  #: users in the report that was passed on last
     users_passed_at: float = -inf  #: when that report was passed on, monotonic seconds
-    #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
+    #: Messages of class 3 without an Ack2: ident to source, attempt, and time (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 

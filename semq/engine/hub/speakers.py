@@ -1,8 +1,6 @@
-"""The hub's check whether the sender of a packet may make the statements in it, before the hub answers it or passes it
-on.
+"""The hub's check whether the sender of a packet may make the statements in it (PROTOCOL.md section 10).
 
-The name of a session is proven, and a node makes statements for itself only (PROTOCOL.md section 10). The receiver of
-the packet checks whether the message was addressed to the node, because it has the row.
+The receiver of the packet checks whether the message was addressed to the sender, because it has the row.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,5 +1,4 @@
-"""The stores of the hub in one of its processes: its own store, and the retired ones (PROTOCOL.md section 10,
-``retire``).
+"""The own store of a process of the hub, and the retired stores (PROTOCOL.md section 10, ``retire``).
 
 Only its own store knows a copy. Once an operator has retired that store, Acks about its copies are answered with ReAck
 (H6) and inquiries of senders with GONE (H9), so that the receivers' ledgers decide.

@@ -22,7 +22,6 @@ class UserReports:
         self._waiting: set[str] = set()  #: nodes of which a report is to be passed on
 
     def note(self, node: Address, present: Sequence[str]) -> None:
-        """Note a report of a node; it replaces the earlier one."""
         session = self._sessions.get(str(node))
         if session is None or session.users_present == set(present):
             return
@@ -31,7 +30,7 @@ class UserReports:
         self.tick()
 
     def tick(self) -> None:
-        """Pass on the reports that have waited long enough; drop the reports of sessions that have ended."""
+        """Pass on the reports that are due; drop those of ended sessions."""
         now = self._core.now()
         for node in tuple(self._waiting):
             session = self._sessions.get(node)
@@ -44,7 +43,7 @@ class UserReports:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds); None if no report waits."""
+        """When ``tick`` is due, in monotonic seconds; None if no report waits."""
         if not self._waiting:
             return None
         waiting = (self._sessions[node] for node in self._waiting if node in self._sessions)

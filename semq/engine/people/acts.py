@@ -82,7 +82,6 @@ class MessageActs:
             self._next_search = max(self._search_at(first), soon)
 
     def tick(self) -> None:
-        """Search for documents that have expired."""
         now = self.core.now()
         if self._expiring and not self._busy and now >= self._next_search:
             self._busy = True
@@ -94,7 +93,7 @@ class MessageActs:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds); None if no search is planned."""
+        """When ``tick`` is due, in monotonic seconds; None if no search is planned."""
         return self._next_search if self._expiring and not self._busy else None
 
     @work

@@ -133,7 +133,6 @@ class StuckCause(Enum):
 
     @property
     def meaning(self) -> str:
-        """The meaning of the cause, for people."""
         return str(self.value[0])
 
     def next_step(self, row: "Facts") -> str:
@@ -160,7 +159,6 @@ class Surroundings:
     blocked_rows: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
 
     def reaches(self, node: str) -> bool:
-        """Whether there is a link to the hub, or a direct link to ``node``."""
         return self.link_up or node in self.direct_nodes
 
 

@@ -97,7 +97,7 @@ class ApplicationAnswers:
             report.done(changes.count)
 
     def change_rows(self, unit: Unit, answer: ApplicationAnswer) -> "ChangedRows":
-        """Change the rows of an answer in an open transaction. Call ``apply`` of the result after the commit."""
+        """Change the rows of an answer in an open transaction; call ``apply`` of the result after the commit."""
         return ChangedRows(self._core, self._handover, unit, answer)
 
     def not_committed(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
@@ -126,7 +126,6 @@ class ChangedRows:
 
     @property
     def count(self) -> int:
-        """The number of rows that the answer changed."""
         return len(self._rows)
 
     def _change(self, unit: Unit, bref: int) -> Pending | None:

@@ -45,7 +45,7 @@ def apply_event(
 ) -> None:
     """Change a row by the grid and do the deed of the cell. ``content``: for the event ``give``, the document.
 
-    Raises ImpossibleEvent, without a change, if the event cannot happen in the row's state.
+    Raises ImpossibleEvent, without a change.
     """
     rule = HANDLING.step(row.app_status, event)
     if rule.after is not row.app_status:

@@ -60,8 +60,8 @@ class Handover:
         )
 
     def note_recorded(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
-        """Continue after a commit that recorded ``rows``, each with whether it waits for the application. Make the
-        deliveries that the commit decided (``given``), queue the other waiting rows, and note the rest for cleanup."""
+        """Continue after a commit that recorded ``rows`` (True: the row waits for the application). Make the deliveries
+        that the commit decided (``given``), queue the other waiting rows, and note the rest for cleanup."""
         claimed = set()
         for delivery in given:
             user = delivery.envelope.target.user
@@ -86,7 +86,7 @@ class Handover:
             self.note_waiting(row)
 
     def note_finished(self, bref: int) -> None:
-        """Note that a row may be ready for cleanup; the statement that deletes it checks its state again."""
+        """Note that a row may be ready for cleanup."""
         self.to_clean.append(bref)
 
     # --- feeding
@@ -106,12 +106,10 @@ class Handover:
                 return  # ``feed`` is called again when this work ends
 
     def is_feeding(self, user: str) -> bool:
-        """Whether rows are being read for the free consumers of this user."""
         return self.queue_of(user).is_feeding
 
     @property
     def is_searching(self) -> bool:
-        """Whether a search for the next document of an order is under way."""
         return self._searches > 0
 
     def note_waiting(self, row: Pending, bref: int | None = None) -> None:
@@ -158,7 +156,6 @@ class Handover:
 
     # --- answers of the application
     def note_answered(self, row: Pending) -> None:
-        """Continue an order after the commit of an answer."""
         key = (row.lk0.store, row.order_key)
         if row.order_key:
             order = self.orders.setdefault(key, Order())
@@ -172,7 +169,7 @@ class Handover:
         self._in_order.pop(bref, None)
 
     def deliver_again(self, bref: int) -> None:
-        """Deliver a document again, because the application's answer about it could not be committed."""
+        """Deliver a document again, because the commit of the application's answer has failed."""
         user, key = self.out.pop(bref, None), self._in_order.pop(bref, None)
         order = self.orders.get(key) if key is not None else None
         if key is not None and order is not None and order.busy == bref:
@@ -197,7 +194,6 @@ class Handover:
 
     @work
     def _feed(self, queue: UserQueue, picks: list[list[Pick]]) -> Steps:
-        """Deliver waiting documents to free consumers; search the orders of those with an order key."""
         sources = [[(pick, _query(queue, pick)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
         deliveries: list[list[Delivery]] = []
@@ -258,7 +254,7 @@ class Handover:
             self.search(key, user)
         else:
             self.orders.pop(key, None)
-            self.feed(user)  # the order did not use the free consumer: offer it again
+            self.feed(user)  # the free consumer was not used
 
     @work
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, user_in_turn: str) -> Steps:
@@ -291,7 +287,7 @@ class Handover:
             return
         elif result.has_no_place:
             self.queue_of(user).note_ready(key)
-        self.feed(user_in_turn)  # if the order did not use the free consumer, offer it again
+        self.feed(user_in_turn)  # the free consumer may not have been used
 
     def _decide(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_SearchResult":
         """Deliver the lowest row of an order, end it, or return why it waits."""

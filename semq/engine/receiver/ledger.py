@@ -35,5 +35,5 @@ def recorded_at(unit: Unit, slot: Slot) -> Recorded:
 
 
 def seen(unit: Unit, ident: str) -> Recorded:
-    """Return the entry of a message of class 1 or 2."""
+    """Return the entry of a message of class 1 or 2, by its LK0."""
     return unit.seen.get(ident, NOT_HERE)

@@ -30,7 +30,7 @@ class _Awaited:
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
-    closed: int | None = None  #: number of sids of the closed incarnation, above all of ``heap``; None: not known
+    closed: int | None = None  #: number of sids if the incarnation is closed; all of ``heap`` is below
 
 
 class BlockedOrders:
@@ -40,7 +40,6 @@ class BlockedOrders:
         self._waiting: dict[InStreamKey, _Awaited] = {}
 
     def add(self, key: OrderId, prev: Pos) -> None:
-        """Note that an order waits for a position of its source store."""
         awaited = self._waiting.setdefault(InStreamKey(key[0], prev.inc), _Awaited())
         heappush(awaited.heap, (prev.sid, key[1]))
         if awaited.closed is not None and prev.sid >= awaited.closed:

@@ -34,7 +34,6 @@ class PieceStock:
         return list(self._bytes)
 
     def of(self, source: str) -> int:
-        """Return the bytes counted for an institution's pieces."""
         return self._bytes.get(source, 0)
 
     def size_of(self, bref: int) -> int:
@@ -56,7 +55,6 @@ class PieceStock:
                 del self._bytes[row.source]
 
     def remove(self, row: Pending) -> None:
-        """Note that a row is deleted."""
         self.end(row)
         self._ended.discard(row.bref)
         self._sizes.pop(row.bref, None)

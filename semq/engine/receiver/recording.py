@@ -1,7 +1,7 @@
 """Recording of messages at the receiver, exactly once, and their acknowledgement (PROTOCOL.md section 5.3, R1, R2).
 
-One transaction writes the floor, the ledger entry and the row of tb_0030 (rule N1); the acknowledgements are sent after
-its commit.
+One transaction writes the floor, the ledger entry and the row of tb_0030 (rule N1); its commit precedes the
+acknowledgements.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ NOTHING = OpenedPayload(b"", b"")
 
 
 class Copy(NamedTuple):
-    """A message, opened if it has to be recorded, and its entry in the ledger before that."""
+    """A message, opened if it has to be recorded, with its former entry in the ledger."""
 
     envelope: Envelope
     slot: Slot | None  #: None for classes 1 and 2

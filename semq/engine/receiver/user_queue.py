@@ -42,7 +42,6 @@ class UserQueue:
         self.sources.setdefault(source, SourceTurns())
 
     def note_fed(self, *, is_known: bool | None = None) -> None:
-        """Note the end of the work that delivered rows or read the tracks."""
         self.is_feeding = False
         self.is_known = self.is_known if is_known is None else is_known
 
@@ -71,7 +70,6 @@ class UserQueue:
         return keys, picks
 
     def _take_places_for_orders(self, source: str, turns: SourceTurns, share: int) -> int:
-        """Return how many places of a share go to orders."""
         if self.tracks.has(source):
             if turns.keys and share == 1:
                 turns.is_row_next = not turns.is_row_next

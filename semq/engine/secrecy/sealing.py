@@ -1,4 +1,4 @@
-"""Sealing: session keys for partners, opening, signing and checks of signatures. Implements ``ports.Secrecy``.
+"""Sealing: session keys for partners, opening, signing and checks of signatures.
 
 A process keeps one ``Sealing``, also if its engine is built again, because it holds session keys in memory.
 
@@ -156,7 +156,7 @@ class Sealing:
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> PartnerSession | None:
-        """Return the session for a document, or None if it travels in clear. Raises CannotSeal, HeaderUnfit."""
+        """Return the session for a document; None: it travels in clear. Raises CannotSeal, HeaderUnfit."""
         node = target.node
         if attributes.user_headers and self.keys.signing is not None:
             tagged(attributes.user_headers)  # refuse a header that cannot be bound before the document is accepted
@@ -182,15 +182,10 @@ class Sealing:
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """Return ``new`` with the session key of the refused ``envelope``, from its stored copy ``kept``, wrapped for
-        the receiver's present key.
-
-        ``code``: SEMQ-5214 rejects this node's key, SEMQ-5201 the receiver's. None: the rejected key is still the
-        present one, or a key is missing.
-        """
         receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
         if receiver is None or own is None:
             return None
+        # SEMQ-5214 rejects this node's key, SEMQ-5201 the receiver's.
         refused, now = (
             (read_token(envelope.session_key).signer_key_id, key_id(own.public_key()))
             if code == SignerGone.code
@@ -300,7 +295,6 @@ class Sealing:
         return True
 
     def takes_floor(self, source: Address) -> bool:
-        """Whether to accept the floors in messages of an institution, which no proof covers."""
         return self.policy.is_older(source) or not self._must_sign(source)
 
     def check_marker(self, envelope: Envelope) -> bool:
@@ -316,7 +310,6 @@ class Sealing:
 
     # --- statements of nodes about messages
     def _must_sign(self, source: Address) -> bool:
-        """Whether a node's statements need a proof."""
         if source == self.node:
             return False
         if self.policy.requires(source):
@@ -340,24 +333,20 @@ class Sealing:
         ]  # fmt: skip
 
     def signing_key(self) -> str:
-        """Return the id of the key of this node's active certificate; empty while there is none."""
         own = self.keys.signing
         return key_id(own.public_key()) if own is not None else ""
 
     def is_outdated(self, envelope: Envelope) -> bool:
-        """Whether this node has sealed a document under a key other than its present one."""
         own = self.signing_key()
         return bool(own and envelope.session_key) and read_token(envelope.session_key).signer_key_id != own
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
-        """Sign a void marker, if this node has a key."""
         key = self.keys.signing
         if key is None or envelope.target.node == self.node:
             return envelope
         return replace(envelope, signature=write_signature(key, marker_content(envelope)))
 
     def sign(self, packet: Packet) -> Packet:
-        """Sign a packet, if it needs a signature and this node has a key."""
         key = self.keys.signing
         if key is None or not _is_testimony(packet) or packet.target.node == self.node:
             return packet
@@ -401,11 +390,9 @@ class Sealing:
 
     # --- certificates
     def introduction(self) -> tuple[str, ...]:
-        """Return the certificates of this node, for the directory."""
         return self.keys.introduction()
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Learn a partner's certificates. Return whether the key for which session keys are wrapped has changed."""
         before = self.keys.known(node)
         try:
             changed = self.keys.learn(node, certificates)
@@ -416,25 +403,20 @@ class Sealing:
         return changed
 
     def news(self) -> list[CertificateNews]:
-        """Return certificates of partners that are new since the last call."""
         return self.keys.news()
 
     def check_all(self) -> None:
-        """Check partners' certificates again, after a change of the trusted authorities."""
         self.keys.check_all()
         self._forget()
 
     def _forget(self) -> None:
-        """Forget results of checks, because the known certificates have changed."""
         self._opened.forget()
         self._verified.clear()
 
     def known(self, node: str) -> tuple[str, ...] | None:
-        """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""
         return self.keys.known(node) if self.keys.knows(node) else None
 
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
-        """Return certificates issued after all known ones of a partner, and signed by one of its known keys."""
         return self.keys.successors(node, certificates)
 
     def session_of(self, envelope: Envelope) -> bytes:
@@ -448,7 +430,6 @@ def _is_receipts(packet: Packet) -> bool:
 
 
 def _is_reack2(packet: Packet) -> bool:
-    """Whether a packet holds ReAck2, with its floors."""
     return packet.function is Function.RECEIPTS and packet.primitive is Primitive.RESPONSE
 
 

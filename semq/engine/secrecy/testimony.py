@@ -1,7 +1,7 @@
 """The check of packets at a local node: addressee, source, and the sender of the message that each record names.
 
-``engine.direct`` has checked before that a packet of a direct session is the partner's own; ``sealing`` checks the
-signature afterwards. ``hub.speakers`` has the check of the hub.
+Before it, ``engine.direct`` checks that a packet of a direct session is the partner's own; after it, ``sealing`` checks
+the signature.
 """
 
 from collections.abc import Callable, Iterable

@@ -109,7 +109,7 @@ class GroupExpansion:
 
 
 def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:
-    """Yield the submissions that become messages: a submission to a group is replaced by its members."""
+    """Yield the submissions that become messages: instead of a submission to a group, its members."""
     for submission in submissions:
         yield from submission.members or (submission,)
 

@@ -82,11 +82,9 @@ class Pump:
         return lane
 
     def capacity(self, lane: Lane) -> int:
-        """Return how many messages may be sent on the lane now."""
         return self.owner.capacity(lane)
 
     def send(self, dest: str, frames: list[Data]) -> None:
-        """Send messages after the commit."""
         if frames:
             self.owner.send(dest, frames)
 
@@ -109,7 +107,7 @@ class Pump:
         self.run(lane)
 
     def recover(self, tracks: Iterable[tuple[str, str, int]]) -> None:
-        """Note the tracks that the store holds when the process starts: destinations, sources, priorities."""
+        """Note the tracks that the store holds at the start: destinations, sources, priorities."""
         for dest, source, priority in tracks:
             self.lane(dest).tracks.wake(source, priority)
 
@@ -129,7 +127,6 @@ class Pump:
             self._core.post(self._claim(lane, lane.tracks.pick(limit)), failed=lambda error: lane.end_claim())
 
     def run_all(self) -> None:
-        """Claim the next rows of all lanes."""
         for lane in list(self.lanes.values()):
             self.run(lane)
 
@@ -139,7 +136,7 @@ class Pump:
         self.owner.plan_inquiry(object_id)
 
     def plan_inquiry(self, object_id: int) -> None:
-        """Plan an inquiry about a row that went from SS_INIT to SS_ACK: the hub has a copy of an earlier attempt."""
+        """Plan an inquiry about a row that went from SS_INIT to SS_ACK (the hub has an earlier copy)."""
         self.owner.plan_inquiry(object_id)
 
     @work
@@ -219,7 +216,6 @@ class _Claims:
                 self.sent.append(row.object_id)
 
     def _hold(self, row: Outbound, error: BodyUnreadable) -> None:
-        """Hold a row whose body cannot be read, until an operator decides."""
         row.held, row.reason = True, (error.code, error.text)
         self._unit.change_outbound(row, row.ss_status)
         side = Side.HUB if row.direction is Direction.RELAYED else Side.SENDER

@@ -84,7 +84,6 @@ class OutboundRows:
         self.unkept: dict[int, Outbound] = {}  #: sent without a row; the hub's note has not arrived (volatile)
 
     def floor(self, row: Outbound) -> Floor:
-        """Return the floor of the stream of a row."""
         return self.floor_of(OutStreamKey(row.dest, row.lk0.inc))
 
     def floor_of(self, key: OutStreamKey) -> Floor:
@@ -116,7 +115,7 @@ class OutboundRows:
     ) -> None:
         """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Raises ImpossibleEvent, without a change, if the event cannot happen in the row's state.
+        Raises ImpossibleEvent, without a change.
         """
         state = self.state_of(row)
         if row is None:
@@ -232,7 +231,6 @@ class OutboundRows:
         self.remember(row)
 
     def uncount(self, row: Outbound) -> None:
-        """Remove a row from the counts for quotas."""
         self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
 
     def _settled(self, end: End, at: int) -> None:

@@ -1,8 +1,8 @@
 """Refusals of copies by an operator of the hub, at the sender (PROTOCOL.md S15).
 
-A refused message becomes a void marker, so that the receiver's ledger decides: a store of the hub that is restored from
-a backup may still deliver a refused copy. If no receiver is left, the operator refuses the marker, too, and the message
-ends UNKNOWN.
+A refused message of class 3 becomes a void marker, so that the receiver's ledger decides: a store of the hub that is
+restored from a backup may still deliver a refused copy. If no receiver is left, the operator refuses the marker, too,
+and the message ends UNKNOWN.
 """
 
 from semq.engine.errors import RefusedByOperator

@@ -82,7 +82,6 @@ class RejectedProofs:
             rejection.until = now + pause
 
     def is_delayed(self, row: Outbound) -> bool:
-        """Whether the next copy of a document is still delayed."""
         rejection = self._rejections.get(row.object_id)
         return (
             rejection is not None
@@ -91,5 +90,4 @@ class RejectedProofs:
         )
 
     def forget(self, object_id: int) -> None:
-        """Drop the facts about a row that has ended."""
         self._rejections.pop(object_id, None)

@@ -43,7 +43,7 @@ class Resealing:
         self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, with the key that signed them (volatile)
 
     def search(self, dest: str) -> None:
-        """Search for refused documents to a node, and send them again, because a certificate may have changed."""
+        """Search for refused documents to a node, and send them again."""
         if dest in self._searches:
             self._searches[dest] = True
         else:

@@ -84,7 +84,6 @@ class Sender:
 
     # --- inquiries
     def recover(self, recovered: Recovered) -> None:
-        """Plan inquiries about the rows that earlier processes left."""
         if recovered.unsettled:
             self.schedule.make_due_in_custody(recovered.custody, recovered.first_id - 1, self.core.now())
 
@@ -107,7 +106,6 @@ class Sender:
             self.schedule.rush(self.core.now())
 
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
-        """Send Inquiry S about a row: to the store of the hub that has custody, or to its target."""
         link = self.uplink.link
         if not self.uplink.reaches(row.target.node):
             return
@@ -131,7 +129,6 @@ class Sender:
         self.core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, Inquiry(**facts))
 
     def forget(self, row: Outbound) -> None:
-        """Drop the volatile facts about a row that has ended."""
         self.rejected_proofs.forget(row.object_id)
         for volatile in (self.nonces, self.asked, self.unanswered, self.away_since):
             volatile.pop(row.object_id, None)

@@ -62,7 +62,6 @@ class Statements:
             self.note_violation(error, ident)
 
     def note_violation(self, error: SemqError, ident: str) -> None:
-        """Note a statement that the node has no right to make."""
         self.core.note_violation(self.unit, Side.SENDER, error, ident, str(self.source))
 
     def row(self, lk0: LK0) -> Outbound | None:
@@ -99,7 +98,6 @@ class Statements:
         return False
 
     def is_hub(self, row: Outbound) -> bool:
-        """Whether the node is the hub."""
         if self.sender.uplink.hub == self.source:
             return True
         text = "A node other than the hub makes a statement of the hub."

@@ -62,7 +62,6 @@ class Acceptance:
         self._on_scheduled = callback
 
     def stop(self) -> None:
-        """Accept nothing more."""
         self.stopping = True
 
     def take_over(self, old: "Acceptance") -> None:
@@ -118,7 +117,6 @@ class Acceptance:
 
     @staticmethod
     def _check_user(submission: Submission) -> None:
-        """Refuse documents of applications to the user that receives pieces."""
         if submission.target.user == PIECES_USER and not submission.attributes.pieces:
             raise BadAddress("This user is reserved for pieces of documents.", address=str(submission.target))
 
@@ -378,7 +376,6 @@ class _UnitAcceptance:
         return Accepted(row.lk0, submission.digest)
 
     def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
-        """Return envelope and body as they are stored and sent."""
         seal = submission.seal
         if seal is None:
             return envelope, submission.body
@@ -457,7 +454,6 @@ class _UnitAcceptance:
         return row.save_fwd is SaveFwd.STORE and not goes_now
 
     def apply(self) -> None:
-        """After the commit: send the messages to be sent now, and answer each submission."""
         for seal in self._new_seals:
             seal.noted()
         for destination in dict.fromkeys(self._destinations.values()):
@@ -474,7 +470,6 @@ class _UnitAcceptance:
             submission.failed(error)
 
     def _send_now(self, destination: _Destination) -> None:
-        """Send the messages of one destination that are to be sent now, after the commit."""
         rows, pump = self._rows, self._rows.pump
         rows.to_clean += destination.dropped
         rows.unsettled[destination.dest] = (

@@ -40,7 +40,6 @@ class Cleaner:
         self._not_before = 0.0
 
     def tick(self) -> None:
-        """Delete the next batch if there is one."""
         now = self._core.now()
         if self._busy or now < self._not_before or not (self._outbound or self._pending):
             return
@@ -55,7 +54,7 @@ class Cleaner:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds); None if nothing is to be deleted."""
+        """When ``tick`` is due, in monotonic seconds; None if nothing is to be deleted."""
         return self._not_before if not self._busy and (self._outbound or self._pending) else None
 
     def _next_batch(self, ids: list[int]) -> list[int]:

@@ -47,7 +47,6 @@ class Sweep:
         self._not_before = self._patient_from = 0.0
 
     def tick(self) -> None:
-        """Take the next slice that is due, if the last one is done and there is a link."""
         now = self.core.now()
         if self._busy or now < self._not_before or not self._ready():
             return
@@ -59,7 +58,7 @@ class Sweep:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds); None if no slice waits or there is no link."""
+        """When ``tick`` is due, in monotonic seconds; None if no slice waits or there is no link."""
         due = None if self._busy else self.schedule.next_due(self._patient_from)
         # Without a link nothing is due: a driver that waits for ``next_due`` would otherwise spin.
         return None if due is None or not self._ready() else max(due, self._not_before)

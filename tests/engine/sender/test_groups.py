@@ -1,4 +1,4 @@
-"""Documents to a group, or to all users of an institution: one submission becomes a message for each member, or none."""
+"""Documents to a group, or to all users of an institution: a message for each member, or none."""
 
 from dataclasses import replace
 
