@@ -1,6 +1,4 @@
-"""A test plays institution 10008 over a real link: it logs in, keeps the frames that arrive, and sends only the frames
-that it makes itself.
-"""
+"""A test plays institution 10008 over a real link, and sends only the frames that it makes itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,12 +32,11 @@ class Peer:
     documents: list[Delivered] = field(default_factory=list)  #: in order of arrival
 
     async def send_frame(self, frame: Frame) -> None:
-        """Send a frame, and wait for its confirm."""
         key, header, body = write_frame(frame)
         assert await publish_and_wait(self.data, "umx", key, header, bytes(body))
 
     async def send_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
-        """Send a message, not necessarily a valid frame; ``type_`` and ``source``: its properties type and app_id."""
+        """Send any bytes as a message; ``type_`` and ``source``: its properties type and app_id."""
         header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
         assert await publish_and_wait(self.data, "umx", str(to), header, body)
 
@@ -55,7 +52,7 @@ class Peer:
 
 
 async def log_in_by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:
-    """Log in as 10008 with these further client properties; return its end of the link, which keeps what arrives."""
+    """Log in as 10008 with these further client properties."""
     link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES | properties)
     data, control = await link.open_channel(), await link.open_channel()
     await data.confirm_select()
@@ -66,7 +63,7 @@ async def log_in_by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) 
 
 
 def message(number: int, sid: int = 0) -> Data:
-    """Return a document of 10008 to 56001 with the body b"x"; ``number`` is the last part of its LK0."""
+    """Return a document of 10008 to 56001; ``number`` is the last part of its LK0."""
     envelope = Envelope(
         source=ME, target=OTHER, lk0=LK0(1, "10008", 1, 1, 5, number), attributes=Attributes(), sid=sid,
         digest=sha256(b"x").digest(),

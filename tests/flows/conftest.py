@@ -1,4 +1,4 @@
-"""A fixture for all flows of sealed documents: a trio with certificates, checked for leaked secrets afterwards."""
+"""The fixture ``world``: a trio with certificates, checked for leaked secrets afterwards."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ def world() -> Iterator[SealedWorld]:
     sealed_world = SealedWorld()
     sealed_world.settle()
     yield sealed_world
-    # After every test: no SECRET in a ledger line, an error or a stored key, and no private key in a line or an error.
+    # No SECRET in a ledger line, an error or a stored key, and no private key in a line or an error.
     for node in sealed_world.nodes:
         texts = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
         assert not any(SECRET.decode() in text or "PRIVATE" in text for text in texts)

@@ -1,7 +1,6 @@
-"""A proxy on a link. It reads the frames, and drops the packets of records that a test selects; the link stays up.
+"""A proxy on a link of real nodes, which drops the packets of records that a test selects; the link stays up.
 
-Links confirm documents, but not packets (their channel has neither confirms nor acks), so only an inquiry repairs the
-loss of a packet. The proxy is for tests with real nodes.
+Only inquiries repair the loss of a packet, because packets are neither confirmed nor acknowledged by AMQP.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ PREAMBLE = 8  # bytes that a client sends before its first frame
 METHOD, HEADER, BODY = 1, 2, 3
 CONTENT = {struct.pack(">HH", 60, 40), struct.pack(">HH", 60, 60)}  # basic.publish, basic.deliver
 TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")  # the property ``type`` of a packet of records
-# Whether a packet is dropped because of one of its records. Arguments: the primitive of the packet, and that record.
+# Whether a packet with this primitive and record is dropped.
 LossCondition = Callable[[Primitive, Any], bool]
 # The four acknowledgements of PROTOCOL.md section 4.
 ACKNOWLEDGEMENTS: dict[str, tuple[Primitive, AckFlag]] = {
@@ -32,31 +31,29 @@ ACKNOWLEDGEMENTS: dict[str, tuple[Primitive, AckFlag]] = {
 
 
 def losing(kind: str) -> LossCondition:
-    """Return the condition that is true for acknowledgements of one kind."""
+    """Return the condition for acknowledgements of one kind."""
     primitive, flag = ACKNOWLEDGEMENTS[kind]
     return lambda packet_primitive, record: packet_primitive is primitive and getattr(record, "ack_flag", None) is flag
 
 
 @dataclass
 class GatheredFrames:
-    """The frames of one content (a document or a packet), gathered until the content is complete."""
+    """The frames of one content (a document or a packet)."""
 
     frames: list[bytes]
     header: bytes = b""
     body: bytearray = field(default_factory=bytearray)
-    size: int = 0  #: size of the complete body in bytes, from the header
+    size: int = 0  #: bytes of the complete body
 
 
 class LosingProxy:
-    """A listening port in front of the hub. It passes on the frames of each link that is opened to it, except those of
-    packets that ``loses`` selects.
-    """
+    """A listening port in front of the hub, for any number of links."""
 
     def __init__(self, hub_port: int) -> None:
         self._hub_port = hub_port
         self._writers: list[asyncio.StreamWriter] = []
         self.loses: LossCondition = lambda primitive, record: False
-        self.lost = 0  #: number of lost packets
+        self.lost = 0  #: lost packets
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -90,10 +87,7 @@ class LosingProxy:
         writer.close()
 
     def _to_pass_on(self, contents: dict[int, GatheredFrames], kind: int, channel: int, frame: bytes) -> list[bytes]:
-        """Return the frames to pass on now: this frame, or all frames of the content that it completes.
-
-        None are returned if the content is still incomplete, or is lost.
-        """
+        """Return the frames to pass on now: this frame, the content that it completes, or none."""
         payload = frame[7:-1]
         if kind == METHOD and payload[:4] in CONTENT:
             contents[channel] = GatheredFrames([frame])

@@ -1,4 +1,4 @@
-"""Attacks of a hostile hub on nodes with certificates: forged statements, and genuine ones in wrong places."""
+"""Attacks of a hostile hub on nodes with certificates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ FAR_FLOOR = 10_000  # above the positions of all documents of a test
 
 
 def honest(wire: TrioWire, frame: Frame) -> Frame:
-    """Change nothing: the ``tamper`` of an honest hub."""
+    """Change nothing."""
     return frame
 
 
@@ -29,22 +29,20 @@ def sealing(node: Local) -> Sealing:
 
 
 def signed(node: Local, target: Address, function: Function, primitive: Primitive, *records: Any) -> Packet:
-    """Return a packet of these records, signed by the node."""
     return sealing(node).sign(Packet(node.address, target, function, primitive, list(records)))
 
 
 def violations(node: Local) -> int:
-    """Return the number of violations in the ledger of a node."""
     return node.lines(Event.VIOLATION)
 
 
 def dropping_frames_of_b(world: SealedWorld) -> Tamper:
-    """Return a ``tamper`` that drops all frames of B, and changes no other frame."""
+    """Return a ``tamper`` that drops all frames of B."""
     return lambda wire, frame: None if wire is world.b.up else frame
 
 
 def open_row(world: SealedWorld) -> Any:
-    """Send a document from A to B and drop all frames of B; return the row of A, which stays open."""
+    """Send a document to B and drop all frames of B; return A's row."""
     world.tamper = dropping_frames_of_b(world)
     send(world, SECRET)
     world.settle()
@@ -53,20 +51,20 @@ def open_row(world: SealedWorld) -> Any:
 
 
 def floors(node: Local) -> Receipt:
-    """Return the record of a ReAck2 with a far too high floor for the present incarnation of a node."""
+    """Return the record of a ReAck2 with a far too high floor for a node's incarnation."""
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
     return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR_FLOOR, None)})
 
 
 def is_ignoring_b(world: SealedWorld) -> bool:
-    """Send a document from B to A, and return whether A ignores it."""
+    """Send a document from B to A; return whether A ignores it."""
     world.b.send(b"to A", to="10008", encrypt=True)
     world.later(60)
     return world.a.app.payloads != [b"to A"]
 
 
-# B's statements that it has recorded the message of a row of A, by kind.
+# Kind | B's statement that it has recorded the message of A's row.
 STATEMENTS_OF_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
     "an answer": lambda row: (
         Function.INQUIRIES,
@@ -87,7 +85,7 @@ STATEMENTS_OF_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
 
 
 def hiding_certificates(*nodes: Local) -> Tamper:
-    """Return a ``tamper`` that removes the certificates from all Presence records to these nodes."""
+    """Return a ``tamper`` that removes the certificates from the Presence records to these nodes."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE and wire in [node.down for node in nodes]:
@@ -99,7 +97,7 @@ def hiding_certificates(*nodes: Local) -> Tamper:
 
 
 def with_hidden_certificates() -> SealedWorld:
-    """Return a trio whose hub has hidden the certificates of A and B from each other since the beginning."""
+    """Return a trio whose hub has always hidden the certificates of A and B from each other."""
     world = SealedWorld()
     for node in (world.a, world.b):
         for attribute in ("_partners", "_certified", "_seen"):

@@ -23,12 +23,12 @@ SECRET = b"PLANTED: 4711 crates of quince brandy"
 
 @cache
 def key_named(name: str) -> PrivateKey:
-    """Return the private key of this name, the same at every call. Only the third key of B is an RSA key."""
+    """Return the private key of this name, always the same. Only B3 is an RSA key."""
     return new_key("rsa") if name == "B3" else new_key()
 
 
 def watching(seen: list[Data]) -> Callable[[TrioWire, Frame], Frame]:
-    """Return a ``tamper`` that changes nothing, and collects all messages in ``seen``."""
+    """Return a ``tamper`` that collects all messages in ``seen``."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data):
@@ -39,15 +39,13 @@ def watching(seen: list[Data]) -> Callable[[TrioWire, Frame], Frame]:
 
 
 class SealedWorld(Trio):
-    """A trio whose institutions have certificates, and whose wires carry bytes."""
-
     def __init__(self, policy: Policy | None = None, certified: str = "AB", has_hub: bool = True) -> None:
         self.authority = create_authority("hub", ManualClock().wall())
         self.policy = policy or Policy()  #: of both institutions
         self.certified = certified  #: letters of the institutions that have a certificate
-        self.drawn = 0  #: number of draws of random bytes
+        self.drawn = 0  #: draws of random bytes
         self.captured: list[bytes] = []  #: headers and bodies of all sent frames
-        #: Returns the frame that arrives instead of a sent one; None drops it.
+        #: returns the frame that arrives instead of a sent one; None drops it
         self.tamper: Callable[[TrioWire, Frame], Frame | None] = lambda wire, frame: frame
         super().__init__(secrecy=self._secrecy, has_hub=has_hub)
         self.lose = self._carry
@@ -72,10 +70,9 @@ class SealedWorld(Trio):
     def certified_keys(
         self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0
     ) -> OwnKeys:
-        """Return the keys with these names, each with a certificate of the node.
+        """Return the keys with these names, each with a certificate of the node; the first key is active.
 
-        The first key is active; the others can still open documents. ``authority`` signs the certificates, by default
-        the trio's; they are valid for ``days``, or have expired if that is negative.
+        ``authority`` signs the certificates, by default the trio's; ``days``: their validity, negative if expired.
         """
         now = self.clock.wall()
         issued = [(authority or self.authority).issue(key_named(name).public_key(), node, now, days) for name in names]
@@ -85,7 +82,7 @@ class SealedWorld(Trio):
         )
 
     def roll(self, node: Local, *names: str) -> None:
-        """Replace a node's keys (see ``certified_keys``), and let it introduce itself with the new certificates."""
+        """Replace a node's keys by ``certified_keys``, and let the node introduce itself."""
         keys_of(node).own_keys = self.certified_keys(node.address, *names)
         node.engine.introduce()
 
@@ -109,5 +106,5 @@ def outcomes(node: Local) -> list[Outcome | None]:
 
 
 def send(world: SealedWorld, *bodies: bytes, **facts: Any) -> None:
-    """Let A send documents that are sealed; ``facts`` as for ``Local.send``."""
+    """Let A send sealed documents; ``facts`` as for ``Local.send``."""
     world.a.send(*bodies, encrypt=True, **facts)

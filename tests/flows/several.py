@@ -1,7 +1,6 @@
-"""A, B and a hub of several instances, each with a store. The carrier between the instances can lose, repeat and
-reorder messages.
+"""A, B and a hub of several instances, each with a store, as in ``trio``.
 
-As in ``trio``: real engines, memory stores, and time that moves only by ``later``.
+The carrier between the instances can lose, repeat and reorder messages.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from semq.umx_t.locator import Store
 from tests.flows.trio import HUB, Local, Trio, TrioWire, engine_turn
 from tests.memory_store.store import MemoryStore
 
-# ("store", its name), ("front", the incarnation of its instance), or ("all", 0).
+# ("store", its name), ("front", incarnation of its instance), or ("all", 0)
 Destination = tuple[str, int | StoreName]
 
 
@@ -22,15 +21,15 @@ class CarrierQueue:
     """The carrier: one queue of messages, in order unless ``shuffle`` changes the order."""
 
     def __init__(self) -> None:
-        self.members: dict[int, Instance] = {}  #: by incarnation
+        self.members: dict[int, Instance] = {}  #: by incarnation of the process
         self.waiting: list[tuple[int, Destination, Message]] = []  #: incarnation of the sender, destination, message
-        self.passed: list[Message] = []  #: all delivered messages
+        self.passed: list[Message] = []  #: delivered messages
         self.lose: Callable[[Message], bool] = lambda message: False
         self.repeat: Callable[[Message], bool] = lambda message: False
         self.shuffle: Callable[[list[tuple[int, Destination, Message]]], None] = lambda waiting: None
 
     def carry(self) -> bool:
-        """Deliver the waiting messages; return whether there were any."""
+        """Deliver the waiting messages; return whether any waited."""
         waiting, self.waiting = self.waiting, []
         self.shuffle(waiting)
         for origin, destination, message in waiting:
@@ -62,7 +61,7 @@ class CarrierQueue:
 
 
 class CarrierEndpoint:
-    """The sending end of the carrier in one process of an instance."""
+    """The sending end of the carrier in one process."""
 
     def __init__(self, carrier: CarrierQueue, life: int) -> None:
         self._carrier, self._life = carrier, life
@@ -84,11 +83,11 @@ class Instance:
         self.several = several
         self.name: StoreName = (1, db_id)
         self.store = store or MemoryStore()
-        self.ended_sessions: list[Address] = []  #: the nodes for which ``end_second`` was called
+        self.ended_sessions: list[Address] = []  #: arguments of ``end_second``
         self.begin()
 
     def begin(self) -> None:
-        """Start a process of the instance, and let it join the other instances."""
+        """Start a process, which joins the other instances."""
         several = self.several
         recovered = self.store.recover(several.time.incarnation())
         self.life = recovered.inc
@@ -106,19 +105,19 @@ class Instance:
         return self.hub.instances
 
     def is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as this instance knows."""
+        """Whether a node has a session at another instance, as far as this one knows."""
         session = self.hub.sessions.get(str(node))
         return session is not None and not session.is_here
 
     def end_second(self, node: Address) -> None:
-        """End the session of a node here, because the node has a session at another instance."""
+        """End the session of a node that has one at another instance."""
         self.ended_sessions.append(node)
         for local in self.several.nodes:
             if local.address == node and self.several.places[local] is self:
                 self.several.cut(local)
 
     def kill(self) -> None:
-        """End the process and its sessions without warning; its store remains, and no process serves it."""
+        """End the process and its sessions; its store remains."""
         for node in self.several.nodes:
             if self.several.places.get(node) is self:
                 self.several.cut(node)
@@ -131,10 +130,9 @@ class Instance:
 
 
 class Several(Trio):
-    """A, B and the instances of the hub.
+    """A, B and the instances of the hub. ``count``: number of instances at the start, and of stores in use.
 
-    ``homes`` has the home of each node, ``places`` the instance where it is logged in. ``count``: number of instances
-    at the start, and of stores in use.
+    ``homes`` has the home of each node, ``places`` the instance where it is logged in.
     """
 
     def __init__(self, count: int) -> None:
@@ -150,14 +148,13 @@ class Several(Trio):
             self.instances.append(Instance(self, db_id))
 
     def of(self, node: Address) -> StoreName | None:
-        """Return the home of a node."""
         return self.homes.get(node)
 
     def is_in_use(self, store: StoreName) -> bool:
         return 1 <= store[1] <= self.count
 
     def log_in(self, node: Local, place: int, *, home: int = 0) -> None:
-        """Begin a session of a node at instance ``place``; unless ``home`` is 0, store 1.``home`` becomes its home."""
+        """Begin a session of a node at instance ``place``; store 1.``home`` becomes its home unless ``home`` is 0."""
         if home:
             self.homes[node.address] = (1, home)
         instance = self.instances[place - 1]

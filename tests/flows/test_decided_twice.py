@@ -1,7 +1,6 @@
 """Units decided twice: documents, ledger lines and rows are the same as if each unit was decided once.
 
-A store decides a unit again if one of its pieces of work raises an error, or if Postgres does. These
-tests fail if the engine keeps state from an earlier attempt.
+A unit is decided again after an error of a piece of work, or of Postgres.
 """
 
 import ast
@@ -27,9 +26,9 @@ B = Address(NodeType.LOCAL, "56001")
 
 
 class TwiceStore(MemoryStore):
-    """A store that rolls back the first attempt of every unit, and decides the unit again."""
+    """A store that rolls back every unit once, and decides it again."""
 
-    kinds: set[str]  #: the kinds of work that were decided twice (see ``kind``)
+    kinds: set[str]  #: kinds of work that were decided twice
 
     def begin(self) -> None:
         super().begin()
@@ -47,7 +46,7 @@ def kind(piece: Work) -> str:
 
 @contextmanager
 def twice(kinds: set[str]) -> Iterator[None]:
-    """Let the stores of the flows decide every unit twice; ``kinds`` collects the kinds of work in these units."""
+    """Let the stores of the flows decide every unit twice; collect the kinds of work in ``kinds``."""
     patch = pytest.MonkeyPatch()
     patch.setattr("tests.flows.trio.MemoryStore", TwiceStore)
     patch.setattr(TwiceStore, "kinds", kinds, raising=False)
@@ -62,7 +61,7 @@ def fail(error: Exception) -> None:
 
 
 def online(trio: Trio) -> None:
-    """Documents of all classes, in order and in a batch, to an online partner and to the node itself."""
+    """Documents of all classes, in order and together, to an online partner and to the node itself."""
     trio.a.send(b"1", b"2", b"3")
     trio.a.send(b"o1", order_key="k")
     trio.a.send(b"o2", order_key="k")
@@ -92,7 +91,7 @@ def stored(trio: Trio) -> None:
 
 
 def parked(trio: Trio) -> None:
-    """Documents that applications refuse, return, or answer by SQL, and acts of operators on parked documents."""
+    """Documents that applications refuse, return, or answer by SQL; acts of operators on parked documents."""
     trio.b.app.acks = False
     trio.a.send(b"p1", b"p2", b"p3")
     trio.settle()
@@ -146,7 +145,7 @@ def link_down(trio: Trio) -> None:
 
 
 def sealed(trio: Trio) -> None:
-    """Sealed documents whose receiver has replaced its key: sealed and sent again."""
+    """Sealed documents whose receiver has replaced its key."""
     assert isinstance(trio, SealedWorld)
     trio.cut(trio.b)
     send(trio, b"first")
@@ -175,7 +174,6 @@ SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, parked, link_down,
 
 
 def play(scene: Callable[[Trio], None]) -> dict[str, Any]:
-    """Return the results of a scene: documents and events at the applications, the ledgers, and the rows."""
     trio = SealedWorld() if scene is sealed else Trio()
     scene(trio)
     trio.settle()
@@ -199,7 +197,7 @@ def test_the_result_is_the_same_when_every_unit_is_decided_twice(scene: Callable
     once = play(scene)
     with twice(set()):
         again = play(scene)
-    for result in (once, again):  # an event is prepared at each decision, and may be listed twice
+    for result in (once, again):  # events are prepared at each decision
         result["events"] = [sorted(set(events)) for events in result["events"]]
     assert again == once
 

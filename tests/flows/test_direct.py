@@ -1,5 +1,4 @@
-"""Direct sessions of A with B beside the hub: the ways of documents and receipts, and changes of the way (PROTOCOL.md
-section 26)."""
+"""Direct sessions of A with B beside the hub: ways of documents and receipts (PROTOCOL.md section 26)."""
 
 from msgspec.structs import replace
 
@@ -14,7 +13,7 @@ from tests.flows.trio import Trio, TrioWire, is_message, records
 
 
 def direct() -> Trio:
-    """Return a trio with a direct session of A and B beside their sessions with the hub."""
+    """Return a trio with a direct session of A and B."""
     trio = Trio()
     trio.connect_directly()
     trio.settle()
@@ -26,7 +25,7 @@ def messages(wire: TrioWire) -> list[Data]:
 
 
 def lines_about_the_way(trio: Trio) -> list[tuple[str, str]]:
-    """Return event and detail of the ledger lines of A and B that name the way of a message."""
+    """Return event and detail of the ledger lines that name the way of a message."""
     ledgers = (trio.a.store.tables.ledger, trio.b.store.tables.ledger)
     steps = (Event.SENT, Event.RECEIVED)
     return [(line.event.name, line.detail) for ledger in ledgers for line in ledger if line.event in steps]
@@ -120,7 +119,7 @@ def test_the_order_is_kept_through_changes_of_the_way() -> None:
     trio.a.send(b"1", b"2", order_key="k")  # stored by the hub
     trio.settle()
     trio.connect_directly()
-    trio.a.send(b"3", order_key="k")  # overtakes the first two documents, and waits at B
+    trio.a.send(b"3", order_key="k")  # overtakes the first two, and waits at B
     trio.settle()
     assert trio.b.app.payloads == []
     trio.connect(trio.b)
@@ -146,7 +145,7 @@ def test_a_partner_speaks_for_itself_only() -> None:
     [message] = [message for message in messages(there) if message.envelope.lk0 == lk0]
     note = Receipt(ident=str(lk0), flag=HubFlag.STORED, lk1=(1, 1, 7), att=1)
     ack = Packet(trio.b.address, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])
-    trio.a.engine.receive(there, [ack])  # a statement of custody, which only the hub may make
+    trio.a.engine.receive(there, [ack])  # only the hub may state custody
     foreign = replace(message.envelope, source=other, lk0=lk0._replace(id=other.id))
     trio.b.engine.receive(here, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
     trio.a.engine.receive(there, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
@@ -179,7 +178,7 @@ def test_of_two_sessions_of_a_pair_one_is_used_and_the_other_stays_ready() -> No
 
 
 def sealed() -> SealedWorld:
-    """Return A and B with certificates known to each other and a direct session, an hour after they lost the hub."""
+    """Return A and B with certificates and a direct session, an hour after they lost the hub."""
     world = SealedWorld()
     world.connect_directly()
     world.settle()
@@ -217,7 +216,7 @@ def test_a_renewed_certificate_is_left_to_the_hub_while_a_session_with_the_hub_e
 
 
 def test_a_certificate_that_is_older_than_a_known_one_is_left_to_the_hub() -> None:
-    """The older certificate may have been revoked, even if a known key of B has signed it."""
+    """It may have been revoked."""
     world = sealed()
     world.time.now -= 7200
     world.roll(world.b, "B2", "B1")

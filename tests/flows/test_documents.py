@@ -1,5 +1,6 @@
-"""Documents from A to B: forwarded, stored, lost and sent again, refused, cancelled, held, parked, in order. Some tests
-are breaks of PROTOCOL.md section 8.
+"""Documents from A to B: forwarded, stored, lost and sent again, refused, cancelled, held, parked, in order.
+
+Breaks are those of PROTOCOL.md section 8.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message, records
 
 
 def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, Frame], bool]:
-    """Return a function for ``Trio.lose`` that drops the first ``count`` packets of a function."""
+    """Return a function for ``Trio.lose`` that drops the first ``count`` packets of this function."""
     remaining = [count]
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
@@ -52,8 +53,8 @@ def test_an_offline_target_gets_documents_from_the_hub_when_it_logs_in() -> None
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
     assert all(delivery.envelope.lk1 is not None for delivery in trio.b.app.deliveries)
-    assert trio.b.app.deliveries[0].envelope.source == trio.hub.core.address  # the transport source is the hub
-    assert trio.b.app.deliveries[0].envelope.lk0.node == trio.a.address  # the application source stays the sender
+    assert trio.b.app.deliveries[0].envelope.source == trio.hub.core.address  # transport source
+    assert trio.b.app.deliveries[0].envelope.lk0.node == trio.a.address  # application source
     trio.later(2)
     assert trio.is_clean()
 
@@ -176,7 +177,7 @@ def test_a_document_is_redelivered_with_the_flag_when_the_node_crashes_before_th
     trio.b.app.acks = False
     trio.a.send(b"x")
     trio.later(30)
-    assert trio.a.rows["tb_0031"] == 0  # the message is settled; the row of tb_0030 waits for the application
+    assert trio.a.rows["tb_0031"] == 0  # the message is settled
     trio.b.crash()
     trio.b.app.acks = True
     trio.connect(trio.b)
@@ -289,7 +290,7 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
 
 
 def test_the_sender_of_class_2_gets_the_reason_of_a_refusal_although_the_receipt_was_lost() -> None:
-    """The receiver may have deleted its row before the sender asks; then its entry for the LK0 has the reason."""
+    """If the receiver has deleted its row, its entry for the LK0 has the reason."""
     trio = Trio()
     trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
     trio.lose = packet_lost(Function.RECEIPTS)
@@ -331,7 +332,7 @@ def test_a_cancellation_that_comes_too_late_is_reported() -> None:
     trio.lose = lambda wire, frame: False
     trio.later(60)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.a.reported.kinds[-1] == "delivered"  # the ledger of the receiver decides
+    assert trio.a.reported.kinds[-1] == "delivered"  # the receiver's ledger decides
     trio.a.engine.acts.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     assert trio.a.refused
@@ -351,7 +352,7 @@ def test_order_is_kept_when_the_first_document_is_lost_on_the_way() -> None:
     trio.a.send(b"1", b"2", b"3", order_key="k")
     trio.a.send(b"free")
     trio.later(2)
-    assert trio.b.app.payloads == [b"free"]  # unordered documents are never held back
+    assert trio.b.app.payloads == [b"free"]
     trio.later(90)
     assert trio.b.app.payloads == [b"free", b"1", b"2", b"3"]
     assert trio.is_clean()
@@ -368,7 +369,7 @@ def test_a_document_that_the_application_rejects_is_parked_for_an_operator() -> 
     trio.later(5)
     assert trio.b.lines(Event.PARKED) == 1
     assert trio.a.reported.kinds[-1] == "delivered"
-    assert trio.b.rows["tb_0030"] == 1  # the row waits for an operator, also after all acknowledgements
+    assert trio.b.rows["tb_0030"] == 1  # the row waits for an operator
     trio.b.app.acks = True
     trio.b.engine.answers.requeue([delivery.bref], "the customer is known now")
     trio.later(5)
@@ -451,11 +452,11 @@ def test_a_held_document_waits_until_it_is_released() -> None:
     assert trio.b.app.payloads == [b"2", b"1"]
     trio.a.engine.acts.hold(held, True, "", lambda: None, trio.a.refused.append)
     trio.settle()
-    assert len(trio.a.refused) == 1  # a document that was sent cannot be held
+    assert len(trio.a.refused) == 1  # it was sent already
 
 
 def test_no_frames_are_sent_when_all_messages_are_settled() -> None:
-    """Invariant I5: no frames without open messages."""
+    """Invariant I5."""
     trio = Trio()
     trio.a.send(b"x")
     trio.later(5)

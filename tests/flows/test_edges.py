@@ -1,6 +1,4 @@
-"""Single rules of the protocol in rare situations: the window, attempts, refusals and markers, numbers of inquiries,
-other bytes under a known name, floors, returned documents, and forwarding beside stored copies.
-"""
+"""Rules of the protocol in rare situations: windows, attempts, refusals, markers, inquiries, floors."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -107,9 +105,7 @@ def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
 
 
 def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
-    """PROTOCOL.md section 9, break F3. Later documents with the order key wait until the ledger has an entry at the
-    position of the refused document. The sender keeps the body of the refused document.
-    """
+    """PROTOCOL.md section 9, break F3: later documents with the order key need an entry at its position."""
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
     trio.a.send(b"1", order_key="k")
@@ -131,7 +127,7 @@ def test_a_refusal_of_a_later_attempt_does_not_end_an_arrived_document() -> None
     trio.settle()
     assert trio.b.app.payloads == [b"x"]
     trio.directory.forbidden.add(trio.b.address)
-    trio.cut(trio.b)  # the hub reports the failed forward: the document is sent again, and refused
+    trio.cut(trio.b)  # the document is sent again, and refused
     trio.lose = lambda wire, frame: False
     trio.settle()
     trio.connect(trio.b)
@@ -192,18 +188,16 @@ def test_another_document_under_a_known_name_is_an_alarm() -> None:
     trio.b.receive(other_bytes(kept[0]))
     trio.settle()
     assert trio.b.lines(Event.MISMATCH) == 1
-    assert len(records(trio.b.up.sent)) == before  # no acknowledgement is sent
+    assert len(records(trio.b.up.sent)) == before
 
 
 def other_bytes(message: Data) -> Data:
-    """Return a message of the same name with another payload and its digest."""
+    """Return a message of the same name with another payload."""
     return Data(with_facts(message.envelope, digest=sha256(b"y").digest()), b"y")
 
 
 def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty() -> None:
-    """Rule N25 and break F6: otherwise documents with an order key would wait forever for predecessors that were never
-    sent.
-    """
+    """Rule N25, break F6: documents with an order key must not wait for predecessors that were never sent."""
     trio = Trio()
     trio.a.send(b"1")
     trio.settle()
@@ -231,13 +225,13 @@ def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty
 
 
 def in_order(message: Data, prev: Pos) -> Data:
-    """Return the message as one with order key k and this predecessor."""
+    """Return the message with order key k and this predecessor."""
     attributes = with_facts(message.envelope.attributes, order_key="k")
     return Data(with_facts(message.envelope, attributes=attributes, prev=prev), message.body)
 
 
 def test_a_document_after_a_never_sent_predecessor_is_delivered_after_an_inquiry() -> None:
-    """Breaks F5 and F6: the sender was restored from a backup, and does not know the incarnation of the predecessor."""
+    """Breaks F5 and F6: the restored sender does not know the incarnation of the predecessor."""
     trio = Trio()
     (message,) = trio.caught(b"x")
     trio.b.receive(in_order(message, Pos(message.envelope.lk0.inc + 7, 3)))
@@ -280,14 +274,14 @@ def test_the_receiver_of_a_lower_class_sends_inquiries_to_the_hub_only() -> None
     trio.settle()
     trio.connect(trio.b)
     assert trio.b.up is not None
-    trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.down  # including the ReAck of the hub
+    trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.down
     trio.later(60)
     targets = {frame.target for frame in trio.b.up.sent if isinstance(frame, Packet)}
     assert targets == {HUB}
 
 
 def test_no_message_is_forwarded_past_a_stored_one() -> None:
-    """Break B18: the target is online and has room, and its stored copies are not sent yet."""
+    """Break B18: the target is online and has room before its stored copies are sent."""
     trio = Trio()
     trio.cut(trio.b)
     assert trio.a.up is not None
@@ -313,7 +307,7 @@ def test_no_message_is_forwarded_past_a_stored_one() -> None:
 
 
 def test_a_marker_that_replaces_a_copy_counts_as_a_new_attempt() -> None:
-    """Otherwise an old NOT, about the payload, would cause the marker to be sent repeatedly."""
+    """Otherwise an old answer NOT, about the payload, would cause the marker to be sent repeatedly."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

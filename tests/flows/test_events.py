@@ -1,5 +1,6 @@
-"""Application events: one for each step of a document, and for a void marker only the event of its end. Documents
-without a row are remembered for their events.
+"""Application events: one for each step of a document, and for a void marker only that of its end.
+
+Documents that are sent without a row are remembered, up to a bound, so that later events can be reported.
 """
 
 import pytest
@@ -32,7 +33,7 @@ def test_documents_without_a_row_are_remembered_up_to_a_bound(monkeypatch: pytes
     assert sorted(trio.a.engine.rows.unkept) == [accepted.lk0.object_id for accepted in trio.a.accepted[1:]]
 
 
-def test_a_marker_causes_only_the_event_of_its_end_and_a_ledger_line_of_its_attempt() -> None:
+def test_the_only_event_of_a_marker_is_its_end_and_its_attempt_has_a_ledger_line() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

@@ -1,4 +1,4 @@
-"""Documents with an expiry: receivers record none after it, even if nodes were offline; the sender is informed."""
+"""Documents with an expiry: receivers record none after it, and the sender is informed."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 def in_ms(trio: Trio, seconds: float) -> int:
-    """Return the time ``seconds`` from now, as a value of @ExpiresAt."""
+    """Return a time from now as a value of @ExpiresAt."""
     return int((trio.time.wall().timestamp() + seconds) * 1000)
 
 
@@ -38,7 +38,7 @@ def test_a_document_expired_before_sending_ends_rejected_with_its_body() -> None
 
 
 def _check_expired(trio: Trio, *, body: bytes = b"x") -> None:
-    """Check that A's only row has ended because of its expiry, with this body, and that hub and B have no row."""
+    """Check that A's only row has expired, with this body, and that hub and B have no row."""
     assert trio.a.reported.events[-1].kind == "failed"
     assert trio.a.reported.events[-1].outcome == "REJECTED"
     assert trio.a.reported.events[-1].reason is not None
@@ -54,7 +54,7 @@ def _check_expired(trio: Trio, *, body: bytes = b"x") -> None:
 @pytest.mark.parametrize("att", [1, 2], ids=["the only copy", "a later copy"])
 @pytest.mark.parametrize("order_key", ["", "k"])
 def test_the_hub_does_not_forward_expired_documents(att: int, order_key: str) -> None:
-    """The sender's clock is behind, so the sender still sends the expired document."""
+    """The sender's clock is behind."""
     trio = Trio()
     if att == 2:
         trio.lose = lambda wire, frame: is_message(frame)
@@ -74,9 +74,7 @@ def test_the_hub_does_not_forward_expired_documents(att: int, order_key: str) ->
 def test_the_hub_sends_documents_that_expired_in_its_store_without_a_body(
     clock: str, save_fwd: int, order_key: str
 ) -> None:
-    """The sender is offline when its target logs in: the target's ledger ends the document, and the sender is informed
-    later.
-    """
+    """The sender is offline when its target logs in, and is informed later."""
     trio = Trio()
     trio.cut(trio.b)
     for node in (trio.a, trio.b):
@@ -125,7 +123,7 @@ def test_a_late_copy_does_not_change_a_document_recorded_in_time() -> None:
     trio.later(30)
     trio.lose = lambda wire, frame: False
     for row in trio.hub_store.tables.outbound.values():
-        row.ss_status = SendStatus.SS_INIT  # the state after an answer that arrived too late
+        row.ss_status = SendStatus.SS_INIT  # as after a late answer
     trio.connect(trio.b)
     trio.hub.custody.pump.wake_all(str(trio.b.address))
     trio.connect(trio.a)
@@ -163,7 +161,7 @@ def test_class_2_that_was_never_sent_ends_rejected() -> None:
 
 @pytest.mark.parametrize(("save_fwd", "order_key"), [(3, ""), (3, "k"), (2, ""), (1, "")])
 def test_the_receiver_refuses_a_document_that_arrives_after_its_expiry(save_fwd: int, order_key: str) -> None:
-    """The receiver's clock decides; the other clocks are behind."""
+    """The receiver's clock decides; that of the sender is behind."""
     trio = Trio()
     trio.b.engine.core.clock = LaggingClock(trio.time, -10)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
@@ -190,7 +188,7 @@ def sent_to_b(trio: Trio) -> list[Frame]:
 
 
 class LaggingClock(ManualClock):
-    """The clock of a node whose wall clock is ``seconds`` behind the clocks of the others, or ahead if negative."""
+    """The wall clock of a node that is ``seconds`` behind, or ahead if negative."""
 
     def __init__(self, time: ManualClock, seconds: float = 100_000) -> None:
         self._time = time
@@ -208,7 +206,7 @@ class LaggingClock(ManualClock):
 
 
 async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inprocess: InProcess) -> None:
-    """The document waits at the hub, its sender stops, the expiry passes, its receiver logs in."""
+    """The document waits at the hub, its sender stops, it expires, its receiver logs in."""
     hub = await inprocess.hub()
     settings = inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=hub.port))
     a = await inprocess.start_node(settings)
@@ -235,7 +233,7 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
 
 
 def test_a_document_that_expires_late_is_seldom_checked() -> None:
-    """One search a minute instead of one every ``expiry_s``, and almost none if no waiting document can expire."""
+    """One search a minute, not one every ``expiry_s``; almost none if no waiting document can expire."""
     trio = Trio(connected=False)
     searches: list[Work] = []
     post = trio.a.engine.core.post

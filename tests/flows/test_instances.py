@@ -1,7 +1,4 @@
-"""Two or three instances of the hub as one hub: any node at any instance, any home, and faults of the carrier.
-
-PROTOCOL.md section 10.
-"""
+"""Several instances of the hub: any node at any instance, any home, a faulty carrier (PROTOCOL.md section 10)."""
 
 from itertools import product
 from random import Random
@@ -16,11 +13,11 @@ from semq.umx_t.status import SendStatus
 from tests.flows.several import Instance, Several
 from tests.memory_store.store import MemoryStore
 
-PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # A's and B's instance, A's and B's home
+PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # instances of A and B, homes of A and B
 
 
 def pair(a: int = 1, b: int = 2, home_a: int = 1, home_b: int = 2, count: int = 2) -> Several:
-    """Log in A and B at the instances ``a`` and ``b``; their homes are the stores ``home_a`` and ``home_b``."""
+    """Log in A and B at the instances ``a`` and ``b``, with the homes ``home_a`` and ``home_b``."""
     several = Several(count)
     several.log_in(several.a, a, home=home_a)
     several.log_in(several.b, b, home=home_b)
@@ -35,7 +32,7 @@ def test_a_document_for_a_node_that_is_online_is_forwarded_once_and_stored_nowhe
     several.a.send(b"x", b"y")
     several.later(3)
     assert several.b.app.payloads == [b"x", b"y"]
-    # No event "forwarded": the hub holds Ack-Fwd back for a second, and drops it when it has passed on the Ack2.
+    # No event "forwarded": the hub delays Ack-Fwd, and drops it after the Ack2.
     assert sorted(several.a.reported.kinds) == ["delivered", "delivered", "sent", "sent"]
     assert several.is_clean()
     stored = [instance.hub.core.counters.counts.get("stored", 0) for instance in several.instances]
@@ -88,7 +85,7 @@ def test_a_document_on_its_way_arrives_although_its_receiver_moves_to_another_in
     several.cut(several.b)
     several.log_in(several.b, 1)
     several.settle()
-    several.later(1)  # A was informed of the end of the session (H15), and has sent the document again
+    several.later(1)  # A has sent the document again (H15)
     assert several.b.app.payloads == [b"x"]
     several.later(3)
     assert several.is_clean()
@@ -97,13 +94,13 @@ def test_a_document_on_its_way_arrives_although_its_receiver_moves_to_another_in
 def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
     several = pair(1, 2, 1, 1)
     killed = several.instances[1]
-    several.places.pop(several.b)  # no instance is informed that B's session has ended
+    several.places.pop(several.b)  # no instance knows of the end of B's session
     killed.kill()
     assert several.instances[0].is_elsewhere(several.b.address)
     several.a.send(b"x")
     several.settle()
     assert not several.instances[0].is_elsewhere(several.b.address)
-    assert several.held == 1  # the carrier has reported the end of the instance, and the document is stored
+    assert several.held == 1  # the carrier has reported the end of the instance
 
 
 def test_a_silent_instance_counts_as_gone() -> None:
@@ -124,7 +121,7 @@ def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> N
     (row,) = several.a.store.tables.outbound.values()
     assert row.ss_status is SendStatus.SS_SENT
     several.instances.append(Instance(several, 2, MemoryStore(home.store.tables)))
-    several.later(1)  # far below the interval of an inquiry: the front informs A as soon as the store is served
+    several.later(1)  # below the interval of inquiries: the front informs A
     assert several.b.app.payloads == [b"x"]
     several.later(3)
     assert several.is_clean()
@@ -154,7 +151,7 @@ def test_a_document_does_not_end_while_no_instance_serves_the_store_that_holds_i
     several.settle()
     several.instances[1].kill()
     several.log_in(several.b, 1)
-    # After T_cust A asks B, which does not have the document. A sends it again, but no instance serves B's home.
+    # A sends the document again after T_cust, but no instance serves B's home.
     several.later(600, 1.0)
     assert not {"delivered", "failed"} & set(several.a.reported.kinds)
     several.homes[several.b.address] = (1, 1)
@@ -169,7 +166,7 @@ def test_one_of_two_sessions_of_one_node_ends() -> None:
     several.later(1)
     several.carrier.lose = lambda message: isinstance(message, Came)
     earlier = several.b.down
-    several.log_in(several.b, 1)  # the instances are not informed of each other's sessions at first
+    several.log_in(several.b, 1)  # the instances do not know each other's sessions
     several.carrier.lose = lambda message: False
     assert earlier is not None
     second.hub.link_up(earlier)
@@ -224,14 +221,14 @@ def test_a_session_elsewhere_takes_no_more_documents_than_its_front_reported() -
     several.a.send(*(b"%d" % n for n in range(5)))
     several.settle()
     assert link.room == 0
-    assert several.instances[0].held == 3  # two were sent, and are under way; the others are stored
+    assert several.instances[0].held == 3  # two were sent
 
 
 def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
     several = pair(1, 2, 1, 1)
     assert several.b.down is not None
     several.b.down.room = 0
-    several.a.send(b"first")  # sent, because the store still counts on the room reported when the session began
+    several.a.send(b"first")  # the room was reported when the session began
     several.settle()
     several.a.send(*(b"%d" % n for n in range(3)))
     several.settle()

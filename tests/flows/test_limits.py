@@ -1,6 +1,4 @@
-"""Documents at the size limits of their nodes: refused with a reason by each node that cannot take them; the link stays
-up.
-"""
+"""Documents above the size limits of nodes: each node refuses them with a reason, and the link stays up."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -24,7 +22,7 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, li
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
-# Size of a document in bytes. A link drops the body of such a document, unless the size limit for documents is higher.
+# Bytes of a document whose body a link drops, unless the size limit for documents is higher.
 DRAINED = PACKET_BYTES_MAX + 1_000_000
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
 TAKES_LARGE = LOCAL_CONFIG.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
@@ -34,7 +32,7 @@ SMALL = LOCAL_CONFIG.replace("bytes = 100000", "bytes = 1000")
 
 
 class LimitsScene:
-    """A hub, institution 10008, which sends, and institution 56001, which receives."""
+    """A hub, institution 10008, and institution 56001, which receives."""
 
     def __init__(self, inprocess: InProcess, hub: HubNode, a: LocalNode, client: ClientLink) -> None:
         self.inprocess = inprocess
@@ -50,12 +48,12 @@ class LimitsScene:
             assert await publish_and_wait(channel, "semq", "56001", header, bytes(size))
 
     async def rows(self) -> dict[str, Any]:
-        """Return the rows that 10008 still has, by the size of the document, which is also its key."""
+        """Return the rows of 10008 by size of the document, which is also its key."""
         rows = (await ask(self.client, "msg.list", {"side": "outbound"}))["result"]
         return {row["app_key"].rpartition("/")[2]: row for row in rows}
 
     async def refused(self, *sizes: int) -> list[str]:
-        """Wait until the documents of these sizes are REJECTED and no other row is left; return their reasons."""
+        """Return the reasons when the documents of these sizes, and no others, are REJECTED."""
 
         async def are_refused() -> dict[str, Any] | None:
             rows = await self.rows()
@@ -73,7 +71,7 @@ class LimitsScene:
 
 
 async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
-    """Start a hub with this configuration, and 10008, which accepts large documents."""
+    """Start a hub, and 10008, which accepts large documents."""
     hub = await inprocess.hub(hub_text)
     a = await inprocess.start_node(inprocess.settings("10008", TAKES_LARGE.format(name="10008", hub=hub.port)))
     await linked(a)
@@ -81,7 +79,7 @@ async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
 
 
 async def receiver(scene: LimitsScene, text: str) -> LocalNode:
-    """Start 56001 with this configuration; return when 10008 knows that it is online."""
+    """Start 56001; return when 10008 knows that it is online."""
     settings = scene.inprocess.settings("56001", text.format(name="56001", hub=scene.hub.port))
     node = await scene.inprocess.start_node(settings)
     await linked(node)
@@ -90,7 +88,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 
 
 async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
-    """The hub reads the body of one document and drops that of a larger one. Both end REJECTED; others arrive."""
+    """The hub reads the body of one document and drops that of a larger one."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)
@@ -117,11 +115,11 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     client = await inprocess.client(b)
     rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]
     assert {row["size"] for row in rows if row["app_status"] == "NEW"} == {900, 901}
-    assert not (await ask(client, "failed.list"))["result"]  # no document waits for an operator
+    assert not (await ask(client, "failed.list"))["result"]
 
 
 async def test_oversized_frames_of_a_peer_are_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
-    """The frames are a marker with a body, and a packet above the size limit of packets."""
+    """A marker with a body, and a packet above the limit."""
     hub = await inprocess.hub(SMALL_HUB)
     peer = await log_in_by_hand(inprocess, hub)
     genuine = message(1)
@@ -136,7 +134,7 @@ async def test_oversized_frames_of_a_peer_are_refused_and_the_link_stays_up(inpr
 
 @pytest.mark.parametrize("sealed", [True, False])
 def test_the_limit_counts_the_bytes_of_the_document_sealed_or_not(sealed: bool) -> None:
-    """A document that its own node accepts is not refused elsewhere because of the bytes of the seal."""
+    """The bytes of the seal do not count."""
     world = SealedWorld()
     world.settings = replace(SETTINGS, max_document_bytes=len(SECRET))
     world.crash_hub()
@@ -154,7 +152,7 @@ def test_the_limit_counts_the_bytes_of_the_document_sealed_or_not(sealed: bool) 
 @pytest.mark.parametrize("order_key", ["", "k"])
 def test_a_receiver_with_a_smaller_limit_refuses_permanently_and_stores_nothing(order_key: str) -> None:
     world = SealedWorld()
-    send(world, b"x")  # afterwards the keys are known
+    send(world, b"x")  # then the keys are known
     world.later(1)
     world.settings = replace(SETTINGS, max_document_bytes=5)
     world.b.crash()
@@ -172,7 +170,6 @@ def test_a_receiver_with_a_smaller_limit_refuses_permanently_and_stores_nothing(
 
 
 def test_a_copy_whose_body_was_dropped_for_its_size_is_answered_like_any_other() -> None:
-    """A duplicate of a recorded document is acknowledged whatever its size."""
     trio = Trio()
     copies: list[Frame] = []
 

@@ -16,7 +16,7 @@ A, B = Address(1, "10008"), Address(1, "56001")
 
 
 def receive_answer(trio: Trio, **facts: Any) -> None:
-    """Let A receive an answer of B to its last inquiry."""
+    """Let A receive B's answer to its last inquiry."""
     (row,) = trio.a.store.tables.outbound.values()
     record = Inquiry(role=InquiryRole.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **facts)
     trio.a.receive(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
@@ -52,7 +52,7 @@ def test_an_answer_without_a_known_result_changes_nothing(result: int | None) ->
 
 
 def test_a_document_to_a_receiver_whose_answers_have_only_a_result_ends_by_inquiry() -> None:
-    """The field ``answer`` is removed from B's answers, and its Ack2 are lost: inquiry alone ends the document."""
+    """B's answers have no field ``answer``, and its Ack2 are lost."""
     trio = Trio()
 
     def make_older(wire: TrioWire, frame: Frame) -> bool:

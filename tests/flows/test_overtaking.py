@@ -1,4 +1,4 @@
-"""Large documents, whose bodies are stored ahead of their rows, and the documents that overtake them."""
+"""Large documents, whose bodies are stored ahead of their rows, and documents that overtake them."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ def trio() -> Trio:
 
 
 def arrived(trio: Trio) -> list[bytes]:
-    """Let all work end, and return the bodies that B's application has received, in order."""
+    """Let all work end; return the bodies that B's application has received."""
     trio.settle()
     assert trio.a.refused == []
     assert (trio.a.rows["tb_0031"], trio.b.rows["tb_0030"]) == (CLEAN["tb_0031"], len(trio.b.app.held))
@@ -59,7 +59,7 @@ def test_a_token_is_used_once_by_large_documents_too(trio: Trio) -> None:
 def test_a_crash_before_the_commit_of_its_row_leaves_nothing_of_a_large_document(trio: Trio) -> None:
     trio.a.send(LARGE)
     trio.a.send(b"small")
-    trio.a.store.run()  # the commit of the small document; the large one waits for its row
+    trio.a.store.run()  # commits the small document; the large one waits for its row
     trio.a.crash()
     assert len(trio.a.accepted) == trio.a.rows["tb_0031"] == 1
     trio.connect(trio.a)

@@ -1,8 +1,4 @@
-"""Sessions at the hub: their credit for messages under way, the effects of their end, and new sessions of a node that
-replace earlier ones.
-
-Also class 1 beside stored copies, receipts of classes 1 and 2, and documents whose target has left the directory.
-"""
+"""Sessions at the hub: their credit, the effects of their end, and new sessions that replace earlier ones."""
 
 from dataclasses import replace
 
@@ -19,7 +15,6 @@ def hub_lines(trio: Trio, event: Event) -> int:
 
 
 def drop_frames_of_b(trio: Trio) -> None:
-    """Drop all frames of B from now on."""
     trio.lose = lambda wire, frame: wire is trio.b.up
 
 
@@ -47,7 +42,7 @@ def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() ->
 
 
 def test_a_message_forwarded_again_counts_as_the_newest() -> None:
-    """If it kept its old place, the messages behind it would not free their credit before it does."""
+    """Otherwise the messages behind it would not free their credit before it does."""
     trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
     trio.lose = lambda wire, frame: True
     trio.a.send(b"1", b"2", b"3", b"4")
@@ -78,7 +73,7 @@ def test_messages_under_way_in_a_former_session_use_no_credit() -> None:
 
 
 def test_a_target_that_logs_in_again_after_a_long_time_gets_inquiries_soon() -> None:
-    """H13: copies sent before are in doubt."""
+    """H13."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -106,13 +101,11 @@ def test_offline_nodes_get_no_inquiries() -> None:
     trio.later(1000, step=1)
     assert "inquired" not in trio.hub.core.counters.counts
     trio.cut(trio.a)
-    assert trio.hub.next_due is None  # without an online target nothing is due
+    assert trio.hub.next_due is None
 
 
 def test_a_new_session_ends_the_earlier_session_of_its_node() -> None:
-    """Section 10: the hub notices a half-open link when its node logs in again, and reports the messages forwarded over
-    it to their senders (H15).
-    """
+    """Section 10: the hub then reports the messages forwarded over a half-open link to their senders (H15)."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
     trio.a.send(b"x")
@@ -144,7 +137,7 @@ def test_a_replaced_session_is_ignored_and_its_end_has_no_effect() -> None:
 
 
 def test_class_1_overtakes_stored_messages() -> None:
-    """Class 1 has no order, and could not wait behind stored copies."""
+    """Class 1 has no order."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"3")
@@ -159,7 +152,7 @@ def test_class_1_overtakes_stored_messages() -> None:
 
 
 def test_receipts_of_lower_classes_are_not_answered() -> None:
-    """The receiver of a message of class 1 or 2 does not wait for a ReAck2."""
+    """The receiver of class 1 or 2 does not wait for a ReAck2."""
     trio = Trio()
     trio.a.send(b"1", save_fwd=1)
     trio.a.send(b"2", save_fwd=2)
@@ -173,7 +166,7 @@ def test_receipts_of_lower_classes_are_not_answered() -> None:
 
 @pytest.mark.parametrize("before", ["recorded", "stored", "cancelled"])
 def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str) -> None:
-    """The document ends UNKNOWN, which stays true whatever the target has recorded or answers later."""
+    """UNKNOWN stays true whatever the target has recorded."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     if before == "stored":
@@ -189,7 +182,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
     trio.directory.addresses.remove(trio.b.address)
     trio.hub.send_changed_directory()
     trio.later(100)
-    if before != "cancelled":  # else the hub has refused the marker, and the document has ended
+    if before != "cancelled":  # else the hub's refusal of the marker has ended it
         assert [row.outcome for row in trio.a.store.tables.outbound.values()] == [None]
         trio.a.engine.acts.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
         trio.settle()
@@ -205,7 +198,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
 
 
 def test_a_message_for_an_unknown_target_is_not_stored() -> None:
-    """The row of class 3 waits for the target or for an operator, and inquiries continue."""
+    """The row of class 3 waits for the target or an operator."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")
@@ -219,7 +212,7 @@ def test_a_message_for_an_unknown_target_is_not_stored() -> None:
     assert [(row.outcome, row.void) for row in trio.a.store.tables.outbound.values()] == [(None, True)]
     assert trio.a.lines(Event.UNKNOWN) == 1  # class 1 does not wait
     assert trio.a.lines(Event.SENT) < 6
-    assert min(trio.a.engine.sender.asked.values()) >= SILENT_AFTER  # the basis of the cause that `semq stuck` shows
+    assert min(trio.a.engine.sender.asked.values()) >= SILENT_AFTER
     trio.lose = lambda wire, frame: False
     trio.directory.addresses.append(trio.b.address)
     trio.connect(trio.b)

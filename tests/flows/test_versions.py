@@ -1,4 +1,4 @@
-"""Nodes of two versions of the protocol: each peer gets the attributes of a message in the form that it understands."""
+"""Nodes of two versions of the protocol: each peer gets the attributes in the form that it understands."""
 
 from typing import Any
 

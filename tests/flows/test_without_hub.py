@@ -1,6 +1,4 @@
-"""Two engines without a hub: the configuration names their partners, the direct session brings certificates, and
-documents survive crashes.
-"""
+"""Two engines without a hub: the configuration names their partners, a direct session brings certificates."""
 
 from semq.engine.errors import UnknownTarget
 from semq.seal.errors import CannotSeal
@@ -10,7 +8,7 @@ from tests.flows.sealed import SealedWorld, outcomes
 
 
 def world() -> SealedWorld:
-    """Return A and B without a hub, with a direct session."""
+    """Return A and B with a direct session, and without a hub."""
     sealed_world = SealedWorld(has_hub=False)
     sealed_world.lose = lambda wire, frame: False
     sealed_world.connect_directly()

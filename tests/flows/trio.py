@@ -1,7 +1,6 @@
-"""Institution A, the hub and institution B in one process: real engines, memory stores, and a list of frames instead
-of connections.
+"""Institution A, the hub and institution B in one process: real engines, memory stores, and frames in a list.
 
-``settle`` runs turns until no work is left; time moves only by ``later``. Links can be cut, frames can be dropped.
+``settle`` runs turns until no work is left; time moves only by ``later``.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +31,9 @@ class TrioWire:
 
     def __init__(self, trio: "Trio", peer: Address, deliver: Callable[[Frame], None]) -> None:
         self.peer = peer
-        self.room = 1000  #: number of documents that may be sent now; only tests change it
+        self.room = 1000  #: number of documents that may be sent now
         self.is_up = True
-        self.sent: list[Frame] = []  #: including frames that were dropped
+        self.sent: list[Frame] = []  #: also dropped ones
         self._trio = trio
         self._deliver = deliver
 
@@ -49,10 +48,10 @@ class TrioWire:
 
 
 class TrioConsumer:
-    """An application at a node; it acknowledges each delivery immediately unless the test sets ``acks`` to False."""
+    """An application at a node, which acknowledges each delivery immediately if ``acks``."""
 
     def __init__(self) -> None:
-        self.places = 100  #: number of unacknowledged deliveries that it accepts
+        self.places = 100  #: maximum number of unacknowledged deliveries
         self.acks = True
         self.held: list[Delivery] = []  #: unacknowledged deliveries
         self.deliveries: list[Delivery] = []
@@ -70,7 +69,7 @@ class TrioConsumer:
 
 
 class TrioReports:
-    """The events that the engine has prepared for the application about its documents."""
+    """The events that the engine has prepared for the application."""
 
     def __init__(self) -> None:
         self.events: list[AppEvent] = []
@@ -87,12 +86,12 @@ class TrioReports:
 
 
 class TrioDirectory:
-    """The hub's directory: groups, and institutions, which may send to all that are not in ``forbidden``."""
+    """The hub's directory: groups, and institutions. All may send to all that are not ``forbidden``."""
 
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
-        self.forbidden: set[Address] = set()  #: targets to which no node may send
-        #: The address of each group, with the addresses of its members, as texts.
+        self.forbidden: set[Address] = set()  #: targets
+        #: addresses of members by address of the group
         self.group_members: dict[str, list[str]] = {}
         self.known_certificates: dict[Address, tuple[str, ...]] = {}
 
@@ -103,7 +102,7 @@ class TrioDirectory:
         return self.addresses
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return all groups. ``node`` is left out of the members."""
+        """Return all groups, with their members except ``node``."""
         return [
             Presence(node=name, allowed=False, members=tuple(each for each in members if each != str(node)))
             for name, members in self.group_members.items()
@@ -117,7 +116,7 @@ class TrioDirectory:
         return target not in self.forbidden
 
     def terms(self, source: Address, target: Address) -> None:
-        """Return None: no agreements are in force."""
+        """Return None: there are no agreements."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         if self.known_certificates.get(node) == tuple(certificates):
@@ -144,15 +143,14 @@ class Local:
         self.store = MemoryStore()
         self.app = TrioConsumer()
         self.reported = TrioReports()
-        self.up: TrioWire | None = None  #: from the node to the hub; the link of the node's engine
-        self.down: TrioWire | None = None  #: from the hub to the node; the link of the hub's engine
-        self.accepted: list[Accepted] = []  #: of submissions
-        self.refused: list[Exception] = []  #: of submissions, and of acts that tests request
+        self.up: TrioWire | None = None  #: to the hub; the link of the node's engine
+        self.down: TrioWire | None = None  #: to the node; the link of the hub's engine
+        self.accepted: list[Accepted] = []
+        self.refused: list[Exception] = []  #: of submissions and acts
         self.sealing = trio.secrecy(self.address)
         self.start()
 
     def start(self) -> None:
-        """Start the process."""
         self.app.held.clear()
         recovered = self.store.recover(self.trio.time.incarnation())
         self.engine = LocalEngine(
@@ -162,7 +160,7 @@ class Local:
         self.engine.handover.feed("")
 
     def crash(self) -> None:
-        """End the process without warning; its store remains."""
+        """End the process, and start another on the same store."""
         self.trio.cut(self)
         self.store = MemoryStore(self.store.tables)
         self.start()
@@ -182,7 +180,7 @@ class Local:
         user_headers: dict[str, Any] | None = None,
         not_before: int = 0,
     ) -> None:
-        """Submit documents to ``to``; ``key`` is the last part of their AppKey, the other arguments are attributes."""
+        """Submit documents; ``key`` is the last part of their AppKey."""
         attributes = Attributes(
             save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, fixed=fixed,
             app_key=AppKey("trade", "order", "", key),
@@ -204,7 +202,7 @@ class Local:
         )
 
     def receive(self, *frames: Frame) -> None:
-        """Deliver frames to this node over its session with the hub, and process them."""
+        """Let the node receive frames from the hub."""
         assert self.up is not None
         self.engine.receive(self.up, frames)
         self.store.run()
@@ -216,11 +214,10 @@ class Local:
         return {"tb_0031": len(tables.outbound), "tb_0030": len(tables.pending), "dedup": len(tables.recorded)}
 
     def lines(self, event: Event) -> int:
-        """Return the number of ledger lines of this event."""
         return sum(line.event is event for line in self.store.tables.ledger)
 
 
-# ``Local.rows`` of a node that has nothing left to do.
+# ``Local.rows`` of a node without work.
 CLEAN = {"tb_0031": 0, "tb_0030": 0, "dedup": 0}
 
 
@@ -234,16 +231,15 @@ class Trio:
         secrecy: Callable[[Address], Sealing | None] = lambda node: None,
         has_hub: bool = True,
     ) -> None:
-        """``connected``: begin with sessions of A and B with the hub. ``secrecy`` returns what seals and signs for a
-        node; None: documents in clear. ``has_hub``: whether the nodes' configurations name a hub; without one, A and B
-        are their only partners.
+        """``connected``: A and B have sessions with the hub. ``secrecy`` returns what seals and signs for a node; None:
+        documents in clear. ``has_hub``: false if A and B have no partner but each other.
         """
         self.secrecy = secrecy
         self.has_hub = has_hub
         self.time = ManualClock()
         self.settings = settings
         self.wires: list[tuple[TrioWire, Frame]] = []  #: frames that were sent and have not arrived
-        #: Whether a frame is dropped instead of delivered.
+        #: whether a frame is dropped
         self.lose: Callable[[TrioWire, Frame], bool] = lambda wire, frame: False
         self.directory = TrioDirectory(["10008", "56001"])
         self.hub_store = MemoryStore()
@@ -259,18 +255,17 @@ class Trio:
             self.settle()
 
     def partners(self) -> Partners | None:
-        """Return the partners named in the configuration of a node without a hub; None if there is a hub."""
+        """Return the partners in the configuration; None with a hub."""
         return None if self.has_hub else Partners.configured(["1.10008", "1.56001"])
 
     def start_hub(self) -> None:
-        """Start the process of the hub."""
         recovered = self.hub_store.recover(self.time.incarnation())
         self.hub = HubEngine(
             self.hub_home, recovered, self.hub_store, self.time, self.settings, self.directory, lambda: None
         )
 
     def crash_hub(self) -> None:
-        """End the hub without warning and start it again over the same store; links are cut."""
+        """End the hub and its links, and start it again on the same store."""
         for node in self.nodes:
             self.cut(node)
         self.hub_store = MemoryStore(self.hub_store.tables)
@@ -278,7 +273,7 @@ class Trio:
 
     @property
     def held(self) -> int:
-        """Return the number of messages in the hub's store."""
+        """The number of messages in the hub's store."""
         return len(self.hub_store.tables.outbound)
 
     def connect(self, node: Local) -> None:
@@ -314,12 +309,12 @@ class Trio:
         self.direct = ()
 
     def settle(self) -> None:
-        """Run until there is nothing to do, without moving the clock."""
+        """Do all work, without moving the clock."""
         while self._turn():
             pass
 
     def later(self, seconds: float, step: float = 0.25) -> None:
-        """Let this many seconds pass in small steps, and do all work after each step."""
+        """Let time pass in small steps, and do all work after each step."""
         end = self.time.now + seconds
         while self.time.now < end:
             self.time.now += step
@@ -347,9 +342,9 @@ class Trio:
         return busy
 
     def caught(self, *bodies: bytes) -> list[Data]:
-        """Let A send documents to B, and return their messages, which the hub's link to B has dropped.
+        """Let A send documents to B; return their messages, which are dropped.
 
-        Later messages to B are dropped too, until the test sets ``lose`` again.
+        All messages to B are dropped until the test sets ``lose``.
         """
         messages: list[Data] = []
 
@@ -380,7 +375,7 @@ def engine_turn(store: MemoryStore, engine: HubEngine | LocalEngine) -> bool:
 
 
 def forwarded() -> Trio:
-    """Return a trio in which A's row is SS_ACK_FWD and all frames of B are dropped; A has inquired."""
+    """Return a trio in which A's row is SS_ACK_FWD, because all frames of B are dropped."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")
@@ -389,10 +384,8 @@ def forwarded() -> Trio:
 
 
 def is_message(frame: Frame) -> bool:
-    """Whether a frame is a message and not a packet of records."""
     return isinstance(frame, Data)
 
 
 def records(frames: Sequence[Frame]) -> list[Any]:
-    """Return the records of all packets among ``frames``."""
     return [record for frame in frames if isinstance(frame, Packet) for record in frame.records]

@@ -1,8 +1,4 @@
-"""An operator of the hub refuses stored copies, or sends them again: what the senders are told, and what happens if a
-receiver may have recorded a copy already.
-
-PROTOCOL.md S15, H16 to H18; `semq held refuse` and `resend` at the hub. Also documents whose stored body is unreadable.
-"""
+"""An operator of the hub refuses or resends stored copies; unreadable bodies (PROTOCOL.md S15, H16 to H18)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,16 +29,16 @@ def stored(*bodies: bytes, **attributes: Any) -> Trio:
 
 
 def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
-    """Refuse all stored copies; return the number of rows by result (``refused``, ``only_copy``, ...)."""
+    """Refuse all stored copies; return the number of rows by result."""
     return act(trio, "refuse", only_copies=only_copies)
 
 
 def act(trio: Trio, method: str, rows: Sequence[int] | None = None, **options: Any) -> Counter[str]:
-    """Call a method of ``copy_acts`` for these rows (None: all); return the number of rows by result."""
+    """Call a method of ``copy_acts`` for these rows, or for all; return the number of rows by result."""
     received: list[Counter[str]] = []
     ids = list(trio.hub_store.tables.outbound) if rows is None else rows
     getattr(trio.hub.copy_acts, method)(ids, ActOnCopies("ops", "it has closed", received.append, fail), **options)
-    assert received == []  # no answer before the commit
+    assert received == []  # nothing before the commit
     trio.settle()
     return received[0]
 
@@ -57,14 +53,11 @@ def row_of_a(trio: Trio) -> Outbound:
 
 
 def hub_details(trio: Trio, event: Event) -> list[str]:
-    """Return the details of the hub's ledger lines of this event."""
     return [line.detail for line in trio.hub_store.tables.ledger if line.event is event]
 
 
 def catch(dropped_wire: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
-    """Return a function for ``Trio.lose`` that drops the frames on a wire (None: no frame), and keeps them in
-    ``caught``.
-    """
+    """Return a function for ``Trio.lose`` that drops the frames on a wire and adds them to ``caught``."""
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
         if wire is dropped_wire:
@@ -96,7 +89,7 @@ def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker()
     trio.a.send(b"y")
     trio.settle()
     assert trio.b.app.payloads == [b"y"]
-    assert hub_details(trio, Event.FORWARDED) == [""]  # the next document is forwarded, because no copy waits any more
+    assert hub_details(trio, Event.FORWARDED) == [""]
 
 
 @pytest.mark.parametrize("save_fwd", [3, 2])
@@ -173,7 +166,7 @@ def _is_reack(frame: Frame) -> bool:
 
 
 def test_a_target_that_recorded_a_copy_before_its_refusal_keeps_it() -> None:
-    """The target's Ack is lost before the operator acts. The sender's marker then finds the recorded document."""
+    """The target's Ack is lost before the operator acts."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.connect(trio.b)
@@ -187,14 +180,14 @@ def test_a_target_that_recorded_a_copy_before_its_refusal_keeps_it() -> None:
 
 
 def test_a_target_that_comes_back_later_finds_a_marker() -> None:
-    """The copy was sent and lost. B's ledger decides whether the copy or the marker counts."""
+    """The copy was sent and lost."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.down
     trio.connect(trio.b)
     trio.settle()
     trio.cut(trio.b)
     assert refuse(trio) == {"refused": 1}
-    assert trio.a.reported.kinds[-1] == "stored"  # the outcome is still open, because B is served and may log in
+    assert trio.a.reported.kinds[-1] == "stored"  # the outcome is open, because B may log in
     trio.lose = lambda wire, frame: False
     trio.connect(trio.b)
     trio.later(120)
@@ -226,7 +219,7 @@ def test_the_only_copy_of_a_body_is_refused_only_on_request() -> None:
 
 
 def test_a_marker_is_refused_only_if_no_node_can_answer_it() -> None:
-    """10008 has cancelled its document; 56001 is removed from the definitions afterwards."""
+    """10008 cancels its document; then 56001 is removed from the definitions."""
     trio = stored()
     trio.a.engine.acts.cancel(row_of_a(trio).lk0, lambda: None, fail)
     trio.settle()
@@ -257,7 +250,7 @@ def test_a_copy_possibly_delivered_to_a_removed_target_ends_unknown_with_its_bod
 
 
 def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
-    """The hub refused the marker because it does not serve the target, and kept the copy (DECISIONS.md 55 and 56)."""
+    """The hub does not serve the target, so it refused the marker, and kept the copy (DECISIONS.md 55 and 56)."""
     trio = stored()
     trio.directory.addresses.remove(B)
     trio.a.engine.acts.cancel(row_of_a(trio).lk0, lambda: None, fail)
@@ -286,7 +279,7 @@ def test_a_refused_copy_of_a_sender_that_is_no_longer_served_is_deleted() -> Non
 
 @pytest.mark.parametrize("sent", [False, True], ids=["never left", "was sent once"])
 def test_a_refused_document_of_class_2_ends_unknown(sent: bool) -> None:
-    """Class 2 has no markers. The text of the refusal states whether the hub had sent the copy."""
+    """Class 2 has no markers."""
     trio = stored(save_fwd=2)
     if sent:
         trio.lose = lambda wire, frame: wire is trio.b.down
@@ -310,7 +303,7 @@ def test_a_sender_that_sends_a_refused_document_again_is_notified_again() -> Non
     trio.lose = lambda wire, frame: False
     trio.a.engine.acts.resend(row_of_a(trio).lk0, "asked to", lambda: None, fail)
     trio.settle()
-    assert row_of_a(trio).void  # a second copy was sent, so the receiver has to decide
+    assert row_of_a(trio).void  # the receiver decides, because a second copy was sent
     assert trio.a.up is not None
     assert [frame.envelope.void for frame in trio.a.up.sent if isinstance(frame, Data)] == [False, False, True]
     trio.connect(trio.b)
@@ -359,7 +352,7 @@ def test_a_refused_copy_is_not_sent_again() -> None:
 
 
 def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
-    """The operator refuses while 10008 is offline, and 10008 cancels before it learns of the refusal."""
+    """10008 cancels before it learns of the refusal."""
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
@@ -375,7 +368,7 @@ def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
 
 @pytest.mark.parametrize("trigger", ["the operator acts", "the sender sends again", "the sender asks", "the timer"])
 def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_same_commit(trigger: str) -> None:
-    """The hub reports after the commit, when later work of the same unit has put the sender's marker into the row."""
+    """The hub reports after the commit, when the sender's marker is in the row."""
     trio = stored()
     frames: list[Frame] = []
     trio.lose = catch(trio.a.up, frames)
@@ -425,7 +418,7 @@ def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_sam
 
 @pytest.mark.parametrize("damage", ["altered", "gone"])
 def test_an_unreadable_document_can_be_cancelled(damage: str) -> None:
-    """A marker is built from the row alone, so the unreadable body does not matter."""
+    """A marker needs no body."""
     trio = Trio()
     trio.cut(trio.a)
     trio.a.send(b"x", order_key="k")
@@ -463,12 +456,12 @@ def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
 
 
 def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other_copy() -> None:
-    """The refusal and the claim share a commit; the refusal comes first."""
+    """The refusal and the claim share a commit."""
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)
     received: list[Counter[str]] = []
     trio.hub.copy_acts.refuse([first], ActOnCopies("ops", "it has closed", received.append, fail))
-    trio.connect(trio.b)  # claims the stored copies
+    trio.connect(trio.b)
     trio.settle()
     assert received == [{"refused": 1}]
     assert row_of_a(trio).reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")

@@ -1,6 +1,4 @@
-"""Repeated copies of documents that the hub has stored: they are accepted although new documents would be refused for
-the quota, and none without a body replaces a complete copy.
-"""
+"""Repeated copies of stored documents: no quota applies, and no copy without body replaces a complete one."""
 
 from dataclasses import replace
 
@@ -22,7 +20,7 @@ def row_of_a(trio: Trio) -> Outbound:
 
 
 def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
-    """Return a trio in which B is offline and the hub has custody of a document of A, and the messages that A sends."""
+    """Return a trio in which the hub has custody of a document of A, and the messages that A sends."""
     trio = Trio(settings)
     sent: list[Data] = []
     trio.cut(trio.b)
@@ -85,7 +83,7 @@ def test_another_document_is_refused_for_the_quota_that_a_stored_copy_uses_up() 
     trio.connect(trio.b)
     trio.later(30)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.hub.custody.is_clear("1.56001", class3=True)  # no message is expected any more
+    assert trio.hub.custody.is_clear("1.56001", class3=True)
 
 
 def test_refused_messages_use_no_quota() -> None:
@@ -101,16 +99,12 @@ def test_refused_messages_use_no_quota() -> None:
 
 
 def with_another_name(envelope: Envelope) -> Envelope:
-    """Return the envelope of another message of the same sender."""
     lk0 = envelope.lk0._replace(object_id=envelope.lk0.object_id + 7)
     return changed(envelope, lk0=lk0, sid=envelope.sid + 7)
 
 
 def test_a_copy_without_its_body_does_not_replace_a_complete_copy() -> None:
-    """The size limit of the link was lowered between two copies, so the body of the second was dropped.
-
-    The signature of the second copy proves nothing about the stored body of the first.
-    """
+    """The size limit of the link was lowered between the copies, so the second one has no body."""
     trio, (frame,) = stored()
     assert trio.a.up is not None
     trio.a.up.arrive(changed(frame, envelope=changed(frame.envelope, signature="2.a.b", att=2), body=b"", dropped=1))

@@ -1,13 +1,11 @@
-"""A sender's store is restored from a backup: a document that was sent after the backup, and is refused now, ends
-UNKNOWN and not REJECTED.
-"""
+"""A document that its sender's restored store has not sent, and that is refused now, ends UNKNOWN and not REJECTED."""
 
 from semq.store.rows import Event
 from tests.flows.trio import Trio
 
 
 def test_a_refusal_does_not_end_a_document_that_was_sent_before_a_restore() -> None:
-    """The restored row counts as unsent, so the next attempt looks like the first; the hub refuses it."""
+    """The restored row counts as unsent."""
     trio = Trio(connected=False)
     trio.a.send(b"x")
     trio.settle()

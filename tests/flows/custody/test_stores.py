@@ -1,7 +1,4 @@
-"""A copy in a store that the hub does not serve: statements about the copy, and when the copy counts as lost.
-
-PROTOCOL.md section 10 (``retire``), H6 and H9.
-"""
+"""A copy in a store that the hub does not serve (PROTOCOL.md section 10, H6 and H9)."""
 
 from typing import Any
 
@@ -19,9 +16,9 @@ STEP = 5.0  # of the simulated clock, in seconds
 
 
 def with_copy_in_other_store(*, arrived: bool = False, **attributes: Any) -> Trio:
-    """Return a trio in which store 1.1 of the hub has a copy, the hub works with store 1.2, and all nodes are online.
+    """Return a trio in which store 1.1 of the hub has a copy, and the hub works with store 1.2.
 
-    ``arrived``: B has recorded the document, and B's acknowledgements were lost.
+    ``arrived``: B has recorded the document, and its acknowledgements were lost.
     """
     trio = Trio()
     trio.cut(trio.b)
@@ -39,7 +36,7 @@ def with_copy_in_other_store(*, arrived: bool = False, **attributes: Any) -> Tri
 
 
 def switch_store(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
-    """Restart the hub with another of its stores; return the store with which it worked before."""
+    """Restart the hub with another of its stores; return the former store."""
     old, trio.hub_store = trio.hub_store, store
     trio.hub_home = trio.hub_home._replace(semq_db_id=db_id)
     trio.crash_hub()
@@ -53,7 +50,7 @@ def retire(trio: Trio, db_id: int = 1) -> bool:
     """Declare store 1.``db_id`` lost; return whether it was declared lost before."""
     received: list[bool] = []
     trio.hub.custody.stores.retire((1, db_id), "ops", "the disk is gone", received.append, fail)
-    assert received == []  # no answer before the commit
+    assert received == []  # nothing before the commit
     trio.settle()
     return received[0]
 
@@ -97,13 +94,13 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
 
 @pytest.mark.parametrize("arrived", [False, True], ids=["it had not arrived", "it had arrived"])
 def test_the_document_of_a_copy_in_a_lost_store_ends_delivered_if_it_had_arrived_and_else_lost(arrived: bool) -> None:
-    """@Ack2=0: the sender has deleted its payload; the document ends only when an operator declares the store lost."""
+    """@Ack2=0: the sender has no payload; the document ends only when the store is declared lost."""
     trio = with_copy_in_other_store(arrived=arrived, ack2=False)
     trio.lose = lambda wire, frame: arrived and wire is trio.b.up and _is_for_a(trio, frame)
     trio.later(2 * AFTER_INQUIRIES_S, STEP)
     (row,) = trio.a.store.tables.outbound.values()
     assert (row.ss_status, row.outcome, row.has_payload) == (SendStatus.SS_ACK, None, False)
-    assert row.object_id in trio.a.engine.sender.away_since  # the basis of the cause that ``semq stuck`` shows
+    assert row.object_id in trio.a.engine.sender.away_since
     trio.lose = lambda wire, frame: False
     assert retire(trio) is False
     assert retire(trio) is True

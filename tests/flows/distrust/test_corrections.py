@@ -1,4 +1,4 @@
-"""A hub reports that it has refused a document, but has forwarded it: the receiver's receipt corrects the outcome."""
+"""A hub refuses a document after it has forwarded it: the receiver's receipt corrects the outcome."""
 
 from typing import Any
 
@@ -16,7 +16,6 @@ from tests.flows.trio import HUB, TrioWire
 
 @pytest.mark.parametrize("code", ["SEMQ-1201", "SEMQ-1202", "SEMQ-1203", "SEMQ-1206"])
 def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
-    """The hub forwards the document, but reports a refusal to A."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if wire is world.a.down and isinstance(frame, Packet) and frame.source == HUB:
@@ -47,7 +46,7 @@ def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
 
 
 def row_refused_by_the_hub(world: SealedWorld) -> Any:
-    """Let B record a document, and let the hub report to A that it has refused the document; return A's row."""
+    """Let B record a document that the hub reports as refused; return A's row."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         is_receipts = wire is world.a.down and isinstance(frame, Packet) and frame.function is Function.RECEIPTS
@@ -63,13 +62,12 @@ def row_refused_by_the_hub(world: SealedWorld) -> Any:
 
 
 def refusal_of(row: Any) -> Packet:
-    """Return the hub's report that it has refused the present attempt of A's row."""
+    """Return the hub's refusal of the present attempt of A's row."""
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
     return Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note])
 
 
 def receive_receipt(world: SealedWorld, row: Any, status: Answer) -> None:
-    """Let A receive a signed receipt of B about A's row."""
     reason = None if status is Answer.RECV else ("SEMQ-1", "x")
     receipt = Receipt(
         ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=status, sid=row.sid, reason=reason,
@@ -103,7 +101,7 @@ def test_only_the_status_recv_corrects_a_refusal(world: SealedWorld, status: Ans
 def test_an_outcome_that_the_receiver_stated_is_not_corrected(
     world: SealedWorld, status: Answer, outcome: Outcome
 ) -> None:
-    """The document is cancelled. The hub's refusal of the attempt before the cancellation has no effect."""
+    """The refused attempt was made before the document was cancelled."""
     row = open_row(world)
     refusal = refusal_of(row)
     world.a.engine.acts.cancel(row.lk0, lambda: None, world.a.refused.append)

@@ -1,4 +1,4 @@
-"""A hostile partner with a valid login: its statements cause a bounded number of rows, ledger lines and signatures."""
+"""A hostile partner with a valid login causes a bounded number of rows, ledger lines and signatures."""
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ A, B = Address(1, "10008"), Address(1, "56001")
 
 
 def reack2(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) -> Packet:
-    """Return a ReAck2 of A to B about the message ``ident``; ``bref``: number of B's row of it, 0 for none."""
+    """Return a ReAck2 of A to B about a message; ``bref``: number of its row at B, 0 for none."""
     record = Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors=floors, dest_ref_id=bref)
     return Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [record])
 
@@ -37,12 +37,12 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
     invented: dict[str, tuple[int, int | None]] = {f"{n:x}": (1, None) for n in range(5, 3005)}
     trio.b.receive(reack2(ident, invented | {f"{key.inc:x}": (1, None)}))
     assert list(tables.in_streams) == [key]
-    assert tables.in_streams[key].floor == 1  # the known floor has risen
+    assert tables.in_streams[key].floor == 1
     assert trio.b.engine.core.counters.counts["floor_ignored"] == 3000
 
 
 def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -> None:
-    """No document of the incarnation has arrived, but a row waits for such a document."""
+    """A row waits for a document of the incarnation."""
     trio = Trio()
     trio.a.send(b"one", order_key="k")
     trio.settle()
@@ -53,7 +53,7 @@ def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -
         prev=Pos(77, 3),
     )  # fmt: skip
     trio.b.receive(Data(later, data.body))
-    assert trio.b.app.payloads == [b"one"]  # the second document waits for its predecessor
+    assert trio.b.app.payloads == [b"one"]  # the second one waits
     tables = trio.b.store.tables
     (row,) = [row for row in tables.pending.values() if row.lk0 == later.lk0]
     trio.b.receive(reack2(later.ident, {"4d": (0, 0), "4e": (0, 0)}, row.bref))
@@ -89,7 +89,7 @@ def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
 
 
 def test_introductions_of_a_node_above_ten_a_minute_are_refused() -> None:
-    """Each introduction costs the hub signatures, and a record to every other node."""
+    """Each introduction costs the hub signatures, and records to all other nodes."""
     trio = Trio()
 
     def introduce(n: int) -> None:

@@ -1,8 +1,6 @@
-"""A hub forges statements to nodes with certificates. It can delay or suppress documents; other attempts have no
-effect, and most are noted as violations.
+"""A hub forges statements to nodes with certificates: other nodes' statements, altered, misplaced or late ones.
 
-The hub delivers statements meant for another node, a node's own statements, altered statements, and statements of an
-earlier incarnation or about another position.
+The forgeries have no effect, and most are noted as violations.
 """
 
 import pytest
@@ -31,7 +29,7 @@ from tests.flows.trio import HUB, TrioWire
 
 
 def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
-    """B has signed the ReAck2 for C; the hub delivers it to A, unchanged."""
+    """The hub delivers to A what B has signed for C."""
     world.a.receive(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b)))
     assert violations(world.a) == 1
     assert not is_ignoring_b(world)
@@ -46,9 +44,7 @@ def test_a_reack2_for_another_node_is_refused_when_the_hub_readdresses_it(world:
 
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_node_refuses_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
-    """The hub delivers a ReAck2 of A to A, in four forms: with the record that A has signed or with one that the hub
-    has made, addressed to A or to B. A's signature is kept or removed.
-    """
+    """The ReAck2 of A that it gets is genuine or made by the hub, addressed to A or B, signed or not."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b))
     of_a = replace(floors(world.a), floors={f"{world.b.engine.core.inc:x}": (FAR_FLOOR, None)})
     for statement in (packet, replace(packet, records=[of_a])):
@@ -77,7 +73,7 @@ def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, k
         if other_kind != kind:
             function, primitive, record = STATEMENTS_OF_B[other_kind](row)
             world.a.receive(Packet(B, A, function, primitive, [record], signature=genuine.signature))
-    world.a.receive(replace(genuine, source=C))  # A waits for a certificate of C, which could contain this key
+    world.a.receive(replace(genuine, source=C))  # A waits for a certificate of C
     assert world.a.engine.core.counters.counts["signer_awaited"] == 1
     world.a.receive(replace(genuine, target=B))
     world.a.receive(replace(genuine, signature=""))
@@ -89,7 +85,6 @@ def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, k
 
 @pytest.mark.parametrize("kind", STATEMENTS_OF_B)
 def test_only_the_statement_about_a_third_nodes_message_is_refused(world: SealedWorld, kind: str) -> None:
-    """A packet that B has signed for A, with one record about C's message: only that record is refused."""
     row = open_row(world)
     function, primitive, record = STATEMENTS_OF_B[kind](row)
     foreign = replace(record, ident=str(row.lk0).replace("1.10008.", "1.88001.", 1))
@@ -131,7 +126,7 @@ MARKER_SID = 0
 
 
 def record_marker(world: SealedWorld) -> None:
-    """Let B record a void marker of A at position MARKER_SID, which is not below the floor."""
+    """Let B record a void marker of A at position MARKER_SID."""
     world.cut(world.b)
     send(world, b"taken back")
     world.later(1)
@@ -144,10 +139,7 @@ def record_marker(world: SealedWorld) -> None:
 
 
 def test_a_statement_about_one_position_is_not_accepted_for_another(world: SealedWorld) -> None:
-    """The hub inquires at B in A's name about A's present document, but names wrong positions.
-
-    At the position of a marker, B signs the answer VOID.
-    """
+    """The hub asks B in A's name about a document of A, at wrong positions: B signs VOID at that of a marker."""
     record_marker(world)
     world.tamper = dropping_frames_of_b(world)
     send(world, SECRET)
@@ -174,11 +166,11 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
         world.a.receive(packet)
     (now,) = [kept for kept in world.a.store.tables.outbound.values() if kept.object_id == row.object_id]
     assert (now.outcome, now.ss_status) == (None, row.ss_status)
-    assert violations(world.a) == before + 1  # only VOID is a violation: NOT matches no inquiry of A, and is ignored
+    assert violations(world.a) == before + 1  # VOID; NOT answers no inquiry of A
 
 
 def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
-    """The hub delivers a genuine document at a settled position, the second time as a marker: B does not answer."""
+    """The hub delivers a document at a settled position, and the second time as a marker."""
     send(world, b"first")
     world.later(2)
     seen: list[Data] = []
@@ -202,7 +194,7 @@ def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
 
 
 def test_each_incarnation_inquires_with_a_nonce_of_its_own(world: SealedWorld) -> None:
-    """A negative answer to an inquiry of an earlier incarnation therefore matches no present inquiry."""
+    """So an answer to an inquiry of an earlier incarnation matches no present one."""
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.later(20)
@@ -218,7 +210,7 @@ def test_each_incarnation_inquires_with_a_nonce_of_its_own(world: SealedWorld) -
 
 
 def test_replayed_packets_change_no_outcome_and_repeat_no_document(world: SealedWorld) -> None:
-    """Each packet between A and B is replayed twice to both nodes, in their next incarnations."""
+    """Each packet is replayed twice to both nodes, in their next incarnations."""
     received: list[Packet] = []
 
     def record(wire: TrioWire, frame: Frame) -> Frame:

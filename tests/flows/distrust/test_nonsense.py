@@ -1,8 +1,6 @@
 """Frames that no SEMQ node sends, over a real link: the nodes answer or refuse them, and the link stays up.
 
-A peer with a valid login sends to a real hub, and through it to a real institution: unreadable packets, impossible
-locators, statements about unknown messages or those of others, repetitions, other bytes under a known name, packets of
-the largest size. It also offers other versions at its login.
+A peer with a valid login sends them to a real hub, and through it to a real institution.
 """
 
 from dataclasses import dataclass
@@ -26,8 +24,8 @@ from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, log_in_
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
-OURS = "1.10008.1.1.5.{}"  # the LK0 of a message of 10008; the number is that of ``message``
-THEIRS = "1.56001.1.1.5.{}"  # the LK0 of a message of 56001, in an incarnation that did not exist
+OURS = "1.10008.1.1.5.{}"  # LK0 of a message of 10008
+THEIRS = "1.56001.1.1.5.{}"  # LK0 of a message of 56001, in an incarnation that did not exist
 
 
 @dataclass
@@ -64,7 +62,7 @@ def packet(function: Function, primitive: Primitive, *records: Any, to: Address 
 
 
 async def check_delivery(scene: NonsenseScene, number: int, sid: int) -> None:
-    """Send document ``number`` at position ``sid``, and wait for its receipt: the link and the nodes still work."""
+    """Send a document and wait for its receipt: the link and the nodes still work."""
     await scene.peer.send_frame(message(number, sid))
     ident = OURS.format(number)
     await until(lambda: scene.peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=ident))
@@ -73,7 +71,7 @@ async def check_delivery(scene: NonsenseScene, number: int, sid: int) -> None:
 
 RECEIPTS = packet_type(Function.RECEIPTS, Primitive.INDICATION)
 INQUIRIES = packet_type(Function.INQUIRIES, Primitive.REQUEST)
-# Type and body of unreadable packets.
+# Type | body.
 UNREADABLE = [
     ("1.999.Indication", b"[]"),
     ("", b"[]"),
@@ -99,7 +97,7 @@ async def test_unreadable_frames_are_noted_as_violations(scene: NonsenseScene) -
     await scene.peer.send_bytes(OTHER, RECEIPTS, b"[]", source="no,body")
     expected = 2 * len(UNREADABLE) + 1
     await until(lambda: lines(scene.hub, Event.VIOLATION) == expected)
-    assert lines(scene.other, Event.VIOLATION) == 0  # the hub refuses all these frames
+    assert lines(scene.other, Event.VIOLATION) == 0
     await check_delivery(scene, 1, 0)
 
 
@@ -112,7 +110,7 @@ async def test_impossible_locators_are_noted_as_violations(scene: NonsenseScene)
 
 
 async def test_statements_about_unknown_messages_are_answered(scene: NonsenseScene) -> None:
-    """Inquiries and acknowledgements about unknown messages are no violations: the answers let the peer finish."""
+    """They are no violations: the answers let the peer finish."""
     peer = scene.peer
     ident, theirs = OURS.format(77), THEIRS.format(77)
     await peer.send_frame(
@@ -141,9 +139,7 @@ async def test_statements_about_unknown_messages_are_answered(scene: NonsenseSce
 async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     inprocess: InProcess, scene: NonsenseScene
 ) -> None:
-    """A document of 56001 waits for 88001; 10008 sends an Ack, an Ack2, an Inquiry R and an answer about it, which only
-    88001 may send.
-    """
+    """10008 sends statements about a document that waits for 88001, which only 88001 may send."""
     admin = await inprocess.client(scene.other)
     lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
     await until(lambda: scene.hub.engine.custody.rows_by_target.get("1.88001"))
@@ -208,10 +204,7 @@ async def test_the_largest_packets_are_processed(scene: NonsenseScene, to: Addre
 async def test_a_peer_without_a_common_version_is_refused_and_others_work(
     inprocess: InProcess, offered: Any, is_accepted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nodes with a common version work together; without one the hub refuses the login, and other links stay up.
-
-    ``offered``: the lowest and the highest version of the peer; None is a peer that states no version.
-    """
+    """``offered``: lowest and highest version of the peer; None: no version is stated."""
     hub = await inprocess.hub()
     other = await inprocess.local("56001", hub.port)
     await linked(other)

@@ -1,7 +1,4 @@
-"""Copies whose proof the receiver does not accept.
-
-The sender sends such documents again at a limited rate. The receiver answers from its ledger if it has the document.
-"""
+"""Copies whose proof the receiver does not accept: repeats at a limited rate, and answers from the ledger."""
 
 from dataclasses import replace as replaced
 from hashlib import sha256
@@ -20,7 +17,7 @@ from tests.flows.lying import honest, sealing, violations
 from tests.flows.sealed import SealedWorld, key_named, keys_of, watching
 from tests.flows.trio import SETTINGS, TrioWire
 
-COPIES_MAX = 12  # maximum number of times that A may send the document in 300 s
+COPIES_MAX = 12  # how often A may send the document in 300 s
 
 
 def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key_is_known(
@@ -35,10 +32,10 @@ def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key
         return frame
 
     world.tamper = tamper
-    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # A does not introduce itself with it yet
+    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # not introduced yet
     world.a.send(b"in clear")
     world.later(300)
-    assert len(copies) > 4  # copies continue after B has stopped waiting for the certificate
+    assert len(copies) > 4  # B has stopped waiting for the certificate
     awaited = world.b.engine.core.counters.counts["signer_awaited"]
     assert 0 < awaited < len(copies)
     assert world.b.lines(Event.VIOLATION) == len(copies) - awaited
@@ -96,7 +93,7 @@ def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> Non
         if not isinstance(frame, Packet) or wire is not world.b.up:
             return frame
         received.extend(r.status for r in frame.records if isinstance(r, Receipt) and r.status is not None)
-        return None  # if A had the receipt, its ReAck2 would let B delete the entry of the ledger
+        return None  # else A's ReAck2 lets B delete the entry of the ledger
 
     world.tamper = tamper
     world.a.send(b"in clear")
@@ -116,7 +113,7 @@ def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> Non
     world.b.receive(replace(frame, envelope=other, body=b"pay me"))
     world.later(2)
     assert received == [Answer.RECV]
-    assert violations(world.b) == before + 2  # no violation for the first copy: the certificate could still arrive
+    assert violations(world.b) == before + 2  # none for the copy that came before
     assert world.b.app.payloads == [b"in clear"]
 
 
@@ -139,10 +136,7 @@ def test_a_signature_of_one_key_is_valid_under_no_other(world: SealedWorld) -> N
 
 
 def stored_under_an_unknown_key(world: SealedWorld) -> Packet:
-    """Let the hub store a document of A, signed with a key that B does not know, while B is offline.
-
-    Return the packet in which the hub states its custody.
-    """
+    """Let the hub store a document of A, signed with a key unknown to B; return the statement of its custody."""
     received: list[Packet] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -153,7 +147,7 @@ def stored_under_an_unknown_key(world: SealedWorld) -> Packet:
     world.cut(world.b)
     world.settle()
     world.tamper = tamper
-    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # A does not introduce itself with it
+    keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # not introduced
     world.a.send(b"in clear")
     world.settle()
     world.tamper = honest
@@ -175,7 +169,7 @@ def test_a_new_signature_reaches_the_hub_although_a_hint_of_custody_overtakes_it
 
     world.tamper = tamper
     world.connect(world.b)
-    up.room = 0  # the document waits at A to be sent again
+    up.room = 0  # the document waits at A
     while world.a.store.tables.outbound[row.object_id].ss_status is not SendStatus.SS_INIT:
         world.later(1)
     world.a.receive(custody)
@@ -195,7 +189,7 @@ def test_a_parked_copy_is_sent_when_it_gets_a_new_signature() -> None:
     stored_under_an_unknown_key(world)
     assert world.a.up is not None
     world.connect(world.b)
-    world.a.up.room = 0  # the new signature comes late
+    world.a.up.room = 0  # the new signature waits at A
     while not any(line.event is Event.PARKED for line in world.hub_store.tables.ledger):
         world.later(5)
     world.a.up.room = 1000

@@ -1,8 +1,7 @@
-"""The right to each statement: a statement of the wrong node, or about the wrong copy, attempt or inquiry, has no
-effect, and is a violation if it must be false.
+"""Rights to statements: a statement of the wrong node, or about the wrong copy, attempt or inquiry, has no effect.
 
-Each test parameter is one statement to one engine. If the right node made it about the right copy, it would change the
-row in the store, or put the row in doubt (GONE, UNAVAIL).
+Each statement would change its row, or put it in doubt, if the right node had made it about the right copy. It is a
+violation if it must be false.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ MakePacket = Callable[[Trio, Outbound], Packet]
 
 
 def receipt(source: Address, **facts: Any) -> MakePacket:
-    """Return a function that makes a receipt (810 indication) to A about its row."""
+    """Return a function that makes a receipt to A about its row."""
 
     def make_packet(trio: Trio, row: Outbound) -> Packet:
         defaults: dict[str, Any] = {"ident": str(row.lk0), "att": row.att}
@@ -36,10 +35,7 @@ def receipt(source: Address, **facts: Any) -> MakePacket:
 
 
 def answer(source: Address, answered: Answer, inquiries_ago: int = 0, **facts: Any) -> MakePacket:
-    """Return a function that makes an answer to an inquiry of A about its row.
-
-    ``inquiries_ago``: 0 is A's last inquiry, 1 the one before.
-    """
+    """Return a function that makes an answer to A's last inquiry about its row, or to an earlier one."""
 
     def make_packet(trio: Trio, row: Outbound) -> Packet:
         nonce = trio.a.engine.sender.nonces[row.object_id] - inquiries_ago
@@ -58,7 +54,7 @@ def answer(source: Address, answered: Answer, inquiries_ago: int = 0, **facts: A
 
 
 def inquiry_r(source: Address, **facts: Any) -> MakePacket:
-    """Return a function that makes an inquiry R, in which a receiver states that it has A's message."""
+    """Return a function that makes an inquiry R to A: a receiver states that it has A's message."""
     return lambda trio, row: Packet(
         source, A, Function.INQUIRIES, Primitive.REQUEST,
         [Inquiry(role=InquiryRole.R, ident=str(row.lk0), status=Answer.RECV, **facts)],
@@ -66,7 +62,7 @@ def inquiry_r(source: Address, **facts: Any) -> MakePacket:
 
 
 def sent() -> Trio:
-    """Return a trio in which A's row is SS_SENT: all frames of A are lost, also its two inquiries."""
+    """Return a trio in which A's row is SS_SENT, because all frames of A are lost."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.a.up
     trio.a.send(b"x")
@@ -75,7 +71,7 @@ def sent() -> Trio:
 
 
 def stored(ack2: bool = True) -> Trio:
-    """Return a trio in which A's row is SS_ACK: B is offline, the hub stores a copy, A has inquired twice."""
+    """Return a trio in which A's row is SS_ACK: B is offline, the hub stores a copy."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", ack2=ack2)
@@ -89,7 +85,7 @@ def stored_without_payload() -> Trio:
 
 
 RECV: dict[str, Any] = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
-LIE, HINT = 1, 0  # number of violations that the statement leaves in the ledger
+LIE, HINT = 1, 0  # violations in the ledger
 
 
 @pytest.mark.parametrize(
@@ -139,7 +135,7 @@ def test_a_row_of_another_incarnation_with_the_same_number_is_not_affected() -> 
 
 
 def test_a_sender_without_the_payload_keeps_a_custodian_that_is_unavailable() -> None:
-    """Rule N27 does not apply without the payload: A cannot send the message again, and must not lose its custodian."""
+    """A cannot send the message again (unlike rule N27), and must not lose its custodian."""
     trio = stored_without_payload()
     (row,) = trio.a.store.tables.outbound.values()
     for _ in range(2):
@@ -149,7 +145,7 @@ def test_a_sender_without_the_payload_keeps_a_custodian_that_is_unavailable() ->
 
 
 def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
-    """A cancelled document: an Ack-Save for its payload arrives late, and the marker is still to be sent."""
+    """An Ack-Save for the payload of a cancelled document arrives late."""
     trio = sent()
     (row,) = trio.a.store.tables.outbound.values()
     trio.a.engine.acts.cancel(row.lk0, lambda: None, lambda error: None)
@@ -164,7 +160,7 @@ def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
 
 
 def owing() -> tuple[Trio, Pending]:
-    """Return a trio, and B's row: B has recorded a copy that the hub had stored, and B's acknowledgements are lost."""
+    """Return a trio, and B's row of a copy from the hub; B's acknowledgements are lost."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -177,7 +173,7 @@ def owing() -> tuple[Trio, Pending]:
 
 
 def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
-    """Return the record of a ReAck2, or of a ReAck (``AckFlag.TRANSPORT``), about B's row."""
+    """Return the record of a ReAck2 or ReAck (``flag``) about B's row."""
     assert row.lk1 is not None
     defaults: dict[str, Any] = {
         "ident": str(row.lk0), "dest_ref_id": row.bref, "ack_flag": flag,
@@ -257,7 +253,7 @@ def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any]
 
 
 def held() -> tuple[Trio, Outbound]:
-    """Return a trio, and the hub's row: the hub has sent a stored copy to B, and the sent copy is lost."""
+    """Return a trio, and the hub's row of a copy that was lost on the way to B."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -270,14 +266,12 @@ def held() -> tuple[Trio, Outbound]:
 
 
 def ack(row: Outbound, **facts: Any) -> Packet:
-    """Return B's Ack about the hub's row."""
     defaults: dict[str, Any] = {"src_ref_id": row.object_id, "ack_flag": AckFlag.TRANSPORT, "ident": str(row.lk0)}
     record = Receipt(**(defaults | facts))
     return Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [record])
 
 
 def answer_packet(row: Outbound, answer: Answer, **facts: Any) -> Packet:
-    """Return B's answer to the hub's last inquiry about its row."""
     defaults: dict[str, Any] = {
         "role": InquiryRole.P,
         "ident": str(row.lk0),

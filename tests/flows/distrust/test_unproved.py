@@ -1,7 +1,6 @@
 """Statements and documents without a proof are accepted only if the operator of the receiver allows them.
 
-Refused documents occupy no position in a ledger. Here the hub hides certificates, forges or alters documents,
-and sends copies that B can only refuse.
+Refused documents occupy no position in a ledger.
 """
 
 from collections.abc import Callable
@@ -44,7 +43,7 @@ def test_an_unsigned_statement_of_a_partner_with_a_hidden_certificate_ends_nothi
 
 
 def forgery(world: SealedWorld) -> Data:
-    """Let A send a document, and return one that the hub forges in A's name."""
+    """Return a document that the hub forges in A's name."""
     world.a.send(b"x")
     world.settle()
     assert world.b.down is not None
@@ -186,7 +185,7 @@ REFUSABLE: dict[str, Callable[[Data], Data]] = {
 def test_an_unproved_copy_that_would_be_refused_takes_no_position(
     world: SealedWorld, fault: str, keeps_signature: bool
 ) -> None:
-    """The hub sends copies at the position of a genuine document, and at later positions."""
+    """The hub sends copies at the position of a genuine document and later ones."""
     seen: list[Data] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
@@ -214,9 +213,7 @@ def test_an_unproved_copy_that_would_be_refused_takes_no_position(
 
 
 def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) -> None:
-    """After waiting for the certificate, B reports to A that it does not accept the copies. The hub has altered them,
-    so A ignores the report.
-    """
+    """The hub has altered the copies, so A ignores B's report that it does not accept them."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -239,7 +236,7 @@ def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) ->
 
 
 def test_a_document_signed_with_a_replaced_key_is_signed_anew(world: SealedWorld) -> None:
-    """The document is in clear, and A's key is replaced while the hub stores it."""
+    """The hub stores the document while A's key is replaced."""
     world.settle()
     world.cut(world.b)
     world.a.send(b"in clear")

@@ -16,7 +16,7 @@ from tests.flows.trio import TrioWire
 
 
 def altering_documents_to_b(world: SealedWorld, change: Callable[[Data], Data | None]) -> Tamper:
-    """Return a ``tamper`` that changes the documents to B; None from ``change`` drops the document."""
+    """Return a ``tamper`` that changes the documents to B, or drops them if ``change`` returns None."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         return change(frame) if isinstance(frame, Data) and wire is world.b.down else frame
@@ -29,7 +29,7 @@ def stream_floors(world: SealedWorld) -> list[int]:
 
 
 def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
-    """The hub drops the first two documents, and raises the floor in the third, as if the first two were settled."""
+    """The hub drops two documents, and raises the floor in the third."""
 
     def raise_floor(frame: Data) -> Data | None:
         e = frame.envelope
@@ -46,7 +46,7 @@ def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
 
 
 def test_an_unproved_copy_leaves_only_the_alarm(world: SealedWorld) -> None:
-    """The floor, the stream and the incarnation of the copy are ignored, as is its body."""
+    """Its floor, stream, incarnation and body are ignored."""
     seen: list[Data] = []
     world.tamper = watching(seen)
     send(world, b"1")
@@ -64,7 +64,7 @@ def test_an_unproved_copy_leaves_only_the_alarm(world: SealedWorld) -> None:
 
 
 def reack2(world: SealedWorld, **more: object) -> Packet:
-    """Return a ReAck2 in A's name with a far too high floor; ``more`` replaces fields of the packet."""
+    """Return a ReAck2 in A's name with a far too high floor; ``more`` replaces fields."""
     inc = world.a.engine.core.inc
     receipt = Receipt(ack_flag=AckFlag.END_TO_END, ident=f"1.10008.1.1.{inc:x}.1", floors={f"{inc:x}": (10_000, None)})
     packet = Packet(world.a.address, world.b.address, Function.RECEIPTS, Primitive.RESPONSE, [receipt])

@@ -17,7 +17,7 @@ from tests.flows.trio import HUB
 
 
 def certificate_lines(world: SealedWorld) -> list[str]:
-    """Return the details of A's ledger lines about certificates of B."""
+    """Return A's ledger lines about certificates of B."""
     return [
         line.detail for line in world.a.store.tables.ledger
         if line.target == str(B) and ("certificate" in line.detail or line.detail.startswith("SEMQ-5216"))
@@ -44,7 +44,6 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
 
 
 def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate(world: SealedWorld) -> None:
-    """The hub sends a certificate before it passes on packets signed with its key."""
     row = open_row(world)
     world.tamper = honest
     world.roll(world.b, "B2", "B1")
@@ -57,7 +56,6 @@ def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate(world: Se
 
 
 def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate_at_a_login(world: SealedWorld) -> None:
-    """At its login A gets the certificate first, and then the packets that B sends at that moment."""
     row = open_row(world)
     world.tamper = honest
     world.cut(world.a)
@@ -88,7 +86,7 @@ def test_violations_are_counted_by_speaker_and_code_in_bounded_memory(world: Sea
         world.a.receive(Packet(Address(1, f"n{n}"), A, function, primitive, [record]))
     result = world.a.engine.core.misconduct.seen()
     assert (result[0]["who"], result[0]["what"], result[0]["count"]) == (str(B), "SEMQ-5209", 300)
-    assert len(result) <= 101  # one hundred pairs of speaker and code, and one count for all others
+    assert len(result) <= 101  # one hundred pairs, and one count for all others
     assert sum(int(entry["count"]) for entry in result) == 600
 
 

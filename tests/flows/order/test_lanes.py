@@ -1,8 +1,7 @@
-"""Rows that wait to be sent or delivered, and change in the transaction in which a node searches for them.
+"""Rows that change in the unit in which a node searches for them: the search may overlook none.
 
-Cursors, windows and the numbers of free places are kept in memory and may differ from the rows. Most tests post two
-pieces of work that run in one unit: a search, and a change of the rows that it searches. A row that the search
-overlooks would wait until the next start of the process.
+An overlooked row would wait until the next start of the process. Cursors, windows and the numbers of free places are
+kept in memory and may differ from the rows.
 """
 
 from collections.abc import Callable
@@ -20,13 +19,13 @@ TO = "1.56001"
 
 
 def sent(trio: Trio) -> list[bytes]:
-    """Return the bodies that A has sent on its present link, in order."""
+    """Return the bodies that A has sent on its present link."""
     assert trio.a.up is not None
     return [bytes(frame.body) for frame in trio.a.up.sent if isinstance(frame, Data)]
 
 
 def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
-    """Post a statement about A's row to A's engine; the engine processes it at the next ``settle``."""
+    """Post a statement about A's row, for the next ``settle``."""
     source = trio.b.address if "status" in facts else HUB
     record = Receipt(ident=str(row.lk0), att=row.att, **facts)  # type: ignore[arg-type]
     assert trio.a.up is not None
@@ -35,10 +34,9 @@ def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
 
 
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
-    """Return a trio and two rows of A: the first is SS_SENT, and its message is lost; the second waits.
+    """Return a trio and two rows of A: the first is SS_SENT; the second waits for the window (1), or for room.
 
-    All further frames of A are lost, too, until the test changes ``lose``. The second row waits for the
-    window if ``window`` is 1, and otherwise for room on the link.
+    All frames of A are lost until the test changes ``lose``.
     """
     trio = Trio(replace(SETTINGS, window=window))
     trio.lose = lambda wire, frame: wire is trio.a.up
@@ -104,7 +102,7 @@ def test_new_documents_are_sent_after_waiting_ones() -> None:
 
 
 def test_class_1_overtakes_waiting_messages() -> None:
-    """A document of class 1 cannot wait: it is sent at once, or dropped if the sender has no link."""
+    """A document of class 1 is sent at once, or dropped without a link."""
     trio, _, _ = one_sent_one_waiting(window=1)
     trio.a.send(b"3", save_fwd=1)
     trio.settle()
@@ -170,7 +168,7 @@ def test_arriving_documents_are_delivered_after_waiting_ones() -> None:
 
 
 def take_first_of_two(trio: Trio) -> None:
-    """Let B's application, which takes one document at a time, get the first of two; then let it take two at a time."""
+    """Let B's application get the first of two documents, with room for two afterwards."""
     trio.b.app.acks = False
     trio.b.app.places = 1
     trio.a.send(b"1", b"2")
@@ -180,13 +178,12 @@ def take_first_of_two(trio: Trio) -> None:
 
 
 def given_back(trio: Trio) -> None:
-    """Let B's application return the first of two documents while the second waits."""
     take_first_of_two(trio)
     trio.b.engine.answers.give_back([trio.b.app.held.pop().bref])
 
 
 def arriving(trio: Trio) -> None:
-    """Let a document arrive at a restarted B at the moment when its application begins to consume."""
+    """Let a document arrive at a restarted B when its application begins to consume."""
     messages = trio.caught(b"2", b"1")
     trio.b.app.places = 0
     trio.b.crash()
@@ -210,7 +207,7 @@ def test_a_document_that_arrives_or_returns_during_a_search_is_delivered_by_the_
 
 
 def test_a_duplicate_is_acknowledged_like_the_first_copy() -> None:
-    """Rule N29: the sender of the duplicate need not inquire."""
+    """Rule N29."""
     trio = Trio()
     (message,) = trio.caught(b"x")
     assert trio.b.up is not None

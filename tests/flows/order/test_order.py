@@ -1,4 +1,4 @@
-"""The order of documents: a sequence of events that once broke it (found by killing real processes), and @Fixed."""
+"""The order of documents: a sequence of events that once broke it, and @Fixed."""
 
 from semq.errors import SemqError
 from semq.umx_t.envelope import Frame
@@ -6,10 +6,9 @@ from tests.flows.trio import Trio, TrioWire, is_message
 
 
 def test_a_document_whose_predecessor_is_recorded_during_its_search_is_delivered() -> None:
-    """Of two documents with one order key, the later one arrives before the earlier one, and waits.
+    """The later one of two documents with one order key arrives first, and waits.
 
-    The earlier one is recorded in the same unit in which the inbox searches for the later one again. No query returns
-    the row of the earlier one then, but it counts as recorded.
+    The earlier one is recorded in the unit that searches for the later one: no query returns its row then.
     """
     trio = Trio()
     late: list[tuple[TrioWire, Frame]] = []
@@ -28,9 +27,9 @@ def test_a_document_whose_predecessor_is_recorded_during_its_search_is_delivered
     ((_, first),) = late
     b = trio.b
     assert b.up is not None
-    b.engine.handover.feed("")  # a consumer has become free: search the next document
+    b.engine.handover.feed("")  # search the next document
     b.store.begin()
-    b.engine.receive(b.up, [first])  # the earlier one is queued before the search for the later one
+    b.engine.receive(b.up, [first])
     b.store.commit()
     b.store.deliver()
     trio.settle()
@@ -40,7 +39,7 @@ def test_a_document_whose_predecessor_is_recorded_during_its_search_is_delivered
 
 
 def test_fixed_documents_to_one_address_form_a_sequence() -> None:
-    """@Fixed=1 without a key: documents to one address wait for each other, and delay no others."""
+    """Without a key, documents with @Fixed=1 to one address wait for each other."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame) and bytes(frame.body) == b"1"
     trio.a.send(b"1", fixed=True)

@@ -1,7 +1,4 @@
-"""Turns of waiting documents: sources alternate, and within a source the highest priority goes first.
-
-Documents that wait for a predecessor cause no work in the meantime.
-"""
+"""Turns of waiting documents: sources alternate, and within a source the highest priority goes first."""
 
 from dataclasses import replace as changed
 from hashlib import sha256
@@ -22,7 +19,6 @@ FLOOD, QUIET = Address(1, "77001"), Address(1, "88001")
 
 
 def send(node: Local, *bodies: bytes, priority: int = 0, order_key: str = "") -> None:
-    """Submit documents to 56001."""
     attributes = Attributes(priority=priority, order_key=order_key)
     node.engine.submit(
         [
@@ -33,7 +29,7 @@ def send(node: Local, *bodies: bytes, priority: int = 0, order_key: str = "") ->
 
 
 def document_of(source: Address, number: int, priority: int = 0, order_key: str = "", **facts: Any) -> Data:
-    """Return document ``number`` of a source to 56001; ``facts`` replace fields of the envelope."""
+    """Return document ``number`` of a source to 56001, with other fields of the envelope if given."""
     body = f"{source.id} {number}".encode()
     envelope = Envelope(
         source=source, target=Address(1, "56001"), lk0=LK0(1, source.id, 1, 1, 5, number + 1), sid=number,
@@ -43,14 +39,14 @@ def document_of(source: Address, number: int, priority: int = 0, order_key: str 
 
 
 def without_consumer() -> Trio:
-    """Return a trio in which B's application does not consume yet."""
+    """Return a trio in which B's application does not consume."""
     trio = Trio()
     trio.b.app.places, trio.b.app.acks = 0, False
     return trio
 
 
 def take(trio: Trio, count: int) -> list[bytes]:
-    """Let B's application receive ``count`` documents, one after the other; return their bodies."""
+    """Let B's application receive documents one after the other; return their bodies."""
     trio.b.app.places = 1
     taken: list[bytes] = []
     while len(taken) < count:
@@ -65,7 +61,7 @@ def take(trio: Trio, count: int) -> list[bytes]:
 
 
 def take_by_acks(trio: Trio) -> list[bytes]:
-    """Let B's application receive one document after the other; only acknowledgements cause the next search."""
+    """Like ``take``, but only acknowledgements cause the next search."""
     trio.b.app.places = 1
     taken: list[bytes] = []
     trio.b.engine.handover.feed("")
@@ -90,7 +86,7 @@ def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
 
 
 def test_a_flood_of_order_keys_keeps_no_other_source_waiting() -> None:
-    """Each order key has its own next document, but all keys of one node are one source."""
+    """All order keys of a node are one source."""
     trio = without_consumer()
     trio.b.receive(*(document_of(FLOOD, n, order_key=f"k{n % 50}") for n in range(200)))
     trio.b.receive(*(document_of(QUIET, n) for n in range(5)))
@@ -125,7 +121,7 @@ def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> No
 def test_an_order_key_without_a_deliverable_document_leaves_its_place_to_others(
     ordered: int, others: int, blocked: int
 ) -> None:
-    """The consumer has one place, and only its acknowledgements lead to another search."""
+    """The consumer has one place, and only its acknowledgements cause a search."""
     trio = without_consumer()
     chain = [document_of(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
     waiting = [document_of(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
@@ -135,12 +131,12 @@ def test_an_order_key_without_a_deliverable_document_leaves_its_place_to_others(
 
 
 def test_a_document_that_ends_during_a_search_lets_no_lower_priority_overtake() -> None:
-    """The search finds the row of the first document, which is acknowledged in the same unit."""
+    """The first document is acknowledged in the unit in which the search finds it."""
     trio = without_consumer()
     for body, priority, key in ((b"first", 6, "k"), (b"second", 6, ""), (b"third", 5, "")):
         send(trio.a, body, priority=priority, order_key=key)
     trio.settle()
-    trio.later(5)  # receipts are noted: a document is deleted as soon as the application acknowledges it
+    trio.later(5)  # receipts are noted, so an acknowledged document is deleted at once
     trio.b.app.places = 1
     trio.b.engine.handover.feed("")
     trio.b.store.run_all()
@@ -194,7 +190,6 @@ def test_a_document_of_high_priority_does_not_overtake_its_predecessor() -> None
 
 
 def test_an_urgent_document_beyond_the_window_does_not_stop_earlier_ones() -> None:
-    """The earlier documents move the window."""
     trio = Trio(changed(SETTINGS, window=3), connected=False)
     send(trio.a, *(b"%d" % n for n in range(6)))
     send(trio.a, b"urgent", priority=9)
@@ -237,7 +232,7 @@ def test_the_hub_s_backlog_leaves_by_turns_and_priority() -> None:
 
 
 def counted_searches(trio: Trio) -> list[Work]:
-    """Return a list that collects, from now on, the work in which B searches for waiting rows."""
+    """Return a list that collects the work in which B searches for waiting rows."""
     seen: list[Work] = []
     post = trio.b.engine.core.post
 
@@ -251,7 +246,6 @@ def counted_searches(trio: Trio) -> list[Work]:
 
 
 def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_continue() -> None:
-    """Each of 300 keys waits for its first document; documents without a key are delivered meanwhile."""
     trio = Trio()
     blocked = 300
     trio.b.receive(
@@ -265,7 +259,7 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
         trio.settle()
     assert len(trio.b.app.payloads) == 50
     assert len(seen) <= 50 * 4
-    # The floor passes the predecessors of ten documents: only these ten are searched for.
+    # The floor passes the predecessors of ten documents.
     seen.clear()
     trio.b.engine.handover.note_floor(*floor_of(trio, 10))
     trio.settle()
@@ -273,6 +267,6 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
 
 
 def floor_of(trio: Trio, floor: int) -> Any:
-    """Return the arguments of ``Handover.note_floor`` that give the stream of FLOOD this floor."""
+    """Return the arguments of ``Handover.note_floor`` for the stream of FLOOD."""
     (key,) = (key for key in trio.b.store.tables.in_streams if key.store.id == FLOOD.id)
     return key, floor, None

@@ -1,4 +1,4 @@
-"""Instances of the hub as processes, killed and started again; their institutions run in the test's event loop."""
+"""Instances of the hub as processes; their institutions run in the test's event loop."""
 
 import asyncio
 import os
@@ -19,14 +19,13 @@ from tests.transport.pair import pair
 
 @dataclass
 class InstanceProcess:
-    """One process of the hub: an instance, or a standby of one."""
+    """An instance of the hub, or a standby of one."""
 
     config: Path
     port: int
     process: "subprocess.Popen[bytes] | None" = None
 
     def launch(self) -> None:
-        """Start the process."""
         with self.config.with_suffix(".log").open("ab") as out:
             self.process = NodeProcess.popen(
                 [sys.executable, "-P", "-m", "platform_node", "--config", str(self.config)],
@@ -35,14 +34,12 @@ class InstanceProcess:
             )  # fmt: skip
 
     async def wait_until_ready(self) -> None:
-        """Wait until the process serves its store."""
         assert self.process is not None
         assert self.process.stdout is not None
         line = await asyncio.to_thread(self.process.stdout.readline)
         assert line.startswith(b"ready "), self.log
 
     def end(self, signal_: signal.Signals) -> None:
-        """Send a signal and wait for the end of the process."""
         if self.process is not None:
             self.process.send_signal(signal_)
             self.process.wait(60)
@@ -62,16 +59,15 @@ class InstanceProcesses:
     inprocess: InProcess
     new_database: Callable[[], str]
     broker_port: int
-    running_broker: AsyncExitStack  #: closing it ends the broker
-    #: URL by number of the instance; that of instance 1 is also the control database.
+    running_broker: AsyncExitStack
+    #: URL by number of the instance; the first one is also the control database.
     databases: dict[int, str] = field(default_factory=dict)
     processes: list[InstanceProcess] = field(default_factory=list)
 
     def instance(self, number: int) -> InstanceProcess:
-        """Start an instance, or a standby if an instance of this number was started before.
+        """Start an instance, or a standby of an instance that was started before; it may not be ready yet.
 
-        Instance 1 must be started first, because its database is the control database. The process is returned before
-        it is ready.
+        Instance 1 must be started first.
         """
         database = self.databases.get(number) or self.databases.setdefault(number, self.new_database())
         name, port = f"hub-{number}-{len(self.processes)}", free_port()
@@ -88,12 +84,12 @@ class InstanceProcesses:
         return process
 
     async def restart_broker(self) -> None:
-        """End the broker with all connections, and start an empty one on the same port."""
+        """Replace the broker by an empty one on the same port."""
         await self.running_broker.aclose()
         await self.running_broker.enter_async_context(pair(port=self.broker_port, drain_s=0.1))
 
     async def local(self, name: str, *hubs: InstanceProcess) -> LocalNode:
-        """Start a local node that knows the addresses of these processes of the hub, in this order."""
+        """Start a local node with the addresses of these processes of the hub."""
         more = ", ".join(f'"amqp://127.0.0.1:{hub.port}"' for hub in hubs[1:])
         text = LOCAL_CONFIG.format(name=name, hub=hubs[0].port)
         text = text.replace("reconnect_s_min", f"more_urls = [{more}]\nreconnect_s_min")
@@ -102,7 +98,7 @@ class InstanceProcesses:
 
 @asynccontextmanager
 async def instance_processes(inprocess: InProcess, new_database: Callable[[], str]) -> AsyncIterator[InstanceProcesses]:
-    """Run an AMQP broker for the carrier; end the broker and all processes afterwards."""
+    """Run a broker for the carrier; end it and all processes afterwards."""
     async with AsyncExitStack() as brokers:
         hub = InstanceProcesses(inprocess, new_database, free_port(), brokers)
         await hub.restart_broker()

@@ -28,18 +28,16 @@ BATCH = 15
 
 
 class DirectProcesses:
-    """The hub, A and B; A dials B through a proxy, and A's application sends numbered documents with one order
-    key.
-    """
+    """The hub, A and B; A dials B through a proxy, and sends numbered documents with one order key."""
 
     def __init__(self, nodes: dict[str, NodeProcess], proxy: Proxy, clients: dict[str, Client]) -> None:
         self.nodes, self.proxy, self.clients = nodes, proxy, clients
         self.sent = 0
-        #: The number of each document by its locator, in the order of first deliveries.
+        #: number of each document by its locator, in the order of first deliveries
         self.received: dict[str, int] = {}
 
     async def send(self) -> None:
-        """Submit ``BATCH`` documents; each is accepted when this returns."""
+        """Submit ``BATCH`` documents until they are accepted."""
         for _ in range(BATCH):
             while True:
                 with suppress(SemqError):
@@ -50,28 +48,25 @@ class DirectProcesses:
             self.sent += 1
 
     async def receive(self) -> None:
-        """Receive and acknowledge until cancelled."""
         async for document in self.clients[B].receive(prefetch=20):
             self.received.setdefault(str(document.lk0), int(bytes(document.payload)))
             with suppress(AlreadyGone):  # the document is delivered again
                 await document.ack()
 
     async def kill_and_send_during_restart(self, name: str) -> None:
-        """Kill a node; then send documents while it starts again."""
         self.nodes[name].end(signal.SIGKILL)
         sending = asyncio.create_task(self.send())
         await asyncio.to_thread(self.nodes[name].start)
         await sending
 
     def ledger_details(self, name: str, event: Event) -> list[str]:
-        """Return the details of the ledger lines of an event about messages of A."""
         with psycopg.connect(self.nodes[name].database) as connection:
             return [detail for (detail,) in connection.execute(
                 "SELECT detail FROM semq_ledger WHERE event = %s AND lk0 LIKE %s", (int(event), f"1.{A}.%")
             )]  # fmt: skip
 
     def rows(self) -> int:
-        """Return the number of rows that are left in the queues of A and B."""
+        """Return the number of rows in the queues of A and B."""
         total = 0
         for name in (A, B):
             with psycopg.connect(self.nodes[name].database) as connection:

@@ -16,7 +16,7 @@ DOCUMENTS = deeper(90, 300)
 
 
 async def start_pair(inprocess: InProcess, pair: ReplicatedServers) -> tuple[LocalNode, LocalNode]:
-    """Start a hub, institution 10008 on the pair of servers, and institution 56001 on another database."""
+    """Start a hub, institution 10008 on the pair of servers, and institution 56001."""
     hub = await inprocess.hub()
     single = inprocess.new_database
     inprocess.new_database = lambda: pair.url
@@ -32,7 +32,7 @@ def client_of(node: LocalNode) -> Client:
 
 
 async def fail_over(pair: ReplicatedServers, node: LocalNode) -> None:
-    """Kill the primary, promote the standby, and wait until the node works with it."""
+    """Let the standby replace the primary, and wait until the node works with it."""
     pair.kill_primary()
     await asyncio.to_thread(pair.promote)
     await until(lambda: node.engine_starts > 1 and node.store.state == "open" and node.uplink.link is not None)

@@ -1,8 +1,4 @@
-"""A document to a group of institutions, or to all users of an institution, through each door of a node; also sealed.
-
-The doors are SQL, HTTP, AMQP and folders. Also the state of such a document by SQL, its events, and documents that wait
-for a hub.
-"""
+"""A document to a group of institutions, or to all users of one, through SQL, HTTP, AMQP and folders."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -45,7 +41,7 @@ each_group = pytest.mark.parametrize(("group", "members"), GROUPS.items())
 
 
 class GroupNodes(NamedTuple):
-    """A hub and three institutions, of which the first knows the group and the users of the others."""
+    """A hub and three institutions."""
 
     hub: HubNode
     a: LocalNode
@@ -54,7 +50,7 @@ class GroupNodes(NamedTuple):
 
     @classmethod
     async def start(cls, inprocess: InProcess, *, secure: bool = False) -> "GroupNodes":
-        """Start the nodes, with certificates if ``secure``; wait until the first knows the definitions."""
+        """Start the nodes; wait until the first knows the definitions."""
         hub = await (inprocess.secure_hub() if secure else inprocess.hub())
         names = ("10008", "56001", "88001")
         if secure:
@@ -71,7 +67,7 @@ class GroupNodes(NamedTuple):
         return nodes
 
     async def received(self, members: Sequence[str]) -> list[bytes]:
-        """Receive and acknowledge one document at each member of a group; return the bodies."""
+        """Receive and acknowledge one document at each member; return the bodies."""
         bodies: list[bytes] = []
         for member in members:
             node, _, user = member.partition("/")
@@ -94,7 +90,7 @@ def url_at(port: int) -> str:
 
 
 async def members_of(inprocess: InProcess, node: LocalNode, name: str) -> list[dict[str, Any]]:
-    """Wait until the node has accepted a submission to a group; return the members of the submission."""
+    """Return the members of a submission that the node accepts."""
     link = await inprocess.client(node)
 
     async def members() -> list[dict[str, Any]]:
@@ -106,7 +102,7 @@ async def members_of(inprocess: InProcess, node: LocalNode, name: str) -> list[d
 
 
 async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]:
-    """Return the addresses of the members of a submission."""
+    """Return the targets of a submission."""
     return sorted(member["target"] for member in await members_of(inprocess, node, name))
 
 
@@ -146,7 +142,7 @@ async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_doc
 
 
 def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str) -> None:
-    """The test writes the ledger lines that ``engine.sender.resealing`` writes at several changes of keys."""
+    """The test writes the ledger lines that ``engine.sender.resealing`` writes."""
     line = (
         "INSERT INTO semq_ledger SELECT %s, now(), 1, %s, '1.10008.1.1.1.' || %s, '1.56001', 1, '', '', '', '', '', '',"
         " 0, %s"
@@ -174,7 +170,7 @@ def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str
 
 
 def status(connection: psycopg.Connection, name: int | str) -> list[tuple[str, str | None]]:
-    """Return state and reason of a submission, by number or token."""
+    """Return state and reason of submissions, by number or token."""
     return connection.execute("SELECT state, reason_code FROM semq_status(%s)", (name,)).fetchall()
 
 
@@ -249,7 +245,7 @@ async def test_a_waiting_sender_learns_of_the_last_member_by_its_event(
 
 @asynccontextmanager
 async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
-    """Run the door of folders over a root, and yield its layout."""
+    """Run the door of folders over a root."""
 
     async def changes() -> AsyncIterator[None]:
         while True:
@@ -292,7 +288,7 @@ async def test_a_file_reaches_all_members(nodes: GroupNodes, tmp_path: Path, gro
 async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
     inprocess: InProcess, tmp_path: Path
 ) -> None:
-    """The node does not know the group yet, but this is no reason to refuse the documents for good."""
+    """The node does not know the group yet."""
     nodes, members = await GroupNodes.start(inprocess), GROUPS["3.partners"]
     port = nodes.hub.port
     await nodes.a.stop()

@@ -27,7 +27,7 @@ ROWS = "SELECT count(*) FROM tb_0031 WHERE dest IN ('1.77001', '1.77002')"
 
 
 def rows(world: CrashWorld) -> int:
-    """Return the number of messages to the two members that are never online; 0 while the node does not run."""
+    """Return the number of messages to the two members that are never online; 0 if the node does not run."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
         return 0
@@ -37,14 +37,14 @@ def rows(world: CrashWorld) -> int:
 
 
 async def submit_until_answered(world: CrashWorld) -> Any:
-    """Submit with one token until the node answers, as an application does after a lost connection."""
+    """Submit with one token until the node answers."""
     while True:
         node = world.nodes[A]
         await node.wait_until_serving()
         try:
             async with Client(node.place.url_at(node.port), patience_s=60) as client:
                 return await client.send("3.all", b"<order/>", token="one")
-        except RefusedByNode as error:  # the definitions have not arrived at the node
+        except RefusedByNode as error:  # the node does not have the definitions yet
             assert "SEMQ-1201" in str(error)  # noqa: PT017
             await asyncio.sleep(0.1)
         except (NodeUnreachable, SemqError, OSError):

@@ -1,6 +1,4 @@
-"""Homes move between the stores of a hub while documents wait, and stores are added and retired: nothing is lost, and a
-former home becomes empty.
-"""
+"""Homes move between the stores of a hub while documents wait; stores are added and retired."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,20 +24,17 @@ NODES = ("1.10008", "1.56001", "1.88001")
 
 
 def end_life(connection: Connection, life: int) -> None:
-    """Let the control database show an instance as ended, as it does 15 s after its last report. ``life``: its
-    incarnation.
-    """
+    """Let the control database show an instance as ended. ``life``: its incarnation."""
     with connection.begin():
         connection.execute(update(hub_instance).where(hub_instance.c.life == life).values(until=func.now()))
 
 
 async def request(inprocess: InProcess, hub: HubNode, operation: str, **arguments: object) -> dict[str, object]:
-    """Return the answer of an operation at a hub: ``ok``, and ``result`` or ``error``."""
     return dict(await ask(await inprocess.client(hub), operation, arguments))
 
 
 async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *others: HubNode) -> None:
-    """Make a store the home of a node, as an operator does at ``hub``; wait until it and ``others`` know."""
+    """Make a store the home of a node; wait until ``hub`` and ``others`` know."""
     answer = await request(hubs.inprocess, hub, "stores.move", store=f"{store[0]}.{store[1]}", nodes=[node])
     assert answer["ok"], answer
     await settle_homes(hub, *others)
@@ -124,9 +119,9 @@ async def test_a_store_that_is_declared_lost_is_retired_at_every_instance(inproc
             assert homes(hub)["1.56001"] in ((1, 1), (3, 3))
             states = {row["store"]: row["state"] for row in (await request(inprocess, hub, "stores.list"))["result"]}  # type: ignore[attr-defined]
             assert states == {"1.1": "in use", "2.2": "retired", "3.3": "in use"}
-            assert (await request(inprocess, hub, "held.list"))["ok"]  # the retired store is not asked any more
+            assert (await request(inprocess, hub, "held.list"))["ok"]  # the retired store is not asked
         b = await hubs.local("56001", three)
-        assert await received(b, inprocess, 1) == [b"held in the lost store"]  # 10008 has sent the document again
+        assert await received(b, inprocess, 1) == [b"held in the lost store"]  # sent again by 10008
         await until(partial(lambda node: node.engine.core.counters.counts.get("delivered") == 1, a))
         with pytest.raises(StoreIsRetired):
             await hubs.instance(2)
@@ -140,7 +135,7 @@ async def test_a_store_is_not_retired_while_its_instance_answers_on_the_carrier(
         member = one.membership
         assert member is not None
         await until(lambda: (2, 2) in member.store_questions.serving)
-        await one.control(end_life, two.engine.core.inc)  # as after 15 s
+        await one.control(end_life, two.engine.core.inc)
         refused = await request(
             inprocess, one, "stores.retire", store="2.2", why="the control database shows it as ended"
         )
@@ -163,7 +158,7 @@ async def test_an_instance_whose_store_was_retired_meanwhile_ends(inprocess: InP
 
 
 async def cut_off(hub: HubNode) -> Callable[[], None]:
-    """Make the control database unavailable to an instance; a call of the result makes it available again."""
+    """Make the control database unavailable to an instance, until the result is called."""
     member = hub.membership
     assert member is not None
     execute = member.execute

@@ -1,6 +1,4 @@
-"""Instances of the hub as processes, while documents are on their way between two institutions: instances are killed or
-stopped, their broker restarts, and homes move.
-"""
+"""Instances of the hub as processes are killed or stopped, their broker restarts, and homes move, under load."""
 
 import json
 import signal
@@ -24,7 +22,7 @@ BATCH = deeper(15, 30)
 
 
 class Correspondent:
-    """The application of one institution: sends numbered documents, and keeps received documents and events."""
+    """The application of one institution, which sends numbered documents."""
 
     def __init__(self, node: LocalNode, target: str) -> None:
         self.node, self.target = node, target
@@ -59,7 +57,7 @@ class Correspondent:
 
 
 async def wait_until_all_delivered(a: Correspondent, b: Correspondent) -> None:
-    """Wait until all documents of both are delivered; check that each was received once and in order."""
+    """Wait until all documents of both are delivered; check that each was received once, in order."""
     for sender, receiver in ((a, b), (b, a)):
         await until(partial(_is_done, sender, receiver), 120)
         assert receiver.received == list(range(sender.sent))

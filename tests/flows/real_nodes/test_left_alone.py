@@ -1,8 +1,4 @@
-"""Real nodes left alone after acknowledgements were lost: inquiry and cleanup empty every queue.
-
-The test does not drive the clock: each node runs on its own schedule. The links lead through proxies that lose packets
-of one kind.
-"""
+"""Real nodes after a loss of acknowledgements: inquiry and cleanup empty every queue, each node on its own schedule."""
 
 import asyncio
 from collections import Counter
@@ -23,12 +19,12 @@ from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 QUEUES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
-STORED, FORWARDED = 12, 12  # numbers of documents: stored for 56001 at the hub, and forwarded at once
+STORED, FORWARDED = 12, 12  # numbers of documents
 QUICK = "inquiry_s_max = 1.0\ninquiry_custody_s_max = 1.0\n"
 
 
 def count(node: LocalNode | HubNode, source: str, *values: Any) -> int:
-    """Return the number of rows of ``source``: a table, perhaps with a condition."""
+    """Return the number of rows of ``source``: a table, optionally with a condition."""
     with psycopg.connect(node.store.url) as connection:
         row = connection.execute(f"SELECT count(*) FROM {source}".encode(), values).fetchone()
     assert row is not None
@@ -36,7 +32,7 @@ def count(node: LocalNode | HubNode, source: str, *values: Any) -> int:
 
 
 def remaining_rows(nodes: Sequence[LocalNode | HubNode]) -> Counter[str]:
-    """Return the numbers of rows in the queues of these nodes, without zeros."""
+    """Return the numbers of rows in the queues, without zeros."""
     query = " UNION ALL ".join(f"SELECT '{table}', count(*) FROM {table}" for table in QUEUES).encode()
     remaining: Counter[str] = Counter()
     for node in nodes:
@@ -46,7 +42,7 @@ def remaining_rows(nodes: Sequence[LocalNode | HubNode]) -> Counter[str]:
 
 
 class RealInstitution:
-    """A real node and its application, which sends documents to 56001."""
+    """A node and its application, which sends documents to 56001."""
 
     def __init__(self, node: LocalNode, channel: ClientChannel) -> None:
         self.node = node
@@ -54,7 +50,7 @@ class RealInstitution:
         self.received: list[bytes] = []
 
     async def submit(self, first: int, number: int) -> None:
-        """Submit documents whose bodies are the numbers from ``first`` on; all are accepted when this returns."""
+        """Submit documents whose bodies are numbers; all are accepted when this returns."""
         assert all(await asyncio.gather(*(self._submit(b"%d" % n) for n in range(first, first + number))))
 
     async def _submit(self, body: bytes) -> bool:
@@ -62,7 +58,7 @@ class RealInstitution:
         return await publish_and_wait(self.channel, "semq", "56001", header, body)
 
     async def consume(self) -> None:
-        """Receive and acknowledge all documents."""
+        """Receive and acknowledge documents."""
 
         def acknowledge(batch: Sequence[Any]) -> None:
             self.received += [bytes(delivered.body) for delivered in batch]
@@ -101,7 +97,7 @@ async def test_lost_acknowledgements_leave_nothing_behind(inprocess: InProcess, 
     await until(lambda: any(proxy.lost for proxy in proxies))
     for proxy in proxies:
         proxy.loses = lambda primitive, record: False
-    # From here on, only the nodes' own timers act.
+    # Only the nodes' own timers act now.
     nodes = (hub, sender.node, receiver.node)
     await until(lambda: not remaining_rows(nodes))
     assert sum(node.engine_counters().get("inquired", 0) for node in nodes) > 0

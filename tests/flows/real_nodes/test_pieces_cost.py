@@ -1,4 +1,4 @@
-"""Cost of the code for pieces to small documents: the tests count the calls and queries of that code."""
+"""Cost of the code for pieces to small documents: its calls and queries are counted."""
 
 import sys
 from collections import Counter
@@ -18,8 +18,7 @@ ROOT = Path(__file__).parents[3]
 PIECE_MODULES = tuple(
     f"{ROOT}/{place}" for place in ("semq/engine/receiver/pieces.py", "semq/umx_t/pieces.py", "local_node/pieces/")
 )
-# How often each function is called for a small document; each call makes one comparison. `prepare` is called for two
-# events, `sent` and `delivered`.
+# Calls for a small document, each of which makes one comparison. `prepare` is called for the events sent and delivered.
 EXPECTED = {"prepare": 2, "is_needed": 1, "take_with_pieces": 1}
 
 
@@ -51,7 +50,7 @@ async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inp
 async def test_a_node_without_pieces_does_not_read_its_queues_for_them(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At its start and periodically a node reads submissions that wait for pieces, and pieces without a document."""
+    """At its start and periodically a node reads transfers, and pieces without a document."""
     hub = await inprocess.hub()
     b = await local(inprocess, "56001", hub.port)
     execute, queries = b.store.execute, set()

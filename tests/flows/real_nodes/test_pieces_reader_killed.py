@@ -1,6 +1,4 @@
-"""The receiving application is killed with SIGKILL while it reads a document in pieces; another application gets the
-whole document.
-"""
+"""An application is killed with SIGKILL while it reads a document in pieces; another one gets the whole document."""
 
 import asyncio
 import sys
@@ -26,7 +24,7 @@ import asyncio, sys, time
 from semq.app import Client, link
 from semq.transport.spool import SpooledBody
 
-link.SPOOLED_FROM = 1  # bodies of at least this size go to a file, as those of documents in pieces do by default
+link.SPOOLED_FROM = 1  # size from which bodies go to a file
 add = SpooledBody.add
 
 def adding(self, data):
@@ -57,7 +55,7 @@ async def test_a_document_whose_reader_is_killed_is_delivered_completely_to_the_
         assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
         assert reader.stdout is not None
         assert await asyncio.wait_for(reader.stdout.readline(), 60) == b"reading\n"
-        # The 21 pieces and the manifest still wait for an application.
+        # 21 pieces and the manifest.
         assert counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 310") == 22
     finally:
         reader.kill()

@@ -24,7 +24,7 @@ QUOTA = PIECES + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"  # one d
 
 
 async def refusal_of(admin: Any, key: str) -> Mapping[str, Any]:
-    """Wait until a document is refused; return its row."""
+    """Return the row of a document when it is refused."""
 
     async def refused() -> Any:
         return (await ask(admin, "failed.list", {"id": key}))["result"]
@@ -35,7 +35,7 @@ async def refusal_of(admin: Any, key: str) -> Mapping[str, Any]:
 
 
 def pieces_at(node: LocalNode, condition: str = "true") -> int:
-    """Return the number of received pieces whose rows meet the condition."""
+    """Return the number of received pieces that meet the condition."""
     return counted(node, f"SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND {condition}")
 
 
@@ -51,7 +51,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     assert row["state"] == "REFUSED"
     assert row["reason"][0] == "SEMQ-1231"
     assert "SEMQ-1234" in row["reason"][1]
-    # The refusal of the document names the reason, so neither end keeps the refused pieces for an operator.
+    # No refused piece is kept for an operator.
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
     await until(lambda: not pieces_at(b, "status <> 410"))
 
@@ -59,7 +59,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     first = await consumer.next()
     consumer.channel.ack(first.delivery_tag)
     await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
-    # The recorded pieces of the second document stay, and are not sent again.
+    # The recorded pieces of the second document stay.
     assert 0 < pieces_at(b, "app_status = 310") < 6
     await ask(admin, "failed.requeue", {"ids": [row["lk0"]]})
     second = await consumer.next()
@@ -69,7 +69,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
 
 
 async def test_pieces_refused_for_any_reason_are_not_kept(inprocess: InProcess) -> None:
-    """Pieces that B cannot read are not kept either. A small document that B cannot read is kept for an operator."""
+    """B cannot read the pieces."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
@@ -82,7 +82,7 @@ async def test_pieces_refused_for_any_reason_are_not_kept(inprocess: InProcess) 
 
 
 async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inprocess: InProcess) -> None:
-    """As after a renewal of B's certificate while the pieces are on their way: B cannot open the first three."""
+    """B cannot open the first three, as after a renewal of its certificate."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
@@ -97,7 +97,7 @@ async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inproces
 
 
 class Unreadable:
-    """The node's secrecy, which fails to open the next ``times`` messages."""
+    """Secrecy that fails to open the next ``times`` messages."""
 
     def __init__(self, secrecy: Any, error: Exception, times: int = 1000) -> None:
         self._secrecy = secrecy

@@ -1,4 +1,4 @@
-"""Spans that real nodes export over HTTP: the spans of one document form one tree over three nodes."""
+"""Spans that real nodes export over HTTP: those of one document form one tree over three nodes."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def telemetry(hook: Hook, more: str = "") -> str:
 
 
 def spans(hook: Hook) -> dict[str, dict[str, Any]]:
-    """Return the exported spans by stage, each with the service that exported it. Fails if a stage has two spans."""
+    """Return the exported spans by stage, each with its service. Fails if a stage has two spans."""
     by_stage = {}
     for request in hook.received:
         [resource] = json.loads(request.body)["resourceSpans"]
@@ -51,8 +51,8 @@ def spans(hook: Hook) -> dict[str, dict[str, Any]]:
     return by_stage
 
 
-async def start_pair(inprocess: InProcess, section: str) -> tuple[HubNode, LocalNode, LocalNode]:
-    """Start the hub, 10008 and 56001 with this section ``[telemetry]``."""
+async def start_hub_and_pair(inprocess: InProcess, section: str) -> tuple[HubNode, LocalNode, LocalNode]:
+    """Start the hub, 10008 and 56001."""
     hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [
         await inprocess.start_node(inprocess.settings(name, LOCAL_CONFIG.format(name=name, hub=hub.port) + section))
@@ -63,7 +63,7 @@ async def start_pair(inprocess: InProcess, section: str) -> tuple[HubNode, Local
 
 
 async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any], body: bytes = b"body") -> None:
-    """Submit a document to 56001 over AMQP, with these headers."""
+    """Submit a document to 56001 over AMQP."""
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
     header = ContentHeader.build(len(body), Properties(headers=headers))
@@ -71,7 +71,6 @@ async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any],
 
 
 async def consume(inprocess: InProcess, node: LocalNode) -> None:
-    """Receive and acknowledge documents."""
     channel = await (await inprocess.client(node)).open_channel()
 
     def acknowledge(batch: Sequence[Any]) -> None:
@@ -81,7 +80,7 @@ async def consume(inprocess: InProcess, node: LocalNode) -> None:
 
 
 async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await start_pair(inprocess, telemetry(hook))
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook))
     await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT, "tracestate": "erp=7", "private": "payload"})
     await until(lambda: spans(hook).keys() >= STAGES)
@@ -131,7 +130,7 @@ async def test_sealed_documents_have_the_same_tree(inprocess: InProcess, hook: H
 
 
 async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await start_pair(inprocess, telemetry(hook, "sample_ratio = 1.0"))
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook, "sample_ratio = 1.0"))
     await consume(inprocess, b)
     await submit(inprocess, a, {})
     await until(lambda: spans(hook).keys() >= STAGES)
@@ -141,7 +140,7 @@ async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProce
 
 
 async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InProcess, hook: Hook) -> None:
-    section = telemetry(hook, "sample_ratio = 1.0")  # pieces have no traceparent, and must not be sampled by this ratio
+    section = telemetry(hook, "sample_ratio = 1.0")  # which must not sample pieces
     hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [await local_with_pieces(inprocess, name, hub.port, PIECES + section) for name in ("10008", "56001")]
     await linked(a, b)
@@ -152,8 +151,8 @@ async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InP
     assert {span["traceId"] for span in spans(hook).values()} == {TRACE}
 
 
-async def test_a_restarted_receiver_reports_spans_of_earlier_records(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await start_pair(inprocess, telemetry(hook))
+async def test_a_restarted_receiver_exports_spans_of_earlier_documents(inprocess: InProcess, hook: Hook) -> None:
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook))
     await submit(inprocess, a, {"traceparent": PARENT})
     await until(lambda: "record" in spans(hook))
     await b.stop()
@@ -166,7 +165,7 @@ async def test_a_restarted_receiver_reports_spans_of_earlier_records(inprocess: 
 
 async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess, hook: Hook) -> None:
     hook.answer = lambda taken: (503, {})
-    _, a, b = await start_pair(inprocess, telemetry(hook, "queue_spans = 3"))
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook, "queue_spans = 3"))
     await consume(inprocess, b)
     for _ in range(5):
         await submit(inprocess, a, {"traceparent": PARENT})

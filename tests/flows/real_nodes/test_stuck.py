@@ -1,7 +1,6 @@
 """Stuck messages of real nodes: `semq stuck` shows each with its cause.
 
-Tests play institution 10008, which sends only the frames of the test. The hub and the institution of the scene (56001
-or 88001) are real. Every row counts as overdue immediately.
+Tests play institution 10008; the hub and another institution are real. Every row counts as overdue immediately.
 """
 
 import re
@@ -35,7 +34,7 @@ CHECKED_COMMANDS: set[str] = set()
 
 
 class StuckScene:
-    """The hub, the node of an institution, and an administrator's connection to that node."""
+    """The hub, an institution, and an administrator's connection to the institution."""
 
     def __init__(self, hub: HubNode, node: LocalNode, admin: ClientLink) -> None:
         self.hub = hub
@@ -47,22 +46,22 @@ class StuckScene:
         return str(answer["result"]["lk0"])
 
     async def semq(self, *words: str) -> str:
-        """Return the output of the command line at the institution's node."""
+        """Return the output of the command line at the institution."""
         result = await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{self.node.port}")
         assert result.status == 0, result
         return result.out
 
     async def cause(self, lk0: str) -> str:
-        """Return the cause for which the message is stuck; empty if it is not."""
+        """Return the cause for which a message is stuck; empty if it is not."""
         stuck = await self.explained(lk0)
         return str(stuck["cause"]) if stuck else ""
 
     async def explained(self, lk0: str) -> Any:
-        """Return the explanation of why the message is stuck; None if it is not."""
+        """Return why a message is stuck; None if it is not."""
         return (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]
 
     async def expect_cause(self, lk0: str, cause: str) -> None:
-        """Wait until the message has this cause; check that the list and the command line show it."""
+        """Wait until a message has this cause, and the list and the command line show it."""
 
         async def has_cause() -> bool:
             return await self.cause(lk0) == cause
@@ -73,7 +72,7 @@ class StuckScene:
         assert all(row["stuck"]["next_step"] for row in listed)
         before = await self.explained(lk0)
         result = await self.semq("stuck", "explain", lk0)
-        # On a slow machine the explanation may change while the command runs.
+        # The explanation may have changed meanwhile.
         if before and before["cause"] == cause and before == await self.explained(lk0):
             next_step = before["next_step"]
             assert f"{cause}: {StuckCause[cause].meaning}" in result
@@ -81,7 +80,7 @@ class StuckScene:
             await self._check_commands(next_step)
 
     async def _check_commands(self, next_step: str) -> None:
-        """Check that each command named in a next step exists, with the named options; each command once."""
+        """Check that the commands in a next step exist, with the named options."""
         for command in {*re.findall("`semq ([^`]+)`", next_step)} - CHECKED_COMMANDS:
             CHECKED_COMMANDS.add(command)
             words = [word for word in command.split() if not word.isdecimal()]
@@ -91,15 +90,15 @@ class StuckScene:
             assert all(option in result.out for option in options), command
 
     async def act(self, operation: str, lk0: str) -> Any:
-        """Return the result of an operation that changes the message; None if it is refused."""
+        """Return the result of an operation that changes a message; None if it is refused."""
         return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")
 
     async def look(self, operation: str, lk0: str) -> Any:
-        """Return the result of an operation that shows the message; None if it is refused."""
+        """Return the result of an operation that shows a message; None if it is refused."""
         return (await ask(self.admin, operation, {"id": lk0})).get("result")
 
     async def trace(self, lk0: str) -> list[str]:
-        """Return the events in the story of the message."""
+        """Return the events in the story of a message."""
         answer = await ask(self.admin, "msg.trace", {"id": lk0})
         return [line["event"] for line in answer["result"]["events"]]
 
@@ -113,7 +112,7 @@ async def hub(inprocess: InProcess) -> HubNode:
 
 
 async def scene_with(inprocess: InProcess, hub: HubNode, name: str, more: str = "") -> StuckScene:
-    """Start an institution. ``more``: further settings of the protocol."""
+    """Start an institution with ``more`` settings of the protocol."""
     text = LOCAL_CONFIG.format(name=name, hub=hub.port) + more
     node = await inprocess.start_node(inprocess.settings(name, text + OVERDUE))
     await linked(node)
@@ -140,7 +139,6 @@ async def test_an_offline_and_a_silent_target_are_shown_as_causes(inprocess: InP
 
 
 async def refuse(peer: Peer, lk0: str, code: str) -> None:
-    """Let 10008 refuse a document of 56001."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.REJ, reason=(code, "written by hand"))
     await peer.send_frame(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
@@ -185,7 +183,7 @@ async def test_a_document_that_waits_for_its_turn_is_shown_as_not_sent(inprocess
 
 
 async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: InProcess, hub: HubNode) -> None:
-    """The envelope of a waiting row is altered in the database."""
+    """The stored envelope is altered."""
     scene = await scene_with(inprocess, hub, "88001", "flight = 1\n")
     peer = await log_in_by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
@@ -218,7 +216,7 @@ async def confirm(peer: Peer, lk0: str) -> None:
 async def test_a_document_that_its_target_never_records_is_shown_until_it_is_sent_again(
     inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub sends its copy again whenever 10008 answers that it does not have the document."""
+    """The hub sends its copy whenever 10008 states that it does not have the document."""
     engine = scene.hub.engine
     monkeypatch.setattr(engine.core, "settings", with_settings(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")

@@ -1,6 +1,4 @@
-"""Real nodes under load: finished rows are deleted at once while messages pass, and documents for a partner that is
-offline use up a quota.
-"""
+"""Real nodes under load: finished rows are deleted at once; documents for an offline partner use up a quota."""
 
 from dataclasses import replace
 
@@ -20,7 +18,6 @@ QUOTA = 3
 
 
 async def begin(inprocess: InProcess, settings: Settings) -> RealInstitution:
-    """Start a node and its application."""
     node = await inprocess.start_node(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
@@ -30,7 +27,7 @@ async def begin(inprocess: InProcess, settings: Settings) -> RealInstitution:
 async def test_finished_rows_are_deleted_under_full_traffic_without_the_cleanup(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleanup is switched off, so a row is deleted only by the transaction that meets the last condition for it."""
+    """Without the cleanup, rows are deleted only by the transactions that end them."""
     original = LocalNode.engine_settings
     monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(original(node), clean_rows=0))
     hub = await inprocess.hub()
@@ -47,9 +44,7 @@ async def test_finished_rows_are_deleted_under_full_traffic_without_the_cleanup(
 
 
 async def test_documents_for_an_offline_partner_use_up_its_quota(inprocess: InProcess) -> None:
-    """The next document is refused with a typed error, and operators see the quota. Documents are accepted again when
-    the partner has received the waiting ones.
-    """
+    """The next one is refused until the partner has received the waiting ones; operators see the quota."""
     hub = await inprocess.hub()
     text = LOCAL_CONFIG.format(name="10008", hub=hub.port) + f"quota_rows_per_partner = {QUOTA}\noverdue_s = 0.001\n"
     node = await inprocess.start_node(inprocess.settings("10008", text))

@@ -20,8 +20,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
-# Maximum number of modules of the product that the way of a document passes, including modules that timers call, and
-# those that answer the sender's requests for the outcome.
+# Maximum number of modules on the way of a document, with those that timers call and those that answer the sender.
 MODULES_MAX = 155
 R = TypeVar("R")
 Call = tuple[str, str]  # node, and module as a path without the ending
@@ -31,7 +30,7 @@ NODE: ContextVar[str] = ContextVar("NODE", default="")
 
 
 class Step(NamedTuple):
-    """A line of a picture. ``number`` is 0 for a step without a place in the order."""
+    """A line of a picture. ``number``: 0 without a place in the order."""
 
     number: int
     node: str
@@ -39,7 +38,7 @@ class Step(NamedTuple):
 
 
 async def at(node: str, work: Coroutine[Any, Any, R]) -> R:
-    """Run ``work`` so that everything that it starts counts as a call of ``node``."""
+    """Run ``work`` so that all its calls count as calls of ``node``."""
     context = copy_context()
     context.run(NODE.set, node)
     return await asyncio.get_running_loop().create_task(work, context=context)
@@ -47,7 +46,7 @@ async def at(node: str, work: Coroutine[Any, Any, R]) -> R:
 
 @contextmanager
 def traced() -> Iterator[list[Call]]:
-    """Collect the calls of the product's modules in this thread, in their order; repeated calls count once."""
+    """Collect the calls of the product's modules in their order; repeated calls count once."""
     calls: list[Call] = []
     modules: dict[str, str] = {}
 
@@ -74,7 +73,7 @@ LINE = re.compile(rf"^ *(?P<number>\d+|–) (?P<node>A|B|hub) +(?P<modules>{MODU
 
 
 def pictures() -> list[list[Step]]:
-    """Return the steps of each picture. Fails at a line that has none of the forms of a picture."""
+    """Return the steps of each picture. Fails at a line without the form of a step."""
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The way of a document")[2].partition("\n## ")[0]
     return [steps(block) for block in text.split("```")[1::2]]
 
@@ -95,7 +94,7 @@ def steps(block: str) -> list[Step]:
 
 
 def module_of(name: str) -> str:
-    """Return the path of a module, whose ``semq/`` pictures leave out."""
+    """Return the path of a module; pictures leave out ``semq/``."""
     for path in (f"semq/{name}", name):
         if (ROOT / f"{path}.py").is_file():
             return path
@@ -103,7 +102,7 @@ def module_of(name: str) -> str:
 
 
 def faults(picture: list[Step], calls: list[Call]) -> Iterator[str]:
-    """Yield the modules of a picture that were not called at their node, or not after the step before."""
+    """Yield the modules of a picture that were not called at their node after the step before."""
     after = 0
     for step in picture:
         begin = after
@@ -123,18 +122,18 @@ def check(picture: list[Step], calls: list[Call]) -> None:
     assert list(faults(picture, calls)) == []
 
 
-ONLINE, SILENT, OFFLINE = range(3)  # the pictures, in their order
+ONLINE, SILENT, OFFLINE = range(3)  # positions of the pictures
 
 
 async def is_deleted(client: Client, lk0: str) -> bool:
-    """Return whether the node has no row of a message any more."""
+    """Return whether the node has deleted its row of a message."""
     return bool((await client.look(lk0)).get("cleaned"))
 
 
 async def start(nodes: InProcess, inquiry_s: float = 0.5) -> tuple[HubNode, LocalNode, LocalNode]:
-    """Start a hub and two institutions with certificates; return them when each knows the other's certificate.
+    """Start a hub and two institutions which know each other's certificates.
 
-    ``inquiry_s``: the first interval of A's inquiries.
+    ``inquiry_s``: first interval of A's inquiries.
     """
     hub = await at("hub", nodes.secure_hub())
     settings = nodes.secure_settings("10008", hub)

@@ -27,7 +27,7 @@ from tests.flows.trio import HUB, TrioWire
 
 
 def forged(world: SealedWorld, lk0: str) -> list[Packet]:
-    """Return statements of B about a message as a hub could forge them."""
+    """Return statements of B that a hub forges."""
     b, a = world.b.address, world.a.address
     receipt = Receipt(ident=lk0, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     answer = Inquiry(ident=lk0, answer=Answer.RECV)
@@ -39,7 +39,7 @@ def forged(world: SealedWorld, lk0: str) -> list[Packet]:
 
 
 def test_a_forged_ack2_ends_nothing(world: SealedWorld) -> None:
-    world.tamper = lambda wire, frame: None if wire is world.b.down else frame  # the hub drops all frames to B
+    world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
@@ -119,7 +119,7 @@ def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(worl
     assert (world.a.reported.kinds[-1] == "delivered") == arrives
     assert (world.a.lines(Event.VIOLATION) == 0) == arrives
     awaited = [line.target for line in world.a.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
-    assert awaited == ["1.56001"]  # one line, for any number of packets
+    assert awaited == ["1.56001"]  # one line for all packets
 
 
 # ------------------------------------------------------------------------------------------------------------ roll-over
@@ -181,7 +181,7 @@ def test_a_refused_document_is_sealed_again_after_a_crash_when_the_directory_has
     world.a.crash()
     world.connect(world.a)
     world.later(5)
-    assert outcomes(world.a) == [Outcome.REJECTED]  # A knows only the refused key, so it does not seal again
+    assert outcomes(world.a) == [Outcome.REJECTED]  # A knows only the refused key
     world.roll(world.b, "B2")
     world.later(5)
     assert world.b.app.payloads == [SECRET]
@@ -208,10 +208,10 @@ def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: Sealed
 
 
 def test_a_receiver_with_an_unknown_new_certificate_is_accepted_later(world: SealedWorld) -> None:
-    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")  # B does not introduce itself with it yet
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")  # not introduced yet
     send(world, SECRET)
     world.settle()
-    assert outcomes(world.a) == [None]  # B's refusal is signed with a key that A does not know
+    assert outcomes(world.a) == [None]  # A does not know the key of the refusal
     world.b.engine.introduce()
     world.later(60)
     assert world.b.app.payloads == [SECRET]
@@ -260,7 +260,7 @@ def test_the_validity_of_a_certificate_is_checked_at_every_use(world: SealedWorl
 
 
 def revoke(world: SealedWorld) -> None:
-    """Give A another key and certificate, as after a revocation; A's old key still opens stored session keys."""
+    """Give A another key and certificate, as after a revocation; A's old key still opens session keys."""
     own = world.certified_keys(world.a.address, "X")
     keys = {**own.identity.keys, key_id(key_named("A1")): key_named("A1")}
     keys_of(world.a).own_keys = OwnKeys(Identity(own.identity.certificate, key_named("X"), keys), own.certificates)
@@ -278,7 +278,7 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
     assert world.b.app.deliveries == []
     assert world.b.lines(Event.VIOLATION) == 0  # the certificate may still arrive
     awaited = [line.lk0 for line in world.b.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
-    assert len(awaited) == len(set(awaited)) == 2  # one line for each document, for any number of copies
+    assert len(awaited) == len(set(awaited)) == 2  # one line for each document
     assert world.b.engine.core.counters.counts["signer_awaited"] > 2
     assert world.b.engine.core.misconduct.seen() == []
     world.later(300)
@@ -295,7 +295,7 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
 
 
 def stored_in_clear(world: SealedWorld, *bodies: bytes) -> None:
-    """Store documents of class 2 in clear at the hub, signed with A's present key, while B is offline."""
+    """Store documents of class 2 in clear at the hub, while B is offline."""
     world.cut(world.b)
     world.a.send(*bodies, save_fwd=2)
     world.settle()
@@ -331,10 +331,10 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
         assert resealer._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is is_allowed
     refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(key_named("X"))).text))
     resealer._signed_anew[row.lk0] = ours
-    assert not resealer._may_sign_anew(refused_row)  # signed with our present key already: another copy would not help
+    assert not resealer._may_sign_anew(refused_row)  # signed with the present key already
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
     other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
-    assert not resealer._may_sign_anew(other)  # no more documents can be remembered as signed anew
+    assert not resealer._may_sign_anew(other)  # no more can be remembered
     revoke(world)
     assert resealer._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 

@@ -136,7 +136,7 @@ def test_only_pinned_certificates_are_accepted(world: SealedWorld) -> None:
 # ------------------------------------------------------------------------------------------------------ a hostile hub
 
 
-# If one of these is altered, the document cannot be opened. It is refused, or counts as a violation.
+# If one of these is altered, the document is refused, or the alteration is a violation.
 REFUSED = ("@Alg", "@KeyId", "@SessionKey")
 
 
@@ -180,7 +180,6 @@ STRIPPED = (
 def test_a_document_with_a_wrong_attribute_of_its_seal_is_not_delivered(
     world: SealedWorld, stripped: dict[str, str]
 ) -> None:
-    """B refuses the document, or notes a violation."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -237,7 +236,7 @@ def test_a_ciphertext_grafted_onto_another_message_is_noticed(world: SealedWorld
 
 
 def test_a_replay_at_a_new_position_is_noticed(world: SealedWorld) -> None:
-    """The hub claims that an old ciphertext is sent again as a new message: only the sender can state that."""
+    """Only the sender can state that a ciphertext is sent again as a new message."""
     seen: list[Data] = []
     world.tamper = watching(seen)
     send(world, SECRET)
@@ -298,7 +297,7 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
 
 
 def replacing_documents(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
-    """Return a ``tamper`` that replaces each document to B by a forged document in clear."""
+    """Return a ``tamper`` that replaces documents to B by forged ones in clear."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -327,7 +326,7 @@ def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_record
 
 
 def test_a_forgery_accepted_without_a_proof_is_replaced_by_the_document(world: SealedWorld) -> None:
-    """B's operator accepts A's documents without a proof; a later proved document replaces the forged one."""
+    """B accepts A's documents without a proof."""
     assert isinstance(world.b.sealing, Sealing)
     world.b.sealing.policy = Policy(unproved_from=["10008"])
     world.tamper = replacing_documents(world)
