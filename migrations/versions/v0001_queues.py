@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Run the two SQL files of this revision."""
+    """Run the SQL files of this revision."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     for name in ("v0001_tables.sql", "v0001_functions.sql"):

@@ -1,4 +1,4 @@
-"""Tables of the hub: certificates, enrolment tokens, stores of nodes, definitions. Older nodes ignore them."""
+"""Tables of the hub: certificates, enrolment tokens, stores of nodes, definitions."""
 
 from pathlib import Path
 

@@ -46,7 +46,7 @@ CREATE TABLE semq_chain (
 
 
 def upgrade() -> None:
-    """Create tables; a node of the previous version can continue to run."""
+    """Create tables that older nodes ignore."""
     for statement in STATEMENTS.strip().split(";\n"):
         if statement.strip():
             op.execute(statement)

@@ -7,7 +7,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add the index and the storage parameters; nothing was written to the table before this revision."""
+    """Add the index and the storage parameters."""
     op.execute("CREATE UNIQUE INDEX semq_chain_first ON semq_chain (first)")
     op.execute(
         "ALTER TABLE semq_chain SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,"

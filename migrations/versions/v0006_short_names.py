@@ -1,4 +1,4 @@
-"""Search for messages by the record id in their LK0, which short names contain, at every node."""
+"""Search for messages by the record id in their LK0, which short names contain."""
 
 from alembic import op
 

@@ -7,7 +7,7 @@ down_revision = "0007"
 
 
 def upgrade() -> None:
-    """Create a table; a node of the previous version can continue to run."""
+    """Create a table that older nodes ignore."""
     op.execute("""
         CREATE TABLE semq_retired_store (
             semq_id INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-"""A mark for an orderly end of the broker. It states that the broker's last deliveries have been recorded."""
+"""A mark for an orderly end of the broker."""
 
 from alembic import op
 

@@ -12,8 +12,7 @@ down_revision = "0010"
 def upgrade() -> None:
     """Add the columns and indexes, and replace semq_receive.
 
-    Rows that a node of the previous version writes have an empty source, and priority 0.
-    ``semq.store.postgres.recovery`` sets the source at the next start.
+    A node of the previous version writes rows with an empty source; ``semq.store.postgres.recovery`` sets it later.
     """
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)

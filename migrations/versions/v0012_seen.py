@@ -1,7 +1,7 @@
 """Status and reason in the receiver's entries of messages of class 1 or 2, so that an entry may also record a refusal.
 
-Older nodes write a second row for a refused message. At each start, ``semq.store.postgres.recovery`` deletes these rows
-and sets the status of the first row instead, because an older node may continue to write to this schema.
+An older node writes a second row for a refused message, also to this schema. At each start,
+``semq.store.postgres.recovery`` deletes these rows and sets the status of the first row instead.
 """
 
 from alembic import op

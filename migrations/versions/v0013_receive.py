@@ -10,7 +10,7 @@ down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Replace the function, and set its search path; tables and rights are unchanged."""
+    """Replace the function, and set its search path."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0013_receive.sql").read_bytes())

@@ -1,4 +1,4 @@
-"""Reasons why a submission waits, LK0s under which it was refused before, and indexes that find messages by key."""
+"""Reasons why a submission waits, its earlier LK0s, and indexes that find messages by key."""
 
 from pathlib import Path
 
@@ -10,10 +10,7 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """Add columns without a default, a table, and indexes on columns that never change; replace two functions.
-
-    A node of the previous version can continue to run.
-    """
+    """Add columns without a default, a table, and indexes on columns that never change; replace two functions."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0014_waits.sql").read_bytes())

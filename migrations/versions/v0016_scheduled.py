@@ -10,10 +10,7 @@ down_revision = "0015"
 
 
 def upgrade() -> None:
-    """Add columns without a default, and replace the index of waiting submissions and the functions of SQL.md.
-
-    A node of the previous version can continue to run, but schedules nothing.
-    """
+    """Add columns without a default; replace an index and the functions of SQL.md."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0016_scheduled.sql").read_bytes())

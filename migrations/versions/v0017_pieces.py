@@ -7,7 +7,7 @@ down_revision = "0016"
 
 
 def upgrade() -> None:
-    """Add an empty table; a node of the previous version does not use it."""
+    """Add a table that older nodes ignore."""
     op.execute(
         """
         CREATE TABLE tb_0031_piece (

@@ -10,7 +10,7 @@ down_revision = "0017"
 
 
 def upgrade() -> None:
-    """Add tables that a node of the previous version does not use."""
+    """Add tables that older nodes ignore."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0018_cluster.sql").read_bytes())

@@ -10,7 +10,7 @@ down_revision = "0018"
 
 
 def upgrade() -> None:
-    """Replace a view and two functions, and add three; a node of the previous version does not use the new ones."""
+    """Replace a view and two functions, and add three."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0019_receive_pieces.sql").read_bytes())

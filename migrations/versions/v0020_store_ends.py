@@ -7,6 +7,6 @@ down_revision = "0019"
 
 
 def upgrade() -> None:
-    """Add columns that a node of the previous version does not use."""
+    """Add columns that older nodes ignore."""
     for column in ("boot", "chain_place", "chain_count"):
         op.execute(f"ALTER TABLE hub_store ADD COLUMN {column} BIGINT DEFAULT 0 NOT NULL")

@@ -7,5 +7,5 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    """Add a column that a node of the previous version does not use; no row is rewritten."""
+    """Add a column that older nodes ignore."""
     op.execute("ALTER TABLE tb_0031 ADD COLUMN group_place TEXT")

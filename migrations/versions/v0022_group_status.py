@@ -10,7 +10,7 @@ down_revision = "0021"
 
 
 def upgrade() -> None:
-    """Add a function, and use it in the functions for applications; no table changes."""
+    """Add a function, and use it in the functions for applications."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0022_group_status.sql").read_bytes())

@@ -10,7 +10,7 @@ down_revision = "0023"
 
 
 def upgrade() -> None:
-    """Replace a view and a function; no table changes."""
+    """Replace a view and a function."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0024_sealed_digests.sql").read_bytes())

@@ -10,7 +10,7 @@ down_revision = "0024"
 
 
 def upgrade() -> None:
-    """Add a function and replace another one; no table changes."""
+    """Add a function and replace another one."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0025_continued_status.sql").read_bytes())

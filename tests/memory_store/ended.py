@@ -1,9 +1,8 @@
 """A check of the store in memory: after its unit, only fields of a row that never change can be read.
 
-All work of one unit shares a row object. So after the commit the row has the values of the last piece of work, not the
-values on which an earlier piece decided. Work therefore keeps the values that it needs after the commit. The store in
-memory enforces this: a row whose unit has been written, rolled back or decided again raises ``LateRead`` for all fields
-that may change. The store on Postgres has no such check, to save its cost.
+All work of one unit shares a row object, so after the commit the row has the values of the last piece of work. Work
+therefore keeps the values that it needs. A row whose unit has been written, rolled back or decided again raises
+``LateRead`` for all fields that may change.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from semq.store.unit import Unit
 
 Row = Outbound | OutStream | InStream | Pending
 
-# Fields that no work changes once a row exists. A field that is not listed counts as changing.
+# Fields that no work changes once a row exists.
 FIXED: dict[type, tuple[str, ...]] = {
     Outbound: (
         "object_id", "direction", "lk0", "target", "save_fwd", "ack2", "sid", "prev", "order_key", "app_key", "token",
@@ -49,7 +48,7 @@ ENDED: dict[type, type] = {row_type: _closed(row_type) for row_type in FIXED}
 
 
 def rows_of(unit: Unit) -> list[Row]:
-    """Return all rows that were loaded for a unit, by key or by queries."""
+    """Return all rows that were loaded for a unit."""
     tables = (unit.outbound, unit.relayed, unit.pending, unit.in_streams, unit.out_streams)
     rows: list[Row] = [row for table in tables if table for row in table.values()]
     for found in unit.found.values():

@@ -1,7 +1,6 @@
 """The checks of Postgres, repeated for the store in memory: compare-and-set, keys, constraints, final outcomes.
 
-Called by ``store`` before it writes a unit. Mutations of the simulator remove checks; the simulator's oracle must then
-find the damage.
+Mutations of the simulator remove checks; its oracle must then find the damage.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ from tests.memory_store.tables import Tables
 
 
 def check(tables: Tables, unit: Unit) -> None:
-    """Raise DecisionFailed if Postgres would refuse a change of the unit. Changes nothing."""
+    """Raise DecisionFailed if Postgres would refuse a change of the unit."""
     changed = [(unit.outbound[object_id], before) for object_id, before in unit.changed_outbound.items()]
     for row, before in (*changed, *unit.deleted_outbound.values()):
         stored, object_id = tables.outbound.get(row.object_id), row.object_id
@@ -44,10 +43,7 @@ def check(tables: Tables, unit: Unit) -> None:
 
 
 def _may_end(stored: Outbound, row: Outbound) -> bool:
-    """Return whether the new outcome of a row may be written (PROTOCOL.md S5c).
-
-    A stored outcome is final, except that the receiver may correct an outcome that only the hub reported.
-    """
+    """Return whether the new outcome of a row may be written (PROTOCOL.md S5c)."""
     corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTABLE
     return corrected or stored.outcome in (None, row.outcome)
 

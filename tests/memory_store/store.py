@@ -1,9 +1,7 @@
 """The store in memory: the second implementation of ``WorkStore``. The simulator runs whole nodes on it.
 
-``Tables`` represents the disk. ``MemoryStore`` is the writer of one process: a queue, one transaction at a time, and
-the calls after the commit. Its three phases can be run one by one (``begin``, ``commit``, ``deliver``), so that a
-simulated process can crash between any two of them, or never learn the result of its commit. The store refuses what
-Postgres refuses: stale rows, duplicate keys, rows that break a constraint, and a writer whose store was taken over.
+Its three phases can be run one by one (``begin``, ``commit``, ``deliver``), so that a simulated process can crash
+between any two of them, or never learn the result of its commit. The store refuses what Postgres refuses.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +43,7 @@ COPIERS: dict[str, Callable[[Any], Any]] = {
     "pending": copy_pending,
     **dict.fromkeys(("tokens", "last_pos", "recorded", "seen", "bodies"), lambda row: row),
 }
-SEEN_MAX = 100_000  # LK0s of messages of classes 1 and 2 that are kept (PROTOCOL.md section 3)
+SEEN_MAX = 100_000  # entries of classes 1 and 2 (PROTOCOL.md section 3)
 
 
 class CommitFault(Enum):
@@ -60,8 +58,7 @@ class CommitFault(Enum):
 class MemoryStore:
     """The writer of one process: collects posted work into units and commits them one after another.
 
-    ``group`` gets the number of waiting pieces of work, and returns how many of them the next unit takes. A unit takes
-    at least one piece.
+    ``group`` gets the number of waiting pieces of work, and returns how many of them the next unit takes, at least one.
     """
 
     def __init__(self, tables: Tables | None = None, group: Callable[[int], int] = lambda waiting: waiting) -> None:
@@ -71,21 +68,17 @@ class MemoryStore:
         self._group = group
         self._queue: list[Work] = []
         self._ahead: list[Work] = []  # work with bodies ``ahead``; work posted before the next unit overtakes it
-        self._is_due = False  # some queued work is urgent, so all queued work is done now
-        # Set when a commit has an unknown result, or another process took the store over: it must be opened again.
+        self._is_due = False  # all queued work is done now
+        # Set when a commit has an unknown result, or another process took the store over.
         self._fault: SemqError | None = None
         self._open: list[Work] = []  # work of the open transaction
         self._unit: Unit | None = None
-        self._loaded: list[AnyRow] = []  # rows loaded by the unit in all its attempts, closed at its end
-        self._to_notify: list[tuple[Work, Exception | None]] = []  # work to be notified, in order
+        self._loaded: list[AnyRow] = []  # rows loaded by the unit, closed at its end
+        self._to_notify: list[tuple[Work, Exception | None]] = []
 
     # --- WorkStore
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work. After a loss of the store, the next ``deliver`` reports that the work failed.
-
-        Work keeps its order, but other work may overtake work that has bodies ``ahead``. ``later``: the work may wait
-        for other work, or for ``make_due``.
-        """
+        """Queue a piece of work. After a loss of the store, the next ``deliver`` reports that the work failed."""
         if self._fault is not None:
             self._to_notify.append((work, self._fault))
         else:
@@ -93,11 +86,11 @@ class MemoryStore:
             self._is_due = self._is_due or not later
 
     def make_due(self) -> None:
-        """Make all queued work due. Called when work posted ``later`` has waited for its maximum time."""
+        """Make all queued work due."""
         self._is_due = bool(self._queue)
 
     def recover(self, inc: int) -> Recovered:
-        """Open the store for a new process: count the opening, and return the state (PROTOCOL.md S14)."""
+        """Open the store for a new process (PROTOCOL.md S14)."""
         tables = self.tables
         tables.boot += 1
         tables.inc = inc
@@ -125,7 +118,6 @@ class MemoryStore:
     # --- the phases of a transaction
     @property
     def idle(self) -> bool:
-        """Whether no work is queued, in the open unit, or about to be notified."""
         return not (self._queue or self._ahead or self._open or self._to_notify)
 
     @property
@@ -144,7 +136,6 @@ class MemoryStore:
 
     @property
     def is_lost(self) -> bool:
-        """Whether this writer cannot write any more."""
         return self._fault is not None
 
     def begin(self) -> None:
@@ -160,7 +151,7 @@ class MemoryStore:
     def commit(self, fault: CommitFault = CommitFault.NONE) -> None:
         """Write the open unit completely or not at all.
 
-        Raises DecisionFailed if a guard refuses the unit: nothing is written then, and its work is not notified.
+        Raises DecisionFailed if a guard refuses the unit; its work is not notified then.
         """
         if fault is CommitFault.REDONE:
             self._end(self._unit)
@@ -180,7 +171,6 @@ class MemoryStore:
         self._to_notify += [(work, error) for work in works]
 
     def _end(self, unit: Unit | None) -> None:
-        """Close the rows of an attempt at a unit: from now on only fields that never change can be read."""
         if unit is not None:
             end(self._loaded)
             end(new_rows_of(unit))
@@ -210,7 +200,7 @@ class MemoryStore:
         self.deliver()
 
     def run_all(self) -> None:
-        """Commit until no work is left, also work posted by actions after a commit, and work posted ``later``."""
+        """Commit until no work is left, also work posted by actions after a commit, and ``later`` work."""
         while not self.idle:
             self.run()
 
@@ -256,7 +246,7 @@ def load(tables: Tables, needs: Needs) -> Unit:
 
 
 def _custody_groups(rows: Iterable[Outbound]) -> list[tuple[int, int, bool]]:
-    """Return the argument of ``spans.in_custody``: groups of own rows without an outcome."""
+    """Return the argument of ``spans.in_custody``."""
     groups: dict[int, list[Outbound]] = {}
     for row in sorted(rows, key=lambda row: row.object_id):
         if row.outcome is None and row.direction is Direction.OWN:

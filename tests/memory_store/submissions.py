@@ -1,6 +1,4 @@
-"""Submissions by SQL and scheduled documents in the store in memory: queries and changes of tb_0031_submit and its
-related tables.
-"""
+"""Submissions in the store in memory: queries and changes of tb_0031_submit and its related tables."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,10 +18,7 @@ SubmissionQuery = SubmittedRows | RefusedSubmissions | OpenSubmission | TokenSub
 
 
 def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[int, int]]:
-    """Yield the rows of a query, the oldest first.
-
-    For DueSubmissions, yield number and time of each document that is due, the earliest first, and of the next one.
-    """
+    """Yield the rows of a query, the oldest first, as Postgres does."""
     rows = sorted(tables.submitted.items())
     match query:
         case RefusedSubmissions(lk0s):
@@ -46,7 +41,6 @@ def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[i
 
 
 def has_changes(unit: Unit) -> bool:
-    """Whether a unit has staged changes of submissions."""
     return bool(
         unit.new_submissions
         or unit.due_submissions
@@ -60,7 +54,6 @@ def has_changes(unit: Unit) -> bool:
 
 
 def change(tables: Tables, unit: Unit) -> None:
-    """Apply the changes of submissions that a unit has staged."""
     tables.submitted.update(unit.new_submissions)
     for number in unit.due_submissions & tables.submitted.keys():
         tables.submitted[number] = replace(tables.submitted[number], not_before=0)

@@ -47,7 +47,7 @@ class Tables:
     store_uuid: str
     boot: int = 0
     inc: int = 0
-    owner: int = 0  #: number of openings and takeovers of the store; a writer with a smaller number is fenced
+    owner: int = 0  #: number of takeovers; a writer with a smaller number is fenced
     outbound: dict[int, Outbound] = field(default_factory=dict)
     relayed: dict[str, int] = field(default_factory=dict)  #: object_ids of the hub's copies, by LK0
     bodies: dict[int, Stored] = field(default_factory=dict)
@@ -63,22 +63,21 @@ class Tables:
     refused: dict[int, SubmissionRefusal] = field(default_factory=dict)  #: by number of the submission
     taken: dict[int, LK0] = field(default_factory=dict)  #: the messages that submissions became
     waits: dict[str, TargetWait] = field(default_factory=dict)  #: by target, the first submission that waits
-    #: Numbers of submissions, by earlier LK0s: of refusals after which they were tried again, or of their scheduling.
+    #: Numbers of submissions, by earlier LK0s
     renamed: dict[str, int] = field(default_factory=dict)
-    #: By bref, documents that applications finished in their own transaction (None), or set aside (with this reason).
+    #: By bref, documents that applications finished (None), or parked (with this reason)
     done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)
     rare_rows: list[RareChange] = field(default_factory=list)
 
     def snapshot(self) -> "Tables":
-        """Return a backup of all tables."""
         copy = Tables(self.store_uuid)
         copy.restore(self)
         return copy
 
     def restore(self, backup: "Tables") -> None:
-        """Replace the content with a backup; writers that were open on these tables are fenced."""
+        """Replace the content with a backup; open writers are fenced."""
         owner = self.owner + 1
         for f in fields(self):
             value = getattr(backup, f.name)

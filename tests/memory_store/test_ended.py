@@ -30,7 +30,7 @@ def test_only_fixed_fields_of_a_closed_row_can_be_read(row: Any) -> None:
 
 
 def rows_of_attempts(store: MemoryStore, fault: CommitFault = CommitFault.NONE, refuse: bool = False) -> list[Any]:
-    """Return the row objects of all attempts at a unit, as its work has seen them. ``refuse``: the work raises."""
+    """Return the row objects that work has seen in all attempts at a unit. ``refuse``: the work raises."""
     rows: list[Any] = []
 
     def decide(unit: Unit) -> None:

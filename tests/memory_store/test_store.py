@@ -1,4 +1,4 @@
-"""The store in memory: copies of rows, whole units, deferred work, faults of commits, queries, recovery, backups."""
+"""The store in memory."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -115,7 +115,7 @@ def put(store: MemoryStore, *rows: Outbound | Pending) -> None:
 
 
 def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> FunctionWork:
-    """Run work that needs these rows and decides by a function, to its end; return the work."""
+    """Run work to its end, and return it."""
     job = FunctionWork(decide, **needs)
     store.post(job)
     store.run_all()
@@ -252,7 +252,7 @@ def test_when_the_store_is_lost_all_waiting_and_later_work_fails() -> None:
         store.post(job)
     store.run(CommitFault.ANSWER_LOST)
     assert all(isinstance(job.results[0], StoreUnavailable) for job in jobs)
-    assert isinstance(do(store, lambda unit: None).results[0], StoreUnavailable)  # work posted later fails, too
+    assert isinstance(do(store, lambda unit: None).results[0], StoreUnavailable)
     assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
 
 
@@ -269,7 +269,7 @@ def test_work_posted_after_a_takeover_fails_with_the_reason(store: MemoryStore) 
     job = PostsAgain()
     for later in (False, True):
         store.post(job, later=later)
-    assert (job.results, store.phase) == ([], "deliver")  # a failure is not reported in the call that posts the work
+    assert (job.results, store.phase) == ([], "deliver")  # not reported in the call that posts the work
     store.deliver()
     assert [type(error) for error in job.results] == [StoreFenced, StoreFenced]
     assert again.results == []

@@ -1,8 +1,6 @@
 """Pieces of work for tests of both stores: a small engine without the rules of the protocol.
 
-Numbers that hypothesis draws decide what it does.
-
-An action depends on the unit and the drawn numbers only, so the same actions on two stores must leave the same rows.
+An action depends on the unit and on drawn numbers only, so the same actions on two stores must leave the same rows.
 """
 
 import asyncio
@@ -56,9 +54,7 @@ NOW = 1_790_000_000_000
 
 
 class Job(Work):
-    """A piece of work made of the function ``decide``. At its end, ``results`` gets its error (None: committed), and
-    ``over`` is set.
-    """
+    """A piece of work made of the function ``decide``. Its end adds its error (None: committed) to ``results``."""
 
     def __init__(self, decide: Callable[[Unit], Any] = lambda unit: None, needs: Needs | None = None) -> None:
         self.change = decide
@@ -85,7 +81,7 @@ def body_of(number: int) -> Stored:
 
 
 def own(number: int, variant: int = 0) -> Outbound:
-    """Return a new own row; ``variant`` decides its class, destination, key, token, expiry."""
+    """Return a new own row; ``variant`` decides its other fields."""
     save_fwd = (SaveFwd.MUST, SaveFwd.MUST, SaveFwd.STORE, SaveFwd.DROP)[variant % 4]
     return Outbound(
         number,
@@ -227,9 +223,7 @@ def receive_class_2(unit: Unit, number: int, variant: int) -> None:
 def pending_row(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arrival, variant: int) -> Pending:
     return Pending(
         number,
-        LK0(
-            *source.store, source.inc, 100 - number
-        ),  # so that the order of acceptance differs from the order of arrival
+        LK0(*source.store, source.inc, 100 - number),  # accepted in another order than received
         number,
         Address(1, "10008", ("", "buyer")[variant // 8 % 2]),
         save_fwd,
@@ -246,7 +240,6 @@ def pending_row(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arr
 
 
 def settle(unit: Unit, number: int, variant: int) -> None:
-    """Apply one of the small changes of a row of tb_0030."""
     row = unit.pending.get(number)
     if row is None:
         return
@@ -263,7 +256,7 @@ def settle(unit: Unit, number: int, variant: int) -> None:
 
 
 def give(unit: Unit, number: int, variant: int) -> None:
-    """Count a delivery, in a unit of its own: deliveries are committed before they are made (R6)."""
+    """Count a delivery: in a unit of its own, because deliveries are committed before they are made (R6)."""
     row = unit.pending.get(number)
     if row is not None:
         row.deliveries += 1
@@ -280,7 +273,7 @@ def raise_floor(unit: Unit, number: int, variant: int) -> None:
 
 
 def refuse(unit: Unit, number: int, variant: int) -> None:
-    """Stage changes, then raise: none of them may be stored."""
+    """Stage changes, then raise."""
     unit.ledger.append(line(Event.REFUSED, LK0(*HERE, INC, number), detail="must leave no trace"))
     accept(unit, number + 500, variant)
     raise BadInput("refused", number=number)
@@ -296,7 +289,6 @@ Action = tuple[int, int, int]  # number of the action, id of the row, variant
 
 
 def _all_needs() -> Needs:
-    """Return all keys that actions may need."""
     numbers = {n + offset for n in IDS for offset in (0, 500, 1000)}
     lk0s = [LK0(*source.store, 9, n) for source in SOURCES for n in IDS]
     lk0s += [LK0(*source.store, source.inc, 100 - n) for source in SOURCES for n in IDS]
@@ -334,9 +326,9 @@ def job_of(action: Action) -> Job:
 
 
 def load_everything() -> tuple[Job, list[Unit]]:
-    """Return a piece of work that loads all rows and changes none, and the list to which it adds its unit."""
+    """Return a piece of work that loads all rows, and the list to which it adds its unit."""
     needs = Needs(queries=set(QUERIES))
     needs.add(ALL_NEEDS)
     seen: list[Unit] = []
-    # A copy: the rows themselves are closed when the unit ends (tests.memory_store.ended).
+    # A copy, because the rows are closed when the unit ends (tests.memory_store.ended).
     return Job(lambda unit: seen.append(deepcopy(unit)), needs), seen

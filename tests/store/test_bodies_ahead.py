@@ -18,7 +18,7 @@ from tests.store.jobs import ALL_NEEDS, Job, accept
 from tests.store.postgres.notified_store import accepting, column, open_notified_store
 from tests.waiting import until
 
-# Keys of stored bodies that no row has taken: they are negative
+# Keys of stored bodies that no row has taken
 NOT_TAKEN = (
     "SELECT object_id FROM tb_0031_body WHERE object_id < 0 UNION ALL SELECT bref FROM tb_0030_body WHERE bref < 0"
 )

@@ -43,7 +43,7 @@ def test_a_token_serves_one_key(connection: Connection) -> None:
     assert identities.token(connection, b"x" * 32) is None
     connection.rollback()
     assert identities.use_token(connection, TICKET.hash, NOW, CERTIFICATE) == CERTIFICATE
-    # If the answer was lost, the node asks again for the same key, and the hub has signed another certificate.
+    # If the answer was lost, the node asks again for the same key.
     assert identities.use_token(connection, TICKET.hash, NOW, replace(CERTIFICATE, serial="a2")) == CERTIFICATE
     assert identities.use_token(connection, TICKET.hash, NOW, replace(CERTIFICATE, serial="a3", key_id="k2")) is None
     assert [certificate.serial for certificate in identities.certificates(connection)] == ["a1"]

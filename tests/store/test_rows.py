@@ -1,4 +1,6 @@
-"""Corrections in the store: a proved document replaces a forgery, a receipt an outcome that only the hub stated."""
+"""Corrections in the store: a proved document replaces a forgery; a receipt replaces an outcome that only the hub
+stated.
+"""
 
 from typing import Any
 
@@ -35,21 +37,21 @@ def _record(unit: Unit, bref: int, entry: Recorded) -> None:
 
 async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database: str) -> None:
     seen: list[Any] = []
-    result = Job(lambda unit: seen.append(unit.recorded.get(SLOT)), NEEDS)
-    again = Job(record_proved, NEEDS)
+    read_back = Job(lambda unit: seen.append(unit.recorded.get(SLOT)), NEEDS)
+    second_replacement = Job(record_proved, NEEDS)
     async with opened(database) as store:
-        for job in (Job(record_forgery, NEEDS), Job(record_proved, NEEDS), result, again):
+        for job in (Job(record_forgery, NEEDS), Job(record_proved, NEEDS), read_back, second_replacement):
             await do(store, job)
-        assert [type(error).__name__ for error in again.results] == ["RowRefused"]
+        assert [type(error).__name__ for error in second_replacement.results] == ["RowRefused"]
         query = "SELECT bref, proved FROM tb_0030 ORDER BY 1"
         assert await store.execute(lambda c: c.exec_driver_sql(query).all()) == [(1, False), (2, True)]
     assert seen == [Recorded(Arrival.RECV, b"true", proved=True)]
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT digest, proved FROM tb_0030_ledger").fetchall() == [(b"true", True)]
-        connection.execute("SELECT bref, proved FROM semq_inbox")  # the view has the column
+        connection.execute("SELECT bref, proved FROM semq_inbox")
 
 
-def accept_two(unit: Unit) -> None:
+def insert_two_ended_rows(unit: Unit) -> None:
     for number, outcome in ((1, Outcome.REJECTED), (2, Outcome.CANCELLED)):
         row = own(number)
         row.sid, row.ss_status, row.outcome = number - 1, SendStatus.SS_SENT, outcome
@@ -72,7 +74,7 @@ def delivered(number: int) -> Job:
 async def test_only_outcomes_stated_by_the_hub_alone_are_corrected(database: str) -> None:
     right, wrong = delivered(1), delivered(2)
     async with opened(database) as store:
-        for job in (Job(accept_two, NEEDS), right, wrong):
+        for job in (Job(insert_two_ended_rows, NEEDS), right, wrong):
             await do(store, job)
     assert right.results == [None]
     assert wrong.results[0] is not None

@@ -14,7 +14,7 @@ from tests.memory_store.store import CommitFault, MemoryStore
 
 
 def noting_work(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> Work:
-    """Return work that notes its decision in a local list, and adds the list to ``seen`` after the commit."""
+    """Return work that adds what it has done to ``seen`` after the commit."""
 
     @work
     def gather() -> Steps:
@@ -64,7 +64,6 @@ def test_work_whose_decision_raises_an_error_is_reported_once_and_harms_no_other
 
 
 def test_each_attempt_has_its_own_needs() -> None:
-    """A new attempt may need other keys; ``begin_attempts`` returns the needs of the new attempt."""
     numbers = iter(range(1, 9))
 
     @work

@@ -60,7 +60,7 @@ ops = st.one_of(
 def declarations(declared: set[int], deleted: Counter[int], op: Any) -> list[StoreOp]:
     """Return an operation; if it is the first one for its queue, the declaration of the queue precedes it.
 
-    The broker never uses the id of a deleted queue again, so after a DeleteQueue the drawn id denotes a new queue.
+    After a DeleteQueue the drawn id denotes a new queue, because no id is used again.
     """
     drawn = getattr(op, "queue_id", None)
     if drawn is None:
@@ -91,7 +91,7 @@ def comparable(state: StoredState) -> dict[str, Any]:
 
 
 def is_possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
-    """Return whether a broker can produce an operation: it never adds a message or a chunk under a key in use."""
+    """Return whether a broker can produce an operation: it adds nothing under a key in use."""
     if isinstance(op, AddMessage):
         return (op.queue_id, op.position) not in memory.messages
     if isinstance(op, AddBodyChunk):
@@ -134,7 +134,6 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
 
 @pytest.fixture(scope="module")
 def database_for_all(postgres: Any) -> str:
-    """One database for all examples."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE brokers TEMPLATE {DATABASE}".encode())
     return str(postgres.url_of("brokers"))

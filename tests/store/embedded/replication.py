@@ -33,7 +33,7 @@ class ReplicatedServers:
         return f"postgresql://{facts[0]['user']}:{facts[0]['password']}@{hosts}/semq"
 
     def cut_replication(self) -> None:
-        """Stop the standby's receiver: later commits of the primary do not reach the standby."""
+        """Stop the receiver of the standby."""
         with psycopg.connect(self.standby.url_of("postgres"), autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
             connection.execute("SELECT pg_reload_conf()")
@@ -42,26 +42,24 @@ class ReplicatedServers:
                 connection.execute("SELECT pg_sleep(0.02)")
 
     def kill_primary(self) -> None:
-        """Kill the primary's processes; its clients lose their connections."""
         pid, postmaster = self.primary.pid, self.primary._child
         assert pid is not None
         assert postmaster is not None
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         os.kill(pid, signal.SIGKILL)
         for child in children:
-            with suppress(ProcessLookupError):  # it has noticed the death of its parent
+            with suppress(ProcessLookupError):
                 os.kill(int(child), signal.SIGKILL)
         postmaster.wait()
 
     def promote(self) -> None:
-        """Make the standby the new primary."""
         with psycopg.connect(self.standby.url_of("postgres"), autocommit=True) as connection:
             connection.execute("SELECT pg_promote(true)")
 
 
 @contextmanager
 def replicated(folder: Path, *, synchronous: bool) -> Iterator[ReplicatedServers]:
-    """Start both servers, and yield them when the standby streams; stop them at the end."""
+    """Yield both servers when the standby streams; stop them at the end."""
     primary, standby = EmbeddedPostgres(folder / "one"), EmbeddedPostgres(folder / "other")
     try:
         copy_empty_database(folder / "one")

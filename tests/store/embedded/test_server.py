@@ -1,4 +1,4 @@
-"""The server that a node runs itself: created, stopped, killed, adopted, refused. All tests use real servers."""
+"""The server that a node runs itself: created, stopped, killed, adopted, refused."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
 
 @pytest.fixture
 def server(shared_server: EmbeddedPostgres) -> EmbeddedPostgres:
-    """Return the server that tests of this file share: it runs, and the table of an earlier test is dropped."""
+    """Return the running server that tests of this file share, without the table of an earlier test."""
     shared_server.start()
     with psycopg.connect(shared_server.url) as connection:
         connection.execute("DROP TABLE IF EXISTS kept")
@@ -145,7 +145,7 @@ def test_lock_files_of_a_killed_server_are_ignored_if_their_process_number_is_in
     port = lines[3]
     os.kill(pid_of(server), signal.SIGKILL)
     assert wait_gone([int(lines[0])], server.data, 10)
-    # After a restart of the machine, the numbers in the files may belong to other processes: here, to this test.
+    # After a restart of the machine, the numbers may belong to other processes: here, to this test.
     (server.data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]))
     (server.home / "run" / f".s.PGSQL.{port}.lock").write_text(f"{os.getpid()}\n")
     assert read(server.start()) == [1]
@@ -266,7 +266,7 @@ def test_older_programs_are_passed_over(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def available_identities() -> list[SystemUser]:
-    """Return the identities that this process can use on this machine; an ordinary user has one."""
+    """Return the identities that this process can use on this machine."""
     postgres = find_programs().postgres
     if os.geteuid() != 0:
         return [find_identity(postgres)]
@@ -287,7 +287,7 @@ def test_the_data_get_the_owner_of_the_new_identity(tmp_path: Path, monkeypatch:
 
 
 def test_an_identity_of_root_may_access_a_program_in_a_closed_folder(tmp_path: Path) -> None:
-    """The check is access(2), with which Postgres looks for its own program."""
+    """By access(2), with which Postgres looks for its own program."""
     program = tmp_path / "program"
     program.touch(0o755)
     tmp_path.chmod(0o700)

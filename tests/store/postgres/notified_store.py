@@ -1,6 +1,4 @@
-"""A store on Postgres whose notifications and faults are recorded, and work that tests post to it. Used by the tests of
-the store.
-"""
+"""A store on Postgres whose notifications and faults are recorded, and work that tests post to it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -43,7 +41,7 @@ class NotifiedStore:
             self.store.post(job)
         for job in jobs:
             await job.over.wait()
-        assert all(len(job.results) == 1 for job in jobs)  # each work got exactly one result
+        assert all(len(job.results) == 1 for job in jobs)
         return [job.results[0] for job in jobs]
 
     async def reopen(self) -> Recovered:
@@ -73,7 +71,7 @@ async def open_notified_store(url: str, owner: str = "one", place: str = NOWHERE
 
 
 def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
-    """Return work that accepts a document. ``then`` runs at the end of its decision, while the transaction is open."""
+    """Return work that accepts a document. ``then`` runs at the end of its decision."""
 
     def decide(unit: Unit) -> None:
         accept(unit, number, 1)
@@ -86,7 +84,7 @@ def raising(error: Exception) -> Job:
     """Return work that stages a document, then raises ``error``."""
 
     def decide(unit: Unit) -> None:
-        accept(unit, 999, 1)  # must not be written
+        accept(unit, 999, 1)
         raise error
 
     return Job(decide, ALL_NEEDS)
@@ -104,10 +102,9 @@ def column(url: str, statement: str) -> list[Any]:
 
 
 def versions_of_rows(url: str) -> list[Any]:
-    """Return the place of each row and the transactions that wrote or locked it.
+    """Return the place of each row and the transactions that wrote or locked it, except the lease, which is renewed.
 
-    The lease is left out, because the store renews it. The test cannot compare transaction numbers of the server
-    instead: other databases and autovacuum use numbers, too.
+    Transaction numbers of the server would not do: other databases and autovacuum use numbers, too.
     """
     tables = column(url, "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
     version = "SELECT '{0} ' || ctid::text || xmin::text || xmax::text FROM {0}"
@@ -121,7 +118,7 @@ def run(url: str, statement: str) -> None:
 
 
 async def until_true(database: str, question: str) -> None:
-    """Repeat a query until it returns true; each query is a round trip, so this is not a busy loop."""
+    """Repeat a query until it returns true."""
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         while True:
             row = await (await connection.execute(question.encode())).fetchone()

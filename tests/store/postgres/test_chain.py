@@ -53,7 +53,7 @@ def check(database: str, head: ChainLink | None = None, first: date = FIRST, las
 async def filled(database: str) -> ChainLink:
     """Write lines of two days, not in order of time, in several commits; open the store twice.
 
-    Return the end of the chain as the store knows it when it is open for the second time.
+    Return the end of the chain as the store then knows it.
     """
     async with opened(database) as store:
         await write(store, [line("a"), line("b")], [line("c", NOON - timedelta(1)), line("d"), line("e")])
@@ -110,7 +110,6 @@ async def test_refused_work_leaves_no_gap_in_the_chain(database: str) -> None:
 
 
 NEXT = "(SELECT min(number) FROM semq_ledger WHERE number > (SELECT number FROM semq_ledger WHERE lk0 = 'f3'))"
-# Manipulation of the ledger | its SQL.
 TAMPERING = {
     "changes a line": "UPDATE semq_ledger SET detail = 'other' WHERE lk0 = 'f3'",
     "changes a moment": "UPDATE semq_ledger SET at = at + interval '1 microsecond' WHERE lk0 = 'f3'",
@@ -140,7 +139,6 @@ TAMPERING = {
 
 @pytest.fixture(scope="module")
 def original(postgres: EmbeddedPostgres) -> Iterator[tuple[str, ChainLink]]:
-    """Yield the name of a filled database, and the end of its chain."""
     with new_database_of(postgres, template=DATABASE) as url:
         head = asyncio.run(filled(url))
         with psycopg.connect(url) as connection:

@@ -1,4 +1,4 @@
-"""A unit is written if any of its fields has a change, so that no change is lost."""
+"""A unit is written if any of its fields has a change."""
 
 import pytest
 

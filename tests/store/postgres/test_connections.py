@@ -2,16 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from semq.store.postgres.connections import SharedConnections
 
 
 class RestableStore:
-    """A store that always rests (gives its connection back) when asked.
-
-    If ``idle_since`` is None, it is busy and must not be asked.
-    """
+    """A store that rests when asked. If ``idle_since`` is None, it is busy and must not be asked."""
 
     def __init__(self, connections: SharedConnections, idle_since: float | None = None) -> None:
         self.connections = connections
@@ -57,10 +52,9 @@ async def test_a_store_that_becomes_idle_gives_its_connection_to_a_waiting_store
     await late
 
 
-@pytest.mark.parametrize("times", [1, 2])
-async def test_a_store_that_enters_again_keeps_its_connection(times: int) -> None:
+async def test_a_store_that_enters_again_keeps_its_connection() -> None:
     connections = SharedConnections(1, 1.0, 60.0)
     store = RestableStore(connections)
-    for _ in range(times):
+    for _ in range(2):
         await connections.enter(store)
     assert connections.taken == 1

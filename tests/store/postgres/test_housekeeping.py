@@ -58,7 +58,7 @@ async def test_idents_stay_for_some_days_and_the_newest_of_each_store_always(
     monkeypatch.setattr(housekeeping, "SEEN_KEPT", 5)
     fill(
         database,
-        # The busy source has six idents of the last seven days; the quiet source has only seven old idents.
+        # The busy source has six idents of the last seven days, the quiet source only old ones.
         "INSERT INTO tb_0030_seen SELECT 'busy' || n, 'busy', now() - n * interval '1 day'"
         " FROM generate_series(1, 20) n",
         "INSERT INTO tb_0030_seen SELECT 'quiet' || n, 'quiet', now() - (n + 50) * interval '1 day'"
@@ -114,7 +114,7 @@ async def test_order_keys_of_settled_messages_are_deleted(database: str) -> None
 
 
 async def test_an_order_key_whose_position_moves_between_the_two_steps_stays(database: str) -> None:
-    """Between the search for settled keys and their deletion, the writer accepts another message with the key."""
+    """The writer accepts another message with the key meanwhile."""
     fill(database, "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'k', 1, 4)")
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"batch": 9})).fetchall()
@@ -130,7 +130,7 @@ async def test_old_partitions_of_the_ledger_are_dropped_and_new_ones_made(databa
     async with open_notified_store(database) as notified:
         await tidy(database, TODAY - timedelta(400))
         await tidy(database, TODAY - timedelta(3), Keep(ledger_days=None))
-        assert await notified.do(accepting(1)) == [None]  # a store in use is not affected
+        assert await notified.do(accepting(1)) == [None]
         assert (await tidy(database, TODAY, Keep(ledger_days=30)))["ledger_days"] == 5
     names = column(
         database, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'semq_ledger'::regclass"

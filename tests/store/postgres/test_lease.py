@@ -28,7 +28,7 @@ async def test_another_process_is_refused_while_the_lease_is_held(database: str)
             await NotifiedStore(database, "two").store.start()
         assert caught.value.facts["owner"] == "1.10008 host one -"
         assert 0 < caught.value.facts["until_s"] <= VALID_S
-    async with open_notified_store(database, "two"):  # the first one stopped in an orderly way: no waiting
+    async with open_notified_store(database, "two"):
         assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host two -"]
 
 
@@ -46,7 +46,7 @@ async def test_a_store_that_was_taken_over_writes_nothing(database: str) -> None
 
 
 def suspend(notified: NotifiedStore, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Suspend a store before the first row of its next COPY, when its transaction is open; the event is set then."""
+    """Suspend a store in the transaction of its next COPY; the event is set then."""
     suspended = asyncio.Event()
     monkeypatch.setattr(writer, "COPY_FROM", 1)
     monkeypatch.setattr(notified.store._wire, "_feed", lambda _exchange: suspended.set())
@@ -68,7 +68,7 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_is_take
         first.store.post(work := accepting(1))
         await suspended.wait()
         second = NotifiedStore(database, "two")
-        await second.reopen()  # LeaseHeld, until the lease has expired and the first session has waited long enough
+        await second.reopen()
         assert await second.do(accepting(2)) == [None]
         await work.over.wait()
         assert [type(error) for error in work.results] == [StoreUnavailable]
@@ -140,12 +140,11 @@ async def test_an_owner_in_the_form_of_older_versions_has_no_place(database: str
 
 
 def change_default(database: str, setting: str) -> None:
-    """Change a setting for new connections to the database."""
     run(database, f"ALTER DATABASE {conninfo_to_dict(database)['dbname']} SET {setting}")
 
 
 async def test_the_settings_of_the_server_are_checked_at_each_opening(database: str) -> None:
-    """The check uses a new connection, because the connections for reading keep the settings with which they began."""
+    """The connections for reading keep the settings with which they began."""
     async with open_notified_store(database) as notified:
         await notified.store.execute(lambda connection: connection.execute(text("SELECT 1")).all())
         change_default(database, "synchronous_commit = off")

@@ -95,7 +95,7 @@ async def test_old_lines_that_never_had_a_partition_are_deleted_too(database: st
 async def test_the_creation_of_a_partition_never_delays_the_writer(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a long query reads the whole ledger, the creation of a partition fails and the writer continues."""
+    """While a long query reads the whole ledger, the creation fails."""
     monkeypatch.setattr(ledger_partitions, "LOCK_WAIT_MS", 50)
     async with (
         open_notified_store(database) as notified,

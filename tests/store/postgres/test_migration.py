@@ -1,6 +1,4 @@
-"""The migrations create exactly the tables that the program uses, and give way to working nodes; a newer schema is
-refused. No plan of a statement reads a whole table.
-"""
+"""The migrations create exactly the tables that the program uses, and give way to working nodes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,7 +47,6 @@ def test_simultaneous_upgrades_wait_for_one_another(empty_database: str) -> None
 
 @pytest.fixture
 def older_database(empty_database: str) -> str:
-    """Return a database with the tables of an older version."""
     with migration.engine_of(empty_database).begin() as old:
         command.upgrade(migration._config(old), "0005")
     return empty_database
@@ -66,7 +63,7 @@ def test_an_upgrade_names_a_session_that_locks_a_table_and_continues_later(
             migration.upgrade(older_database)
         assert refused.value.facts["revision"] == "0007"
         assert "semq 1.10008" in refused.value.facts["used_by"]
-        assert schema_version.current(older_database) == "0006"  # completed steps are kept
+        assert schema_version.current(older_database) == "0006"
         node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # the node continues to work
         other.execute("SELECT count(*) FROM tb_0031_submit")  # no session waits for the upgrade
     assert migration.upgrade(older_database) == head()
@@ -74,7 +71,7 @@ def test_an_upgrade_names_a_session_that_locks_a_table_and_continues_later(
 
 
 def test_an_upgrade_gives_way_in_a_deadlock_with_a_node(older_database: str) -> None:
-    """Revision 0011 locks tb_0031, then tb_0030; the node holds tb_0030 and requests tb_0031."""
+    """Revision 0011 locks tb_0031, then tb_0030."""
     with psycopg.connect(older_database) as node, ThreadPoolExecutor() as pool:
         with migration.engine_of(older_database).connect() as upgrading:
             for script in ("0006", "0007", "0008", "0009", "0010"):
@@ -130,7 +127,7 @@ def test_only_roles_that_received_before_may_read_pieces(empty_database: str) ->
 
 @pytest.fixture(scope="module")
 def both_schemas(postgres: EmbeddedPostgres) -> Iterator[tuple[Connection, Connection]]:
-    """Yield connections to a database made by the migrations, and to a database made from ``semq.store.tables``."""
+    """Yield connections to a database made by the migrations, and to one made from ``semq.store.tables``."""
     with new_database_of(postgres, DATABASE) as database, new_database_of(postgres, "template0") as empty_database:
         migrated, modelled = migration.engine_of(database), migration.engine_of(empty_database)
         with migrated.connect() as migrated_one, modelled.connect() as modelled_one:
@@ -206,10 +203,7 @@ def test_every_statement_has_a_name_of_its_own() -> None:
 
 
 def test_no_plan_reads_a_whole_table(database: str) -> None:
-    """This holds even if Postgres assumes that the tables are empty, for instance after a night without documents.
-
-    Tables with one row are excepted.
-    """
+    """This holds even if Postgres assumes that the tables are empty. Tables with one row are excepted."""
     with psycopg.connect(database, options=OPTIONS, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
         version = connection.info.server_version

@@ -1,4 +1,4 @@
-"""The place of an owner: who gets its lock knows that the process has ended; without a lock, nothing proves this."""
+"""The place of an owner: who gets its lock knows that the process has ended."""
 
 import subprocess
 import sys
@@ -24,7 +24,6 @@ def test_an_owner_as_text_is_four_words() -> None:
 
 
 def test_a_process_gets_the_place_of_a_killed_process_but_not_of_a_running_one(tmp_path: Path) -> None:
-    """A killed process releases its lock immediately, and its process number is irrelevant."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as process:

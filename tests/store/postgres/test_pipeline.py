@@ -73,7 +73,7 @@ async def test_statements_without_a_waiting_caller_run_in_order(empty_database: 
 
 
 async def test_large_values_are_sent_and_received_at_the_same_time(empty_database: str) -> None:
-    """More data than the sockets can buffer: a side that writes must also read, or both wait indefinitely."""
+    """The sockets cannot buffer the data: a side that writes must also read, or both wait."""
     async with open_wire(empty_database) as (wire, _, _):
         data = bytes(range(256)) * 4096 * 8
         results = await wire.send([("echo", [data])] * 6)
@@ -142,7 +142,7 @@ async def test_a_lost_connection_is_reported_once(empty_database: str) -> None:
 
 @pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
 async def test_a_connection_that_breaks_while_it_sends_is_reported_once(empty_database: str, how: str) -> None:
-    """The test shuts down the wire's socket, and the wire sends a batch before it has noticed this."""
+    """The wire sends a batch before it has noticed that its socket is shut down."""
     async with open_wire(empty_database) as (wire, lost, _):
         with socket.socket(fileno=os.dup(wire._fd)) as own_end:
             own_end.shutdown(socket.SHUT_RDWR)
@@ -164,7 +164,7 @@ async def test_dropping_the_connection_fails_the_batches_in_progress(empty_datab
         wire.drop(fault)
         with pytest.raises(StoreUnavailable, match="on purpose"):
             await future
-        assert lost == []  # the connection was closed by the test itself
+        assert lost == []
 
 
 async def test_later_batches_get_their_results_although_an_earlier_caller_was_cancelled(empty_database: str) -> None:
@@ -185,11 +185,10 @@ async def test_a_notification_of_postgres_reaches_its_receiver(empty_database: s
 
 
 async def test_an_unexpected_answer_ends_the_connection(empty_database: str) -> None:
-    """An unexpected result must not leave any caller waiting indefinitely."""
     async with open_wire(empty_database) as (wire, lost, _):
         received: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(context["exception"]))
         with pytest.raises(StoreUnavailable):
-            await wire.copy("COPY t FROM STDIN", [])  # Postgres asks for the data of a COPY, and there are none
+            await wire.copy("COPY t FROM STDIN", [])  # without the data for which Postgres asks
         assert len(lost) == len(received) == 1
         assert wire.closed

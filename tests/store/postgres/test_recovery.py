@@ -1,4 +1,4 @@
-"""Recovery at a start: the floors and gaps of streams are restored exactly, for any rows of the last process."""
+"""Recovery at a start: the floors and gaps of streams are restored exactly."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ async def opened(url: str, inc: int, new_uuid: UUID = FRESH) -> Recovered:
 
 
 async def opened_again(url: str, inc: int) -> Recovered:
-    """Note that an earlier process has opened the store, and open it: the first opening of a store reads no rows."""
+    """Open the store as if a process had opened it before: the first opening reads no rows."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("INSERT INTO semq_meta (store_uuid, boot) VALUES (%s, 1) ON CONFLICT DO NOTHING", (FRESH,))
     return await opened(url, inc)
@@ -48,7 +48,7 @@ async def test_an_incarnation_is_never_used_twice(database: str) -> None:
     await opened(database, 11)
     with pytest.raises(psycopg.errors.UniqueViolation):
         await opened(database, 11)
-    assert column(database, "SELECT boot FROM semq_meta") == [1]  # the failed opening was rolled back
+    assert column(database, "SELECT boot FROM semq_meta") == [1]
 
 
 async def test_an_empty_store_recovers_with_its_first_numbers(database: str) -> None:
@@ -88,7 +88,7 @@ def test_streams_recover_their_floors_and_gaps(
                 " VALUES (%s, 510, 'x', %s, %s, %s, 3, true, %s, now())",
                 (number, inc, sid, dest, outcome),
             )
-        # A relayed row, and a row of class 1: they count as unsettled, but belong to no stream of this node.
+        # A relayed row and a row of class 1 count as unsettled, but belong to no stream.
         connection.execute(
             "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at)"
             " VALUES (900, 520, 'y', 1, 5, '1.a', 3, true, now()), (901, 510, 'z', 1, -1, '1.a', 1, true, now())"
@@ -102,7 +102,6 @@ def test_streams_recover_their_floors_and_gaps(
 
 @pytest.fixture(scope="module")
 def database_for_all(postgres: Any) -> str:
-    """One database for all examples."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE recovering TEMPLATE {DATABASE}".encode())
     return str(postgres.url_of("recovering"))
@@ -112,8 +111,8 @@ async def test_received_rows_are_either_finished_or_pending(database: str) -> No
     rows = [
         # bref, lk1, p_ack_status, s_ack_status, app_status, class
         (1, "'1.1.1'", 220, 220, 320, 3),  # finished
-        (2, "NULL", 210, 220, 320, 3),  # finished: the hub has no copy, and gets no acknowledgement
-        (3, "'1.1.1'", 220, 210, 320, 2),  # finished: the sender of class 2 gets no acknowledgement
+        (2, "NULL", 210, 220, 320, 3),  # finished: the hub has no copy
+        (3, "'1.1.1'", 220, 210, 320, 2),  # finished: a sender of class 2 gets no acknowledgement
         (4, "NULL", 210, 220, 330, 3),  # finished: parked
         (5, "'1.1.1'", 210, 220, 320, 3),  # the hub has not noted the acknowledgement
         (6, "NULL", 210, 210, 320, 3),  # the sender has not noted the acknowledgement
@@ -133,7 +132,7 @@ async def test_received_rows_are_either_finished_or_pending(database: str) -> No
 
 
 async def test_only_a_group_of_ids_with_a_row_on_its_way_divides_the_spans_in_custody(database: str) -> None:
-    """Ten groups of ids; one has a row that is on its way, one a settled row, one a relayed row."""
+    """Of ten groups of ids, one has a row on its way, one a settled row, one a relayed row."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at, ss_status,"
@@ -147,9 +146,7 @@ async def test_only_a_group_of_ids_with_a_row_on_its_way_divides_the_spans_in_cu
 
 
 async def test_refusals_written_by_an_older_node_are_migrated_at_each_start(database: str) -> None:
-    """An older node notes a refusal by a second row, "IDENT REJ". Here it writes these rows into the new schema, before
-    the first start of the new node, and between two starts.
-    """
+    """An older node notes a refusal by a second row, "IDENT REJ"."""
     for boot, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
         with psycopg.connect(database, autocommit=True) as connection:
             for ident in (first, second, f"{second} REJ", f"1.gone {boot} REJ"):

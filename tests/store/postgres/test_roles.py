@@ -1,4 +1,4 @@
-"""Roles of applications have exactly the rights that were granted; tested by logging in with the role."""
+"""Roles of applications have exactly the rights that were granted."""
 
 import os
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def role(database: str) -> Iterator[str]:
 
 
 def as_role(database: str) -> "psycopg.Connection[Any]":
-    """Return a session of the application, logged in with its role."""
+    """Return a session that is logged in with the role."""
     return psycopg.connect(conninfo.make_conninfo(database, user=ROLE, password="secret"), autocommit=True)
 
 
@@ -77,9 +77,7 @@ def test_an_application_with_all_rights_is_refused_other_statements(database: st
 
 
 def test_tables_of_an_application_never_replace_those_of_the_node(database: str, role: str) -> None:
-    """Functions run with the owner's rights, so they must never use tables or functions of the caller with the names of
-    those of the node: code of the caller would run with these rights.
-    """
+    """Functions run with the owner's rights: code of the caller that they use would have these rights."""
     roles.grant(database, role, ["send", "receive"], "secret")
     with as_role(database) as connection:
         connection.execute("CREATE TABLE orders (number text)")
@@ -100,7 +98,7 @@ def test_rights_are_granted_and_revoked_one_by_one(database: str, role: str) -> 
     assert roles.rights_of(database, role) == ["send", "receive", "read"]
     roles.revoke(database, role, ["read"])
     with as_role(database) as connection:
-        # The right ``send``, which the role still has, includes this function, too.
+        # The right ``send`` includes this function, too.
         connection.execute("SELECT * FROM semq_status(1)")
     roles.revoke(database, role, list(roles.RIGHTS))
     assert roles.rights_of(database, role) == []

@@ -1,7 +1,6 @@
 """The function ``semq_receive``: no source delays another, and the highest priority of each source comes first.
 
-The cost of a call depends on the documents that it returns, not on those that wait. The last tests are about functions
-with the owner's rights, and about the names of statements.
+The last tests are about functions with the owner's rights, and about the names of statements.
 """
 
 import msgspec
@@ -26,7 +25,6 @@ ENVELOPE = msgspec.msgpack.encode({"attributes": {}, "sender": ""})
 def insert_waiting(
     connection: psycopg.Connection, node: str, first: int, last: int, priority: int = 0, user: str = ""
 ) -> None:
-    """Insert waiting documents of one institution."""
     facts = {"node": node, "first": first, "last": last, "priority": priority, "user": user}
     connection.execute(INSERT, facts)
     connection.execute(BODY, [ENVELOPE])
@@ -67,7 +65,7 @@ def test_rows_locked_by_another_transaction_are_skipped_and_a_finished_source_yi
 
 
 def test_a_call_reads_the_returned_rows_and_not_all_waiting_ones(database: str) -> None:
-    """Postgres counts the rows of tb_0030 that a call reads, with few and with many waiting documents."""
+    """Postgres counts the rows of tb_0030 that a call reads."""
 
     def rows_read(connection: psycopg.Connection) -> int:
         row = connection.execute(
@@ -95,7 +93,7 @@ def test_a_call_reads_the_returned_rows_and_not_all_waiting_ones(database: str) 
 
 
 def test_documents_that_cannot_be_returned_are_not_locked(database: str) -> None:
-    """A server has few locks. Documents behind another one with their order key, and finished documents, use none."""
+    """A server has few locks."""
     with psycopg.connect(database) as connection:
         insert_waiting(connection, "1.77001", 1, 3000)
         connection.execute("UPDATE tb_0030 SET order_key = 'K'")
@@ -109,7 +107,7 @@ def test_documents_that_cannot_be_returned_are_not_locked(database: str) -> None
 
 
 def test_no_temporary_table_replaces_a_table_of_the_node(database: str) -> None:
-    """Functions that run with the owner's rights search the caller's temporary tables last."""
+    """Functions with the owner's rights search the caller's temporary tables last."""
     with psycopg.connect(database) as connection:
         functions = connection.execute("SELECT proname, array_to_string(proconfig, '') FROM pg_proc WHERE prosecdef")
         paths: dict[str, str] = dict(functions.fetchall())

@@ -1,6 +1,4 @@
-"""The store on Postgres: it returns the same rows as the store in memory, and reports unavailable connections and
-changed tables.
-"""
+"""The store on Postgres: it returns the same rows as the store in memory, and reports lost connections."""
 
 import asyncio
 import threading
@@ -122,7 +120,6 @@ def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: 
 
 @pytest.fixture(scope="module")
 def database_for_all(postgres: Any) -> str:
-    """Return one database for all examples, emptied before each."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE agreement TEMPLATE {DATABASE}")
     return str(postgres.url_of("agreement"))
@@ -131,7 +128,7 @@ def database_for_all(postgres: Any) -> str:
 def clear(url: str) -> None:
     with psycopg.connect(url) as connection:
         for table in TABLES:
-            connection.execute(f"DELETE FROM {table}")  # faster than TRUNCATE, which makes new files for each partition
+            connection.execute(f"DELETE FROM {table}")  # faster than TRUNCATE
 
 
 async def test_the_connection_of_an_abandoned_query_is_closed(database: str) -> None:
@@ -151,7 +148,7 @@ async def test_the_connection_of_an_abandoned_query_is_closed(database: str) -> 
             await asking
     with psycopg.connect(database, autocommit=True) as connection:
         while connection.execute(readers, [connection.info.dbname]).fetchone() != (0,):
-            connection.execute("SELECT pg_sleep(0.02)")  # a server process ends a little after its connection
+            connection.execute("SELECT pg_sleep(0.02)")
 
 
 @pytest.mark.parametrize(

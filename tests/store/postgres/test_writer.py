@@ -203,9 +203,9 @@ async def test_a_missing_row_cannot_be_deleted(database: str) -> None:
     ("meanwhile", "is_deleted"),
     [
         ("ss_status = ss_status", True),
-        ("ss_status = 40", False),  # another transaction has changed the row
-        (f"outcome = {Outcome.CANCELLED:d}", False),  # the row has another outcome, which is final
-        (f"outcome = {Outcome.REJECTED:d}", True),  # an outcome stated by the hub, which the receiver corrects (S5c)
+        ("ss_status = 40", False),
+        (f"outcome = {Outcome.CANCELLED:d}", False),  # final
+        (f"outcome = {Outcome.REJECTED:d}", True),  # stated by the hub, corrected by the receiver (S5c)
     ],
 )
 async def test_a_row_that_ends_and_is_deleted_in_one_unit_is_compared_like_a_changed_row(
@@ -264,7 +264,7 @@ async def test_work_whose_backend_is_killed_before_the_commit_fails(database: st
 
 
 async def test_a_commit_whose_answer_is_lost_is_found_by_the_recovery(postgres: Any, database: str) -> None:
-    """The COMMIT is durable, but waits for a standby that never answers; then the backend is killed."""
+    """The durable COMMIT waits for a standby that never answers; then the backend is killed."""
     async with open_notified_store(database) as notified:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
@@ -277,14 +277,14 @@ async def test_a_commit_whose_answer_is_lost_is_found_by_the_recovery(postgres: 
             configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
         assert [type(error) for error in (*job.results, *queued.results)] == [StoreUnavailable] * 2
         recovered = await notified.reopen()
-        assert len(stored(database)) == before + 1  # it was committed, although no caller was notified
+        assert len(stored(database)) == before + 1
         (stream,) = recovered.streams
         assert (stream.floor, stream.next_sid, stream.settled_above) == (0, before + 1, set())
         assert recovered.inc != INC
 
 
 async def test_a_new_process_waits_for_the_last_commit_of_the_previous_one(postgres: Any, database: str) -> None:
-    """Without the wait, the new process could read outdated tables, and assign a position twice."""
+    """Otherwise it could assign a position twice."""
     async with open_notified_store(database) as notified:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
@@ -333,13 +333,13 @@ async def test_work_that_waits_shares_one_unit(database: str) -> None:
     async with open_notified_store(database) as notified:
         assert await notified.do(*map(accepting, range(1, 15))) == [None] * 14
         assert (notified.store.counters.units, notified.store.counters.largest) == (1, 14)
-        assert notified.store.counters.copied > 0  # so many rows are written by COPY
+        assert notified.store.counters.copied > 0
         assert column(database, "SELECT sid FROM tb_0031 ORDER BY object_id") == list(range(14))
         assert column(database, "SELECT count(*) FROM tb_0031_body") == [14]
 
 
 async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) -> None:
-    """The size of a unit is bounded for any number of waiting pieces; a large piece gets a unit of its own."""
+    """A large piece gets a unit of its own."""
 
     def naming(count: int) -> Job:
         return Job(lambda unit: None, Needs(pending=set(range(count))))
@@ -397,7 +397,7 @@ async def test_a_unit_without_changes_writes_nothing(database: str) -> None:
         before = versions_of_rows(database)
         seen: list[Unit] = []
         assert await notified.do(Job(seen.append, ALL_NEEDS)) == [None]
-        assert await notified.do(Job(seen.append)) == [None]  # no rows were loaded
+        assert await notified.do(Job(seen.append)) == [None]
         assert isinstance(seen[0].outbound[1], Outbound)
         assert notified.store.counters.read_only == 2
         assert versions_of_rows(database) == before != []
@@ -465,7 +465,7 @@ def configure_database(database: str, statement: sql.Composed) -> None:
 async def stuck_commit(notified: NotifiedStore) -> tuple[Job, int]:
     """Accept documents until a COMMIT waits for a standby; return its work, and the number of documents before it.
 
-    Postgres applies a new setting with a delay, so the first few commits may succeed.
+    A new setting applies with a delay, so the first few commits may succeed.
     """
     is_waiting = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {notified.backend_pid}"
     for number in range(1, 100):

@@ -38,7 +38,7 @@ async def test_work_without_a_waiting_caller_is_committed_after_a_pause(
 ) -> None:
     monkeypatch.setattr(writer, "LATER_S", 0.01)
     async with open_notified_store(database) as notified:
-        for number in (1, 2):  # once, and again after a pause
+        for number in (1, 2):
             job = accepting(number)
             notified.store.post(job, later=True)
             async with asyncio.timeout(60):
@@ -83,7 +83,7 @@ async def test_waiting_work_is_committed_with_a_renewal_of_the_lease(
 
 
 async def test_work_returned_to_the_queue_leaves_no_timer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a timer stayed, ``later`` work that is posted next would be due too early: when that timer ends."""
+    """A timer would make ``later`` work due too early."""
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     async with open_notified_store(database) as notified:
         current_writer, patient = notified.store._writer, accepting(4)
@@ -91,7 +91,7 @@ async def test_work_returned_to_the_queue_leaves_no_timer(database: str, monkeyp
         first = accepting(1, lambda: notified.store.post(patient, later=True))
         error = BadInput("no")
         assert await notified.do(first, raising(error), accepting(3)) == [None, error, None]
-        await patient.over.wait()  # it is committed with the returned pieces
+        await patient.over.wait()
         assert (current_writer._later, current_writer._is_due) == (None, False)
 
 

@@ -1,4 +1,4 @@
-"""Documents to a group through real nodes: one submission, the outcome of each member, cancellation for all members."""
+"""Documents to a group through real nodes."""
 
 from typing import Any
 

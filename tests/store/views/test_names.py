@@ -88,7 +88,7 @@ def fill(engine: Engine) -> None:
 
 
 def rows_read(connection: Connection, search: Any) -> float:
-    """Return how many rows Postgres reads for the statements of a search."""
+    """Return how many rows Postgres reads for a search."""
     statements: list[tuple[str, Any]] = []
 
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -107,7 +107,6 @@ def rows_read(connection: Connection, search: Any) -> float:
 
 
 def rows_of_scans(plan: dict[str, Any]) -> Iterator[float]:
-    """Return the rows that each scan of a plan has read."""
     if "Scan" in plan["Node Type"]:
         rows = (
             plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
@@ -131,7 +130,7 @@ def test_rows_are_found_by_every_name(tables: Connection) -> None:
         assert (row["side"], row["lk0"], row["name"]) == ("inbound", lk0(0), short_name(lk0(0)))
     for name in (short_name(lk0(2)), lk0(2), str(NUMBER + 1000000)):
         [row] = find_messages(tables, name)
-        assert (row["side"], row["lk0"]) == ("outbound", lk0(2))  # a copy, which has another row number at the hub
+        assert (row["side"], row["lk0"]) == ("outbound", lk0(2))
 
 
 def test_a_row_is_found_although_its_ledger_lines_were_deleted(tables: Connection) -> None:

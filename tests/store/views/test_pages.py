@@ -1,4 +1,4 @@
-"""Pages of messages: complete and without repetitions for any filter, with a bounded number of rows read per page."""
+"""Pages of messages are complete and without repetitions for any filter."""
 
 from collections.abc import Iterator
 from dataclasses import replace

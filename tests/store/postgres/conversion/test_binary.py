@@ -1,4 +1,4 @@
-"""A real Postgres server reads packed values, and rows packed for INSERT and COPY, as the values that were packed."""
+"""Postgres reads packed values, and rows packed for INSERT and COPY, as the values that were packed."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,7 +51,7 @@ def connection(postgres: Any) -> Any:
 
 
 def value_in_postgres(connection: Any, type_: str, packed: bytes | None) -> Any:
-    """Return the value that Postgres received, read back by psycopg."""
+    """Return the value that Postgres received."""
     result = connection.pgconn.exec_params(f"SELECT $1::{type_}".encode(), [packed], param_formats=[1], result_format=1)
     assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message()
     transformer = psycopg.adapt.Transformer(connection)
