@@ -19,8 +19,6 @@ Most commands ask a running node, as an application does: over AMQP, by the oper
 | reference  | ``errors``, ``version``, ``completion``                                                       |
 | options    | reading of options and arguments                                                              |
 | output     | printing: tables or JSON, and values in words                                                 |
-
-The modules of commands are imported when one of their commands is used, or for the help of ``semq`` itself.
 """
 
 

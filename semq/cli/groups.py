@@ -1,9 +1,7 @@
 """The table of commands and their modules, for `main`.
 
 A module is imported only if the first word of the command line names its group. All modules are imported for the help
-of ``semq`` itself and for an unknown word, which takes longer than most commands take (``tests/cli/test_groups.py``).
-
-A new group of commands is a row here. If a second module adds commands to a group, the row of the group names it, too.
+of ``semq`` itself, and for an unknown word.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +44,6 @@ class TopCommand(CommandRow):
     settings: dict[str, Any] = field(default_factory=dict)  #: further arguments of ``Typer.command``
 
     def load(self) -> Callable[..., Any]:
-        """Import the function."""
         function: Callable[..., Any] = _import_object(self.where)
         return function
 
@@ -124,11 +121,7 @@ TOP_COMMANDS = (
 
 
 def rows_for(first_word: str | None) -> tuple[Iterator[CommandGroup], Iterator[TopCommand]]:
-    """Return the groups and the top commands for a command line with this first word.
-
-    If the word names a row, this row is the only one. Otherwise all rows are returned: for the help, or for the error
-    about an unknown command.
-    """
+    """Return the groups and the top commands with this name; if there are none, all groups and top commands."""
     rows: tuple[CommandRow, ...] = (*GROUPS, *TOP_COMMANDS)
     is_name = any(row.name == first_word for row in rows)
     return (

@@ -67,8 +67,8 @@ def make(first_word: str | None = None) -> typer.Typer:
 def run(argv: Sequence[str] | None = None, program: Callable[[str | None], Callable[..., object]] | None = None) -> int:
     """Run one command and return its exit status.
 
-    ``argv``: the words after ``semq``; None: those of ``sys.argv``. ``program``: returns the program for a first word,
-    like ``make``, which is used if it is None.
+    ``argv``: words after ``semq``; None: those of ``sys.argv``. ``program``: used instead of ``make`` unless it is
+    None.
     """
     escape_unprintable_characters()
     words = sys.argv[1:] if argv is None else list(argv)

@@ -1,8 +1,4 @@
-"""The session of a command: the connection to a node, the output and the time limit; the options that commands share.
-
-``on_node`` makes a Typer command of an asynchronous function ``command(session, …)``. It adds the options --node,
---config, --institution, --json and --timeout, connects to the node, runs the function, and disconnects.
-"""
+"""The session of a command: connection to a node, output and time limit; the options that commands share."""
 
 import asyncio
 import inspect
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 TIMEOUT_S = 10.0  # default of --timeout
-# Variables of the command line. Variables of settings also begin with SEMQ_, so ``environment`` leaves these two out.
+# Variables of the command line; those of settings begin with SEMQ_, too.
 NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 
 NodeOption = Annotated[
@@ -91,7 +87,7 @@ SHARED: tuple[tuple[str, Any, Any], ...] = (
 
 
 def on_node(command: Command) -> Callable[..., None]:
-    """Return a Typer command that runs ``command(session, …)`` on a connected node."""
+    """Return a Typer command with the options in SHARED, which runs ``command(session, …)`` on a connected node."""
 
     @wraps(command)
     def with_node(
@@ -188,5 +184,5 @@ def check_config(config: Path, institution: str | None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of this process from which settings are read: all but those of the command line."""
+    """Return the variables of this process without those of the command line."""
     return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

@@ -12,7 +12,5 @@
 | direct_links  | the connections to partners with direct links                           |
 | running_node  | the running node: port, health, stuck messages; other hub instances     |
 
-Checks change nothing: no server is started, no table migrated, no key made. The function ``check`` of each module
-yields findings. A fault is a finding, not an exception. `doctor` turns an OSError, and a check that takes too long,
-into a finding.
+Checks change nothing: no server is started, no table migrated, no key made. A fault is a finding, not an exception.
 """

@@ -1,4 +1,4 @@
-"""A call in a thread that does not delay the end of the process. Used by the checks of ``doctor``."""
+"""A call in a thread that does not delay the end of the process."""
 
 import asyncio
 import threading
@@ -12,11 +12,12 @@ T = TypeVar("T")
 async def in_daemon_thread(function: Callable[[], T]) -> T:
     """Return the result of a function that may hang.
 
-    Python joins the threads of ``asyncio.to_thread`` before it ends the process. If a database server or a file system
-    hung, the command would print its findings and then hang, too.
+    Python joins the threads of ``asyncio.to_thread`` before the process ends, so a call that hangs would keep the
+    process.
     """
     result: Future[T] = Future()
-    result.set_running_or_notify_cancel()  # cannot be cancelled any more: the time limit cancels only the wait
+    # From now on the future cannot be cancelled: a time limit of the caller ends only the caller's wait.
+    result.set_running_or_notify_cancel()
 
     def run() -> None:
         try:

@@ -1,8 +1,7 @@
 """Checks of the connections to partners with direct links: address, TLS, login by the certificate of the node.
 
-The check logs in to the virtual host of enrolment, because a second direct link would end the first, which the running
-node uses. A partner of an older version accepts the login and then refuses this virtual host. An unreachable partner is
-a warning only: documents for this partner wait, or go through the hub.
+The check logs in to the virtual host of enrolment, because a second direct link would end that of the running node. An
+unreachable partner is a warning only: documents for this partner wait, or go through the hub.
 """
 
 import asyncio
@@ -53,7 +52,6 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _finding_of(config: DialConfig, own: Address, partner: Address) -> Finding:
-    """Dial one address of a partner and return the finding."""
     check, where = f"way to {partner}", f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())

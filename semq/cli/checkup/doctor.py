@@ -1,7 +1,4 @@
-"""``semq doctor``: checks of everything that a node depends on, with advice. The node need not run.
-
-The command is meant for the first hour on a new machine and for the first minutes of an outage. It changes nothing.
-"""
+"""``semq doctor``: checks of everything that a node depends on, with advice. The node need not run."""
 
 import asyncio
 from collections.abc import AsyncIterator

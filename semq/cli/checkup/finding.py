@@ -1,4 +1,4 @@
-"""The finding of one check: subject, verdict, detail, advice. The checks make findings, `doctor` prints them."""
+"""The finding of one check: subject, verdict, detail, advice."""
 
 from dataclasses import dataclass
 

@@ -59,7 +59,6 @@ def tls_of(settings: Settings) -> ssl.SSLContext:
 
 
 async def _finding_of(config: DialConfig, address: Address) -> Finding:
-    """Dial one address of the hub and return the finding."""
     where = f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())

@@ -23,7 +23,7 @@ AMPLE_SPACE = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Check the configuration file, the data folder, its disk, other configured paths, and the alert program."""
+    """Check the machine; the node need not run."""
     yield _configuration(settings)
     folder = settings.data_dir
     existing = _nearest_existing(folder)
@@ -50,7 +50,6 @@ def _alert_program(program: str) -> Finding:
 
 
 def _other_paths(settings: Settings) -> Iterator[Finding]:
-    """Check the configured paths except node.data_dir: files must be readable, folders writable."""
     for key, file in _files(settings):
         try:
             with file.open("rb"):
@@ -64,7 +63,6 @@ def _other_paths(settings: Settings) -> Iterator[Finding]:
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """Yield the files that the configuration names, with their keys."""
     for name, keys in FILES:
         section = getattr(settings, name)
         for key in keys if section is not None else ():
@@ -76,7 +74,6 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def _folders(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """Yield the folders that the configuration names, except node.data_dir, with their keys."""
     if settings.tls.dir is not None:
         yield "tls.dir", settings.tls.dir
     if "://" not in settings.extracts:

@@ -92,7 +92,6 @@ async def _ask_all_stores(
 
 
 def _finding_of_instance(instance: dict[str, Any]) -> Finding:
-    """Return the finding about another instance of a hub."""
     faults = [f"{check['check']}: {check['detail']}" for check in instance["checks"] if check["verdict"] != OK]
     advice = f"Run `semq doctor` at the instance on {instance['host']}." if faults else ""
     return Finding(f"store {instance['store']}", instance["verdict"], "; ".join(faults), advice)

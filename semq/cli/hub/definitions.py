@@ -61,10 +61,7 @@ async def import_(
 
 
 def _confirm(session: Session, compared: dict[str, Any]) -> None:
-    """Ask the user to confirm that pairs of institutions stop.
-
-    Raises PairsWouldStop with --json or without a terminal, Abort if the user does not confirm.
-    """
+    """Ask the user to confirm that pairs of institutions stop. Raises PairsWouldStop if nobody can be asked."""
     if session.out.as_json or not sys.stdin.isatty():
         raise PairsWouldStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import these definitions?", abort=True, err=True)

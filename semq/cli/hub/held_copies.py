@@ -1,8 +1,7 @@
 """``semq held list|count|refuse|resend``: copies that a hub stores for institutions.
 
-``refuse`` and ``resend`` act on named copies, on the copies that a filter selects, or on all copies, in batches. The
-hub commits each batch before the next one is requested, so an interrupted command can be repeated. With ``--dry-run``
-both commands only count.
+``refuse`` and ``resend`` act in batches. The hub commits each batch before the next one is requested, so an interrupted
+command can be repeated.
 """
 
 from collections import Counter
@@ -115,10 +114,7 @@ async def _act(
     session: Session, operation: str, ids: list[str] | None, filters: dict[str, Any], arguments: dict[str, Any], *,
     everything: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Act on the named copies, the selected copies, or all copies; print the number of copies with each result.
-
-    Raises NothingSelected, and BadInput if both names and filters are given.
-    """
+    """Act on the named copies, the selected copies, or all copies; print the number of copies with each result."""
     if not (ids or filters or everything):
         raise NothingSelected("No copies were selected.", filters=FILTERS)
     if ids and filters:

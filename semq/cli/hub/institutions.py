@@ -1,7 +1,6 @@
 """``semq hub init-ca|instances|health``, ``semq hub nodes``, ``semq hub stores``.
 
-The commands concern a hub's authority, its instances and stores, and the enrolment of institutions. ``authority`` adds
-``semq hub ca`` to the same group.
+``authority`` adds ``semq hub ca`` to the same group.
 """
 
 from pathlib import Path

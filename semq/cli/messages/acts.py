@@ -1,7 +1,4 @@
-"""``semq msg cancel|hold|release|resend|inquire``: acts on one message.
-
-The ledger records the user and the reason of every act except ``inquire``, which only sends the next inquiry earlier.
-"""
+"""``semq msg cancel|hold|release|resend|inquire``: acts on one message."""
 
 from typing import Annotated, Any
 
@@ -55,6 +52,5 @@ async def inquire(session: Session, id: Id) -> None:
 
 
 async def _act(session: Session, operation: str, name: str, why: str, effect: str) -> None:
-    """Run an operation on one message; print the name of the message and the effect."""
     answer: Any = await session.ask(operation, repeat=False, id=name, why=why)
     session.out.result(answer, f"{name_of(answer)}  {effect}")

@@ -1,9 +1,4 @@
-"""``semq failed list|show|park|requeue|remove``: parked received documents, and refused sent documents.
-
-``list`` and ``show`` change nothing. ``park`` sets a received document aside. ``requeue`` returns a parked document to
-its application, and submits a refused submission by SQL again. ``remove`` ends failed documents. ``requeue`` and
-``remove`` act on named documents, on the documents that a filter selects, or on all failed documents.
-"""
+"""``semq failed list|show|park|requeue|remove``: parked received documents, and refused sent documents."""
 
 from typing import Annotated, Any
 
@@ -96,12 +91,8 @@ async def remove(
 async def _act(
     session: Session, operation: str, ids: list[str] | None, everything: bool, filters: dict[str, Any], why: str
 ) -> None:
-    """Act on the named documents, or on the documents that the filters select, or on all.
-
-    Raises NothingSelected if there are no names and no filters, and ``everything`` is false.
-    """
-    # `requeue` leaves out documents that the hub or a receiver has refused: no application waits for them. A refused
-    # submission by SQL can be submitted again.
+    """Act on the named documents, or on the documents that the filters select, or on all."""
+    # `requeue` leaves out documents that the hub or a receiver has refused: no application waits for them.
     sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
     acts = FailedDocumentActs(session, operation, why)
     if ids:
@@ -110,7 +101,7 @@ async def _act(
         for side in sides:
             while rows := await session.ask("failed.list", side=side, limit=PAGE, **filters):
                 if not await acts.act_on(rows):
-                    break  # this command has acted on all listed documents before: they have failed again
+                    break  # this command has acted on all of them before, and they have failed again
     else:
         raise NothingSelected
     act = operation.partition(".")[2]
@@ -121,7 +112,7 @@ async def _act(
 
 
 class FailedDocumentActs:
-    """The acts of one command on failed documents: one for each document."""
+    """The acts of one command on failed documents; it acts on each document once."""
 
     def __init__(self, session: Session, operation: str, why: str) -> None:
         self._session = session
@@ -133,7 +124,7 @@ class FailedDocumentActs:
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:
         """Act on the documents that this command has not acted on yet; return whether there are any."""
         listed = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
-        # A submission that was refused again, under a new name, is not submitted a third time by the same command.
+        # A submission that was refused again has a new name. The command does not submit it a third time.
         resubmitted = {new["lk0"] for new in self.became.values()}
         names = [name for name in listed if name not in self.lk0s and name not in resubmitted]
         for start in range(0, len(names), BATCH):

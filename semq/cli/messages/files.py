@@ -1,9 +1,7 @@
-"""Documents as files: reading files to be sent (`message`), writing received documents to a folder (`inbox`).
+"""Documents as files: reading files to be sent, writing received documents to a folder.
 
-The name of a written file consists of the document's locator and the last part of its key. Both are foreign text:
-characters that some file systems refuse are replaced, and long names are shortened. If the folder nevertheless refuses
-the name, it is ``document-`` and a digest. A file is written completely or not at all, and is on the disk before its
-document is acknowledged.
+Names of written files come from foreign text: characters that some file systems refuse are replaced, and long names are
+shortened. If the folder nevertheless refuses a name, the file is called ``document-`` and a digest.
 """
 
 import os
@@ -30,7 +28,8 @@ def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple
     """Yield the name and the body of each file; the name ``-`` is standard input.
 
     Without files, standard input is read unless it is a terminal. Regular files are checked for emptiness before the
-    first one is yielded, so that nothing is sent if one of them is empty; other faults are found when the file is read.
+    first one is yielded, so that nothing is sent if one of them is empty.
+
     Raises NoFileNamed, EmptyDocument, UnusableFile.
     """
     if not files and sys.stdin.isatty():
@@ -58,7 +57,6 @@ def _is_empty(path: Path) -> bool:
 
 
 def _read(name: str) -> bytes | FileBody:
-    """Return the bytes of a file, or a FileBody for a large one. Raises UnusableFile."""
     try:
         if name != STDIN and Path(name).is_file() and Path(name).stat().st_size > LARGE:
             return FileBody(Path(name))

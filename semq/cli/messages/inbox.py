@@ -1,8 +1,7 @@
 """``semq msg receive``: documents from the node's inbox to standard output or into a folder.
 
-A document is acknowledged after it is printed, or is on the disk; with ``--no-ack`` it is not acknowledged. A document
-that cannot be written is reported and not acknowledged. It does not block later documents, and is delivered again to
-the next command.
+A document is acknowledged when it is printed or on the disk. A document that cannot be written does not block later
+documents, and is delivered again to the next command.
 """
 
 from base64 import b64encode
@@ -38,7 +37,7 @@ async def receive(
     """
     inbox = InboxReader(session, into, ack)
     while await inbox.run(user, count) and len(inbox.unwritten) < UNWRITTEN_MAX:
-        pass  # subscribe again, with a prefetch that has room for the unwritten documents, which are delivered again
+        pass  # subscribe again, with a prefetch that also has room for the unwritten documents
     if inbox.unwritten:
         raise NotWritten(documents=len(inbox.unwritten), taken=inbox.taken)
     if inbox.taken < count:
@@ -88,7 +87,7 @@ class InboxReader:
 
 
 def print_document(out: Output, document: Document, path: Path | None) -> None:
-    """Print one received document. ``path``: the file of its body; None: the body is printed, too."""
+    """Print one received document. ``path``: file of its body; None: print the body, too."""
     name = short_name(document.lk0)
     if out.as_json:
         body = {"file": str(path), "body_base64": None}

@@ -1,4 +1,4 @@
-"""``semq import``: unfinished messages of an older SEMQ become documents of a node. ``semq.legacy`` imports them."""
+"""``semq import``: unfinished messages of an older SEMQ become documents of a node."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,6 +106,5 @@ async def _import(
 
 
 def _cause(row: Mapping[str, str]) -> str:
-    """Return why a row was not imported: reason and detail, or only the detail if it begins with the reason."""
     reason, detail = row["reason"], row["detail"]
     return detail if detail.startswith(reason) else f"{reason}: {detail}"

@@ -1,8 +1,4 @@
-"""``semq msg send|wait|list|show|trace|body|prove``: send documents, and show messages without changing them.
-
-A message is named by the short name that lists show, its locator (LK0), the number of its row, the number of its
-submission by SQL (sql-NUMBER), its AppKey, or the key of its AppKey.
-"""
+"""``semq msg send|wait|list|show|trace|body|prove``: send documents, and show messages without changing them."""
 
 from base64 import b64decode
 from enum import StrEnum

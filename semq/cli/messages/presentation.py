@@ -94,10 +94,7 @@ def pieces_of(row: Mapping[str, Any]) -> str:
 
 
 def document_name(row: Mapping[str, Any]) -> str:
-    """Return the name of a document in a list.
-
-    It is the type and the key of the AppKey. Without a key it is the whole AppKey, without an AppKey the locator.
-    """
+    """Return type and key of the AppKey; without a key the whole AppKey, without an AppKey the locator."""
     app_key = str(row.get("app_key") or "")
     parts = app_key.split("/", 3)
     if len(parts) == 4 and parts[3]:
@@ -143,9 +140,7 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
 
 
 def trace_line(line: Mapping[str, Any]) -> str:
-    """Return one event of the ledger as one line. Of a detail with several lines, such as a traceback, only the first
-    is shown.
-    """
+    """Return one event of the ledger as one line, with the first line of its detail."""
     first_line, _, further_lines = in_local(str(line.get("detail") or "")).partition("\n")
     cut = f" … {counted(further_lines.count(chr(10)) + 1, 'more line')}: --full" if further_lines else ""
     text = f"{line.get('words', '')} ({first_line}){cut}" if first_line else line.get("words", "")
@@ -158,13 +153,7 @@ def trace_line(line: Mapping[str, Any]) -> str:
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """Print the events of a message, then notices.
-
-    The notices are about unproved lines, missing lines, members left out, earlier names of the message, and older
-    messages with its key.
-
-    ``full``: print all lines of details.
-    """
+    """Print the events of a message, then notices. ``full``: print all lines of details."""
     for line in traced["events"]:
         first_line, _, further_lines = str(line.get("detail") or "").partition("\n")
         out.line(trace_line(line | {"detail": first_line} if full else line))

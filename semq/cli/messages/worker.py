@@ -95,9 +95,9 @@ def _first_handlers(module: object) -> Handlers | None:
 
 
 def application_traceback(error: BaseException | None) -> Iterator[str]:
-    """Yield the lines of a traceback, without its last line and without frames of this module and of Python's import.
+    """Yield the lines of a traceback, without frames of this module and of Python's import.
 
-    The error of the command contains the last line. ``error`` None: there are no lines.
+    The last line is left out: the error of the command contains it.
     """
     if error is None:
         return

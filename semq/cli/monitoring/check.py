@@ -1,7 +1,7 @@
 """``semq check SUBJECT``: one figure of a node, compared with a limit for a warning and one for an alarm.
 
-The exit status is that of the Monitoring Plugins Development Guidelines: 0 ok, 1 warning, 2 critical, 3 unknown. A node
-that cannot be reached is critical. Any other error, for instance a subject that this node does not have, is unknown.
+The exit status is that of the Monitoring Plugins Development Guidelines: 0 ok, 1 warning, 2 critical, 3 unknown. An
+error of class Unavailable is critical, any other error unknown.
 """
 
 import re
@@ -168,7 +168,6 @@ async def _compare(
 
 
 def _limit(text: str | None, default: float) -> float:
-    """Return the value of a limit, in seconds if it is a time. Raises BadInput."""
     if text is None:
         return default
     match = LIMIT.fullmatch(text)
@@ -185,7 +184,6 @@ def _level(value: float, warning: float, critical: float, row: Subject) -> Level
 
 
 def _finish(out: Output, result: CheckResult, format: Format) -> None:
-    """Print the result and end the command with its exit status."""
     PRINTERS[format](out, result)
     raise typer.Exit(result.level.value)
 

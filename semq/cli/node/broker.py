@@ -1,6 +1,6 @@
 """``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a node.
 
-The lists are similar to those of ``rabbitmqctl list_…``. ``print_pages`` also prints the list of ``semq worker list``.
+The lists are similar to those of ``rabbitmqctl list_…``.
 """
 
 from collections.abc import Sequence

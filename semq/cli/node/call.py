@@ -1,7 +1,4 @@
-"""``semq call``: run any operation of a node by its name, for programs and for operations without a command.
-
-The node describes its operations and their arguments (``--list``). The result is one JSON value.
-"""
+"""``semq call``: run any operation of a node by its name, for programs and for operations without a command."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,6 @@
 """``semq cert``: certificates of nodes, and the authorities that they trust.
 
-Most commands are requests to a running node. ``request`` and ``install`` work on the files of a node that gets its
-certificates from another authority than the hub's.
+``request`` and ``install`` work on the files of a node whose certificates another authority than the hub's issues.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """``semq db upgrade|check|current|grant|url``: tables of a node's database, and roles for applications.
 
-psycopg, SQLAlchemy and Alembic are imported by the commands that need them, so that other commands start quickly.
+Commands import psycopg, SQLAlchemy and Alembic themselves, so that other commands start quickly.
 """
 
 from collections.abc import Iterator
@@ -119,7 +119,6 @@ def url(
 
 
 def _check_role(url: str, role: str) -> None:
-    """Check that a role exists. Raises RoleRefused, StoreUnavailable."""
     from semq.config.nearest import did_you_mean
     from semq.store.postgres import roles
     from semq.store.postgres.errors import RoleRefused
@@ -137,11 +136,7 @@ def _print(json: bool, data: dict[str, object], text: str) -> None:
 
 @contextmanager
 def _database(config: Path, institution: str | None) -> Iterator[str]:
-    """Yield the URL of the node's database.
-
-    An embedded server that does not run is started, and stopped afterwards. Raises StoreUnavailable if the embedded
-    server of a virtual server does not run.
-    """
+    """Yield the URL of the node's database; start an embedded server that does not run, and stop it afterwards."""
     from semq.store.postgres.errors import StoreUnavailable
 
     settings = read_config(config, institution)

@@ -64,7 +64,6 @@ def _node(status: Status) -> Iterator[tuple[str, str]]:
 
 
 def _direct_link(partner: str, link: Mapping[str, Any]) -> str:
-    """Describe a direct link. While the link is down, documents go through the hub; without a hub they wait."""
     if link["link"] == "up":
         return f"{partner}: up, dialled by {link['dialled_by']}, {counted(link.get('sent', 0), 'document')} sent"
     return f"{partner}: DOWN: {link['last_error'] or 'the partner has not dialled'}"

@@ -1,7 +1,4 @@
-"""``semq token create|list|revoke``: bearer tokens for the HTTP API of a node.
-
-The text of a token is printed once, when the token is created.
-"""
+"""``semq token create|list|revoke``: bearer tokens for the HTTP API of a node."""
 
 from typing import Annotated, Any
 

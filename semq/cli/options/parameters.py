@@ -1,8 +1,7 @@
 """Commands that read the values of their options without pydantic, and display their help texts literally.
 
 Typer reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that asks
-its node. The kinds of values that these commands use have a row in `READ`; Typer reads any other kind. `groups` and
-`main` give all commands the classes of this module.
+its node. Kinds of values without a row in `READ` are read by Typer.
 """
 
 import inspect
@@ -44,7 +43,6 @@ class ParsedCommand(TyperCommand):
         _make_help_literal(self)
 
     def get_params(self, ctx: Any) -> Any:
-        """Return all parameters, including --help."""
         return _with_readings(super().get_params(ctx))
 
 
@@ -56,7 +54,6 @@ class ParsedGroup(TyperGroup):
         _make_help_literal(self)
 
     def get_params(self, ctx: Any) -> Any:
-        """Return all parameters, including --help."""
         return _with_readings(super().get_params(ctx))
 
 
@@ -72,7 +69,6 @@ def with_parsed_commands(group: typer.Typer) -> typer.Typer:
 
 
 def _make_help_literal(command: TyperCommand | TyperGroup) -> None:
-    """Let Typer display the help texts of a command and its options as they are written."""
     for described in (command, *command.params):
         if isinstance(described, TyperCommand | TyperGroup | TyperArgument | TyperOption) and described.help:
             described.help = literal_help(described.help)
@@ -81,8 +77,8 @@ def _make_help_literal(command: TyperCommand | TyperGroup) -> None:
 def literal_help(text: str) -> str:
     """Return a help text in the markup of rich: words in brackets are escaped, the lines of a paragraph are joined.
 
-    Otherwise rich takes ``[http]`` for a style and drops it, and a list of commands contains the line breaks of their
-    docstrings. A paragraph that begins with a backspace (``\\b``) keeps its lines.
+    Otherwise rich takes ``[http]`` for a style and drops it. A paragraph that begins with a backspace (``\\b``) keeps
+    its lines.
     """
     paragraphs = [
         paragraph if paragraph.startswith("\b") else " ".join(paragraph.split("\n"))
@@ -112,7 +108,7 @@ class ParameterReading:
 
 
 def _with_readings(parameters: list[Any]) -> list[Any]:
-    """Return the parameters after replacing Typer's adapter of each by its ParameterReading."""
+    """Replace Typer's adapter of each parameter by its ParameterReading."""
     for parameter in parameters:
         if isinstance(parameter, TyperArgument | TyperOption) and (reading := reading_of(parameter)) is not None:
             parameter.get_runtime_param = partial(_reading, reading)  # type: ignore[method-assign]
@@ -138,7 +134,6 @@ def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | Non
 
 
 def _bounded(kind: Any, least: float | None, most: float | None) -> Callable[[Any], Any]:
-    """Return a function that reads a value of a kind in READ within bounds, or raises ValueError."""
     read, fault = READ[kind]
 
     def read_bounded(text: Any) -> Any:
@@ -158,7 +153,6 @@ def _range(least: float | None, most: float | None) -> str:
 
 
 def _choice(kind: type[Enum]) -> Callable[[Any], Any]:
-    """Return a function that reads a member of an enumeration by its value, or raises ValueError."""
     by_value = {str(member.value): member for member in kind}
 
     def read_choice(value: Any) -> Any:

@@ -1,8 +1,7 @@
 """Output of commands: tables for people or JSON for programs on standard output, all other text on standard error.
 
-No other module of the command line writes to a stream; only Typer prints its own help, errors and questions. Foreign
-text therefore always passes `semq.foreign_text`: no control character of a partner or an application reaches a
-terminal.
+In the command line, only this module and Typer write to a stream. Foreign text therefore always passes
+`semq.foreign_text` before it reaches a terminal.
 """
 
 import logging
@@ -40,11 +39,7 @@ class Output:
             self.line(line)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table, or the notice "nothing" without rows. Cells that are not texts are converted by `as_text`.
-
-        Columns of short texts, for instance names and times, are never folded; long cells are folded to the width of
-        the terminal.
-        """
+        """Print a table, or the notice "nothing" without rows. Long cells are folded to the width of the terminal."""
         cells = [[shown(cell if isinstance(cell, str) else as_text(cell)) for cell in row] for row in rows]
         if not cells:
             self.notice("nothing")

@@ -1,6 +1,6 @@
 """Layout of tables as lines of text: headings, a rule, rows. Long cells are folded to the width of the terminal.
 
-`printer` prints the lines. No package for tables is used, because importing one takes longer than a request to a node.
+No package for tables is used, because importing one takes longer than a request to a node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ def _width_of_character(character: str) -> int:
 
 
 def _beginning(word: str, width: int) -> str:
-    """Return the longest beginning of a word that fits into ``width`` terminal cells, at least one character."""
+    """Return the longest beginning of a word that fits into ``width`` cells, at least one character."""
     used = 0
     for length, character in enumerate(word):
         used += _width_of_character(character)

@@ -1,7 +1,6 @@
 """Conversion of values in the JSON answers of nodes to texts: times, sizes, numbers, statuses.
 
-Times are ISO 8601 in the local time zone (``TZ=UTC semq …`` for UTC), always with the offset from UTC. `printer` prints
-facts by ``fact_texts``, so that no command shows a time in milliseconds, or None and True instead of words.
+Times are ISO 8601 in the local time zone (``TZ=UTC semq …`` for UTC), always with the offset from UTC.
 """
 
 from collections.abc import Iterator, Mapping

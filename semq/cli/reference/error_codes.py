@@ -1,7 +1,6 @@
 """``semq errors list|lookup``: all errors of SEMQ with code, meaning and remedy.
 
-The errors are read from the sources. Importing their classes would load all parts of all nodes, which takes a second of
-processor time.
+The errors are read from the sources: importing their classes would load all parts of all nodes.
 """
 
 import ast
@@ -91,6 +90,5 @@ def _facts(definition: ast.ClassDef) -> dict[str, str]:
 
 
 def _base_of(definition: ast.ClassDef) -> str:
-    """Return the name of the base class; empty if there is none."""
     base = definition.bases[0] if definition.bases else None
     return base.id if isinstance(base, ast.Name) else ""
