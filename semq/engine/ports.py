@@ -228,8 +228,8 @@ class Secrecy(Protocol):
         """Whether this node has sealed a document under a key that is not its present one."""
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet; return None if there is none. Raises SemqError if it is wrong, or required
-        and missing."""
+        """Check the signature of a packet; return None if there is none to check. Raises SemqError if it is wrong, or
+        missing where it is required."""
 
     def introduction(self) -> tuple[str, ...]:
         """Return the certificates of this node, for the directory."""

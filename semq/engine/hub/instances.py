@@ -124,7 +124,7 @@ class Instances:
         return _with_records(packet, here) if here else None
 
     def ask_home(self, packet: Packet, inquiries: Sequence[Any]) -> bool:
-        """Send inquiries about messages to the home of their target. Return False if it is here or unknown."""
+        """Send inquiries about messages to the home of their target. Return False if the home is here or unknown."""
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
             return False

@@ -1,6 +1,6 @@
 """The hub's check whether the sender of a packet may make the statements in it (PROTOCOL.md section 10).
 
-The receiver of the packet checks whether the message was addressed to the sender, because it has the row.
+Whether a message was addressed to the node that states its arrival is checked by its sender, who has the row.
 """
 
 from collections.abc import Callable, Sequence

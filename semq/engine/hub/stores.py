@@ -1,7 +1,7 @@
 """The own store of a process of the hub, and the retired stores (PROTOCOL.md section 10, ``retire``).
 
-Only its own store knows a copy. Once an operator has retired that store, Acks about its copies are answered with ReAck
-(H6) and inquiries of senders with GONE (H9), so that the receivers' ledgers decide.
+Only the store of a copy can answer for it. Once an operator has retired that store, Acks about its copies are answered
+with ReAck (H6) and inquiries of senders with GONE (H9), so that the receivers' ledgers decide.
 """
 
 from collections.abc import Callable, Sequence

@@ -247,7 +247,7 @@ class _Arrivals:
         """Return the event for the ledger, the opened payload, and the reason of a refusal (None: not refused).
 
         Raises Mismatch for other bytes than those recorded or stated, NotYours for ``late`` without an expiry, and the
-        errors of ``Secrecy`` for a missing or wrong proof. The copy is then not recorded.
+        errors of ``Secrecy`` for a missing or wrong proof.
         """
         envelope, secrecy = message.envelope, self._secrecy
         if envelope.void:

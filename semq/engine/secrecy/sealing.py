@@ -357,7 +357,7 @@ class Sealing:
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet, and return the facts that prove it to others; None if it needs no signature.
+        """Check the signature of a packet, and return the facts that prove it to others; None: there is none to check.
         Raises ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
