@@ -70,7 +70,6 @@ class Allowance:
             self._link.resume_reading("held")
 
     def deliver(self, size: int) -> None:
-        """Count one delivery as unacknowledged."""
         self.unacked_count += 1
         self.unacked_bytes += size
 
@@ -79,7 +78,6 @@ class Allowance:
         self.unacked_bytes -= size
 
     def has_room(self) -> bool:
-        """Return whether one more delivery is allowed."""
         limits = self._limits
         if self.unacked_bytes < limits.unacked_bytes and self.unacked_count < limits.unacked_count:
             return True

@@ -135,9 +135,8 @@ class Definitions:
             )
 
     def delete_exchange(self, name: str, if_unused: bool) -> bool:
-        """Delete an exchange and all bindings from and to it; a missing exchange is not an error.
-
-        Returns True if something must be stored.
+        """Delete an exchange and its bindings; a missing exchange is not an error. Return True if something must be
+        stored.
         """
         exchange = self.exchanges.get(name)
         if exchange is None:
@@ -152,10 +151,7 @@ class Definitions:
         return exchange.durable
 
     def _remove_exchange(self, exchange: Exchange) -> None:
-        """Remove an exchange, its bindings, and the auto-delete exchanges that thereby lose their last binding.
-
-        A loop, because a chain of auto-delete exchanges may be longer than the recursion limit.
-        """
+        """Remove an exchange, its bindings, and the auto-delete exchanges that thereby lose their last binding."""
         to_remove = [exchange]
         while to_remove:
             removed = to_remove.pop()
@@ -190,9 +186,8 @@ class Definitions:
         connection: object,
     ) -> tuple[AnyQueue, bool]:
         """Create a queue, or check that the existing one is equivalent. ``owner`` is the connection of an exclusive
-        queue, otherwise None; ``connection`` is the connection that declares.
-
-        Returns the queue and whether something must be stored.
+        queue, else None; ``connection`` is the connection that declares. Return the queue and whether something must be
+        stored.
         """
         if name in self.queues:
             existing = self.find_queue(name, connection)

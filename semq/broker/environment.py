@@ -54,5 +54,4 @@ class Environment:
         unused: Callable[[Any], None],
         changed: Callable[[], None],
     ) -> None:
-        """Set the callbacks."""
         self.on_dead, self.on_unused, self.on_changed = dead, unused, changed

@@ -13,7 +13,7 @@ class BrokerLimits:
     memory (``bodies.weight``), but not a large body that is in the store, unless a comment states otherwise.
     """
 
-    output_bytes: int = 256 * 1024  # produced for one connection in one turn, before deliveries to it pause
+    output_bytes: int = 256 * 1024  # output waiting for one connection; above it, deliveries to the connection pause
     in_hand_bytes: int = 16 * MIB  # published by one connection and not yet settled, before reading from it pauses
     in_hand_count: int = 20_000
     # bodies delivered to one connection and not yet acknowledged, before deliveries pause
@@ -22,7 +22,7 @@ class BrokerLimits:
     transaction_bytes: int = 128 * MIB  # published in one open transaction
     transaction_count: int = 100_000
     transactions_bytes: int = 256 * MIB  # published in all open transactions of the broker
-    # waiting events of all channels of one connection, at which reading from it pauses; large contents count more
+    # waiting events of one connection, at which reading from it pauses; large contents count more
     held_events: int = 1_000
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024

@@ -27,7 +27,6 @@ class Login:
         self.client_properties: Mapping[str, Any] = {}
 
     def process_offer(self, event: e.LoginOffered) -> None:
-        """Process connection.start-ok."""
         self._mechanism = event.mechanism
         self.client_properties = event.client_properties
         try:

@@ -48,7 +48,6 @@ class LongTasks:
 
 
 def _step(task: Iterator[Any]) -> bool:
-    """Run one slice; return whether there are more."""
     try:
         next(task)
     except StopIteration:

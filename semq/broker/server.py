@@ -154,7 +154,7 @@ class AmqpServer:
         await self._wait_for_store()
 
     async def _wait_for_store(self) -> None:
-        self.journal.flush()  # write pending operations first
+        self.journal.flush()
         self.journal.add(OrderlyEnd())
         idle = asyncio.Event()
         self.journal.when_saved(lambda _: idle.set())
@@ -208,7 +208,6 @@ class AmqpServer:
         return list(users)
 
     def counts(self) -> dict[str, int]:
-        """Return figures for metrics: sums since the start, and current values."""
         all_queues = (queue for vhost in self.vhosts.values() for queue in vhost.queues.values())
         queues = [queue for queue in all_queues if isinstance(queue, Queue)]
         return {

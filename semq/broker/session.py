@@ -151,7 +151,6 @@ class BrokerSession:
             elif (connection_handler := _CONNECTION_HANDLERS.get(type(event))) is not None:
                 connection_handler(self, event)
         except Exception:
-            # An internal error closes the connection on which it occurred, and no other.
             log.exception("could not serve %s of %s from %s", type(event).__name__, self.user, self.link.peer)
             self.close(InternalError("an internal error occurred; the log of the server has the details"))
 
@@ -169,7 +168,6 @@ class BrokerSession:
         self._handle(channel, event, handler)
 
     def _handle(self, channel: ConnectedChannel, event: Any, handler: Callable[[Any, Any], None]) -> None:
-        """Call the handler of an event; an error closes the channel, or the connection."""
         try:
             handler(channel, event)
         except AmqpError as error:
@@ -178,7 +176,6 @@ class BrokerSession:
             self.vhost.route_dead_letters()
 
     def publish_arrived(self, channel: ConnectedChannel, event: e.Published) -> None:
-        """Publish a large message that has arrived completely."""
         self._handle(channel, event, _published)
         release(event.body)
 
@@ -338,7 +335,6 @@ class BrokerSession:
     # Confirms.
 
     def note_confirms(self, channel: ConnectedChannel) -> None:
-        """Note that a channel has confirms to send at the end of the turn."""
         if not self._confirming:
             self.server.turn.before_flush(self._write_confirms)
         self._confirming[channel] = None

@@ -46,7 +46,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def note_cancelled(self) -> None:
-        """Note a cancelled timer. Rebuild the heap if more than half of it is cancelled."""
+        """Rebuild the heap if more than half of it is cancelled."""
         self._cancelled += 1
         if self._cancelled * 2 > len(self._heap):
             self._heap = [row for row in self._heap if row[2].callback is not None]

@@ -84,7 +84,6 @@ class VirtualHost(Definitions):
         env.report_to(self._on_dead, self._on_unused, self.route_dead_letters)
 
     def register(self, service: ServiceExchange | ServiceQueue) -> None:
-        """Add an exchange or a queue that the node serves itself."""
         if isinstance(service, ServiceExchange):
             self.exchanges[service.name] = service
         else:

@@ -98,11 +98,11 @@ class RecordingConsumer:
     def has_room(self) -> bool:
         return self.room > 0
 
-    def deliver_entry(self, queue: Queue, item: QueueEntry) -> None:
+    def deliver_entry(self, entry: QueueEntry) -> None:
         self.room -= 1
-        self.bodies.append(bytes_of(item))
+        self.bodies.append(bytes_of(entry))
         if not self.no_ack:
-            self.unacked.append(item)
+            self.unacked.append(entry)
 
     def note_cancelled(self) -> None:
         self.is_cancelled = True

@@ -14,7 +14,7 @@ from semq.broker.channel.publication import check_publish, publish
 from semq.broker.queues.bodies import CHUNK, Body, StoredBody
 from semq.broker.services import ArrivingDocument, ServiceExchange
 
-# The reason for which reading pauses
+# Reason of a pause
 UNSTORED = "a service has not stored the bytes that have arrived"
 
 

@@ -84,7 +84,6 @@ class BrokerChannel:
     # Output.
 
     def send(self, method: Method) -> None:
-        """Queue a method for the client."""
         try:
             self.session.machine.send(self.number, method)
         except LocalMisuse:
@@ -292,7 +291,7 @@ class BrokerChannel:
             self.lowest_tag = min(self.lowest_tag, tag)
 
     def _apply_one(self, delivery: UnsettledDelivery, disposition: Disposition) -> None:
-        """Settle one delivery: ``apply`` for one, but faster."""
+        """Do what ``apply`` does, faster, for one delivery."""
         consumer, source, session = delivery.consumer, delivery.source, self.session
         session.allowance.settle(delivery.size)
         if consumer is not None:
@@ -344,7 +343,6 @@ class BrokerChannel:
             self.resume(consumers)
 
     def resume(self, consumers: Iterable[ChannelConsumer]) -> None:
-        """Resume these consumers if they were waiting for room."""
         for consumer in list(consumers):
             if consumer.is_set_aside:
                 consumer.resume()

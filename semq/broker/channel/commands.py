@@ -20,7 +20,6 @@ from semq.broker.users import Right
 
 def named_queue(channel: BrokerChannel, name: str) -> str:
     """Return ``name``, or if it is empty the name of the queue declared last on this channel (AMQP 0-9-1, class queue).
-
     Raises NotFound if no queue was declared on it.
     """
     if name:
@@ -31,10 +30,7 @@ def named_queue(channel: BrokerChannel, name: str) -> str:
 
 
 def queue_for(channel: BrokerChannel, name: str) -> AnyQueue:
-    """Return the queue of this name, or for an empty name the queue declared last on this channel.
-
-    Raises NotFound, or ResourceLocked if another connection has the queue exclusively.
-    """
+    """Return the queue of ``named_queue``. Raises NotFound, or ResourceLocked if another connection owns it."""
     return channel.session.vhost.find_queue(named_queue(channel, name), channel.session)
 
 

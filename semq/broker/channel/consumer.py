@@ -7,7 +7,7 @@ from semq.amqp.content import ContentHeader
 from semq.broker.channel.ports import ConnectedChannel, Source
 from semq.broker.queues.bodies import Body
 from semq.broker.queues.message import QueueEntry
-from semq.broker.queues.queue import Disposition, Queue
+from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceQueue, SessionInfo
 
 
@@ -76,7 +76,7 @@ class Consumer:
             return False
         return channel.session.allowance.has_room()
 
-    def deliver_entry(self, queue: Queue, entry: QueueEntry) -> None:
+    def deliver_entry(self, entry: QueueEntry) -> None:
         message = entry.message
         header = message.header
         if entry.deliveries:
@@ -95,7 +95,6 @@ class Consumer:
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now; ``_CREDIT_MAX`` with no-ack or without a prefetch."""
         if not self.has_room():
             self.is_set_aside = True
             return 0

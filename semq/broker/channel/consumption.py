@@ -172,7 +172,7 @@ class Getter:
 
 
 def basic_recover(channel: BrokerChannel, request: m.BasicRecover) -> None:
-    """basic.recover: requeue all unacknowledged messages of this channel, or deliver them again to their consumers."""
+    """basic.recover; see ``BrokerChannel.recover``."""
     channel.send(m.BasicRecoverOk())
     channel.recover(request.requeue)
 

@@ -41,7 +41,6 @@ class Feeder:
             self._send(data)
 
     def end_with(self, then: Callable[[], None]) -> None:
-        """Call ``then`` after the last byte has been sent."""
         self._on_end = then
 
     def cancel(self) -> None:

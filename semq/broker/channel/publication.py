@@ -1,7 +1,7 @@
 """basic.publish: from the event to the queues or the service, with all checks.
 
-The confirm of a message for queues is sent immediately, or after the commit if the message must be stored; that of a
-message for a service when the service calls ``settle``.
+The confirm of a message for queues is sent at the end of the turn, or after the commit if the message must be stored;
+that of a message for a service when the service calls ``settle``.
 """
 
 from semq.amqp.errors import AmqpError
@@ -142,7 +142,7 @@ class Settlement:
 
 
 class CommitSettlement:
-    """The ``settle`` callback of a publish to a service inside a transaction."""
+    """The ``settle`` callback of one publish in a transaction."""
 
     __slots__ = ("_channel", "_commit", "_event")
 

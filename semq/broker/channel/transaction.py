@@ -96,7 +96,6 @@ class Commit:
         self.on_done: Callable[[], None] = lambda: None
 
     def expect(self) -> None:
-        """Wait for one more answer."""
         self._waiting += 1
 
     def note_refused(self) -> None:

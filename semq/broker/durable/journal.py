@@ -21,8 +21,7 @@ Waiter: TypeAlias = Callable[[BaseException | None], None]
 class Publisher(Protocol):
     """A publisher that is notified when a publish is safe, or has failed."""
 
-    def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """Note that the publish with this number is in the store, or could not be saved."""
+    def saved(self, sequence: int, size: int, error: BaseException | None) -> None: ...
 
 
 _Publish: TypeAlias = tuple[Publisher, int, int]  # publisher, number of the publish, size in bytes
@@ -77,7 +76,6 @@ class Journal:
             self._handed_out[queue_id] = position
 
     def forget_queue(self, queue_id: int) -> None:
-        """Discard this turn's notes about the messages of a deleted queue."""
         self._drops.pop(queue_id, None)
         self._handed_out.pop(queue_id, None)
 

@@ -19,7 +19,7 @@ CHUNK = 256 * 1024
 
 
 class LargeBody:
-    """A body that is sent chunk by chunk, as fast as the client reads it."""
+    """A body that is sent chunk by chunk."""
 
     __slots__ = ("size",)
 
@@ -83,7 +83,6 @@ class Bodies:
         self._ids: Iterator[int] = count(1)
 
     def begin_at(self, next_id: int) -> None:
-        """Set the next id, after those used before a restart."""
         self._ids = count(next_id)
 
     def new_id(self) -> int:

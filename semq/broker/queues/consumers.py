@@ -22,7 +22,7 @@ class QueueConsumer(Protocol):
     def has_room(self) -> bool:
         """Return whether the consumer has room for a message; after False, ``resume`` is called when it may have."""
 
-    def deliver_entry(self, queue: Any, item: Any) -> None: ...
+    def deliver_entry(self, entry: Any) -> None: ...
 
     def note_cancelled(self) -> None:
         """Note that the queue was deleted."""
@@ -49,7 +49,6 @@ class ConsumerRing:
         return len(self.members)
 
     def add(self, consumer: QueueConsumer) -> None:
-        """Add a consumer; it may get messages immediately."""
         self.members[consumer] = None
         if self._waiting is None:
             self._enter(consumer)
@@ -73,7 +72,6 @@ class ConsumerRing:
                 self._activate()
 
     def resume(self, consumer: QueueConsumer) -> None:
-        """Note that a consumer that was set aside has room again."""
         if consumer.is_set_aside and consumer in self.members:
             self._enter(consumer)
 

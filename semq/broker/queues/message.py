@@ -86,7 +86,6 @@ class Message:
 
     @property
     def header_bytes(self) -> bytes:
-        """The payload of the content header frame."""
         return bytes(self.header.raw)
 
     def headers(self) -> "dict[str, object]":

@@ -32,15 +32,15 @@ _ROW = Struct(">qdIBBII")  # position, expiry (NaN for none), deliveries, length
 
 
 class QueuePage:
-    """Neighbouring messages of one lane (``ready``), in order. ``entries`` is None when the page is not in memory; then
-    only the messages in ``kept`` are.
+    """Neighbouring messages of one lane (``ready``), in order. ``entries`` is None when the page is not in memory,
+    apart from the messages in ``kept``.
     """
 
     __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")
 
     def __init__(self, first: int, last: int, count: int, size: int) -> None:
-        self.first = first  # position of the first message
-        self.last = last  # position of the last message
+        self.first = first
+        self.last = last
         self.count = count
         self.bytes = size  # total size of the bodies
         self.entries: list[QueueEntry] | None = None

@@ -106,7 +106,9 @@ class Queue:
     # Input.
 
     def refuses(self, message: Message) -> bool:
-        """Return whether the queue is full and refuses the message (x-overflow), which it may dead-letter."""
+        """Return whether the queue is full and refuses the message (x-overflow); with reject-publish-dlx, dead-letter
+        it.
+        """
         settings = self.settings
         if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
             return False
@@ -177,7 +179,6 @@ class Queue:
             self._drop_surplus()
 
     def entry_of_row(self, row: AddMessage, body: Body | None = None) -> QueueEntry:
-        """Return the entry for a row of the store."""
         header = ContentHeader.parse(row.header)
         message = Message(row.exchange, row.routing_key, header, row.body if body is None else body)
         expires_at = row.expires_at
@@ -247,7 +248,6 @@ class Queue:
     # Output.
 
     def pump(self) -> None:
-        """Deliver waiting messages while a consumer has room."""
         ready, consumers = self.ready, self.consumers
         while len(ready):
             consumer = consumers.next()
@@ -285,7 +285,7 @@ class Queue:
     def _hand_out(self, consumer: QueueConsumer, entry: QueueEntry) -> None:
         if not consumer.no_ack:
             self._mark_unacked(entry)
-        consumer.deliver_entry(self, entry)
+        consumer.deliver_entry(entry)
         if consumer.no_ack:
             self._forget(entry)
 
@@ -430,7 +430,6 @@ class Queue:
         return self.auto_delete and not len(self.consumers)
 
     def resume(self, consumer: QueueConsumer) -> None:
-        """Note that a consumer has room again."""
         self.consumers.resume(consumer)
         if len(self.ready):
             self.pump()

@@ -150,7 +150,6 @@ class ReadyMessages:
             yield from self._lanes[priority]
 
     def push(self, entry: QueueEntry) -> None:
-        """Add a new message."""
         lane, size = self._lane(entry.message.priority), entry.message.size
         self._count += 1
         self.bytes += size
@@ -186,7 +185,6 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_back(self, entry: QueueEntry) -> None:
-        """Return a message to its position."""
         self._lane(entry.message.priority).put_back(entry)
         self._count += 1
         self.bytes += entry.message.size
@@ -267,7 +265,6 @@ class ReadyMessages:
         return entry
 
     def _prefetch(self, lane: PriorityLane) -> None:
-        """Bring the following messages into memory before their turn."""
         while lane.pages or lane.newest:
             is_enough = len(lane.front) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
             if lane.front and is_enough:

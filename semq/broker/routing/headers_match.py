@@ -40,7 +40,6 @@ class HeadersPattern:
         ]
 
     def matches(self, headers: Mapping[str, Any]) -> bool:
-        """Return whether a message with these headers is routed to the binding's destination."""
         test = all if self._all_must_match else any
         return test(name in headers and _is_match(value, headers[name]) for name, value in self._required)
 

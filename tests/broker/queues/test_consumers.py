@@ -59,7 +59,7 @@ def test_higher_priorities_are_exhausted_before_lower_ones_are_asked(
         consumer = ring.next()
         if consumer is None:
             break
-        consumer.deliver_entry(None, QueueEntry(message_of(), 1, None))
+        consumer.deliver_entry(QueueEntry(message_of(), 1, None))
         served.append(consumer.priority)
     possible = sorted((priority for priority, room in consumers for _ in range(room)), reverse=True)
     assert served == possible[:messages]
@@ -141,7 +141,7 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
         assert isinstance(consumer, RecordingConsumer)
         assert consumer in candidates
         assert consumer.priority == max(candidate.priority for candidate in candidates)
-        consumer.deliver_entry(None, QueueEntry(message_of(), 1, None))  # type: ignore[arg-type]
+        consumer.deliver_entry(QueueEntry(message_of(), 1, None))
 
     def choose_active(self) -> None:
         if self.is_single and self.active is None and self.members:
