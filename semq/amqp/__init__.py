@@ -24,8 +24,6 @@ client answers nothing.
 ``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing if the channel or connection is
 closing or closed already.
 
-**Automatic**: negotiation of the limits, open-ok of channels, close-ok, flow-ok, heartbeats, fragmentation, ignoring
-frames after a close, assembly of contents, error 311 for bodies over ``limits.body_max``, matching replies to requests.
 An error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output.
 If the specification forbids sending (unknown frame type, bad frame end, silent peer), ``ConnectionClosed`` is reported
 immediately.

@@ -80,7 +80,7 @@ _FLAGS_AND_WRITERS = tuple(FLAGS.values()), tuple(WRITERS.values())
 
 
 class LazyProperty(Generic[T]):
-    """One property of a header, decoded on access; None if absent."""
+    """A property of a header, decoded on access; None if absent."""
 
     def __init__(self, decode: Callable[[bytes], T]) -> None:
         self.decode = decode
@@ -158,7 +158,6 @@ class ContentHeader:
 
     @property
     def properties(self) -> Properties:
-        """All properties, decoded."""
         return Properties(*_values_of(self))
 
     @classmethod

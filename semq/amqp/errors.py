@@ -7,9 +7,7 @@
         │   └── Broken            the connection ended without a close handshake
         └── LocalMisuse           this program requested an action that the protocol forbids; nothing was sent
 
-``by_code`` makes the error for a reply code. All modules of this package raise these errors, and ``connection`` sends
-them on the wire. The broker raises the same classes when it refuses a request. Source: AMQP 0-9-1, sections 2.3.6, 4.2
-and 4.8.
+Source: AMQP 0-9-1, sections 2.3.6, 4.2 and 4.8.
 """
 
 from enum import Enum
@@ -59,12 +57,11 @@ class AmqpError(SemqError):
 
     @property
     def reply_text(self) -> str:
-        """The text on the wire: the name of the code and the text, cut to the 255 bytes of a short string."""
+        """The text on the wire, cut to the 255 bytes of a short string."""
         return clipped(f"{self.name} - {self.text}")
 
     @property
     def ids(self) -> tuple[int, int]:
-        """Class and method id."""
         return self.class_id, self.method_id
 
     def at(self, class_id: int, method_id: int) -> "AmqpError":

@@ -40,7 +40,6 @@ class Pieces:
         self.size = 0
 
     def add(self, buffer: bytes, start: int, stop: int) -> None:
-        """Add ``buffer[start:stop]``."""
         size = stop - start
         self.size += size
         piece = memoryview(buffer)[start:stop]

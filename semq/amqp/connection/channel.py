@@ -160,7 +160,6 @@ class Channel:
         return [] if content.missing else self._finish(content, header, b"")
 
     def add_body(self, buffer: bytes, start: int, stop: int) -> list[ConnectionEvent]:
-        """Process a body frame with payload ``buffer[start:stop]``; return the events. Raises ``UnexpectedFrame``."""
         content = self.arriving
         if content is None or content.header is None:
             raise UnexpectedFrame("a content body arrived where none was expected")

@@ -66,7 +66,7 @@ CHANNEL_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ChannelCl
 
 
 class AmqpConnection(Lifecycle):
-    """The code that both roles share. ``semq.amqp`` describes the interface."""
+    """The code that both roles share."""
 
     peer: ClassVar[str]  # the role of the other side
     grid: ClassVar[Grid[ConnectionState]]
@@ -138,7 +138,7 @@ class AmqpConnection(Lifecycle):
             self._put_method(self._channel_zero, ConnectionCloseOk())
 
     def _refuse_oversize(self, payload: int) -> None:
-        """Send the reason and end without waiting for close-ok, which may never arrive after the oversized frame."""
+        """Send the reason and end: close-ok may never arrive after the oversized frame."""
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
             return
@@ -288,7 +288,6 @@ class AmqpConnection(Lifecycle):
 
 
 def _reason(method: ConnectionClose | ChannelClose, level: type[AmqpError]) -> AmqpError | None:
-    """Return the peer's reason for closing, or None for reply code 200."""
     if method.reply_code == REPLY_SUCCESS:
         return None
     return by_code(

@@ -104,7 +104,6 @@ class Lifecycle(CommandSender):
         return self._take_events()
 
     def take_output(self) -> list[Octets]:
-        """Return the output to be written to the socket, in order."""
         out, self._out, self._out_size = self._out, [], 0
         if out:
             self._heart.sent_at = self._now

@@ -45,7 +45,6 @@ class CommandSender:
 
     @property
     def output_size(self) -> int:
-        """The bytes waiting for ``take_output``."""
         return self._out_size
 
     @property
@@ -54,7 +53,7 @@ class CommandSender:
         return self._payload_max
 
     def _limit_payload(self, frame_max: int) -> None:
-        """Apply the negotiated frame-max, 0 for none: a sent frame stays within it, including its overhead."""
+        """Apply the negotiated frame-max, 0 for none, to sent frames including their overhead."""
         self._payload_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
         self._joined_max = min(self._payload_max, JOINED_MAX)
 

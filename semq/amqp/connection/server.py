@@ -62,7 +62,6 @@ class ServerConnection(AmqpConnection):
     # Answers of the owner
 
     def accept_login(self) -> None:
-        """Accept the login and offer the limits."""
         self._expect(ConnectionState.LOGIN_RECEIVED)
         limits = self.limits
         self._put_method(self._channel_zero, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat))
@@ -78,7 +77,6 @@ class ServerConnection(AmqpConnection):
             self._terminate(error)
 
     def accept_open(self) -> None:
-        """Accept the virtual host for this user: the connection is open."""
         self._expect(ConnectionState.OPEN_RECEIVED)
         self._put_method(self._channel_zero, ConnectionOpenOk())
         self._state, self._deadline = ConnectionState.OPEN, None
@@ -152,7 +150,6 @@ class ServerConnection(AmqpConnection):
             super()._read(data)
 
     def _read_protocol_header(self, data: bytes) -> bytes:
-        """Read the protocol header (4.2.2); return the bytes after it."""
         missing = len(PROTOCOL_HEADER) - len(self._protocol_header)
         self._protocol_header += data[:missing]
         if self._protocol_header == PROTOCOL_HEADER:
