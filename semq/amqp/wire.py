@@ -79,7 +79,9 @@ def uncached_text(octets: bytes) -> str:
 
 
 def short_string(text: str) -> bytes:
-    """Return length and bytes of a short string. Raises ``LocalMisuse`` if it is too long or not encodable as UTF-8."""
+    """Return length and bytes of a short string. Raises ``LocalMisuse`` unless it has at most 255 bytes of UTF-8, none
+    zero.
+    """
     octets = known_short_strings.get(text)
     return _learn_short_string(text) if octets is None else octets
 
@@ -144,7 +146,7 @@ def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[di
 
 def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
     """Read a table as ``decode_table`` does, but data that ends too early may raise the exceptions in ``TRUNCATED``, or
-    give a position behind the data.
+    give a position beyond the data.
     """
     if not depth:
         raise SyntaxFault("a table or array is nested too deeply")
