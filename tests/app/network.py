@@ -1,6 +1,4 @@
-"""A hub and two institutions for tests, as real processes with their own databases; two more institutions are always
-offline.
-"""
+"""A hub and two institutions as processes with their own databases; two more institutions are always offline."""
 
 import asyncio
 from collections.abc import Iterator
@@ -75,7 +73,6 @@ def running(folder: Path) -> Iterator[Network]:
 
 async def _until_linked(network: Network) -> None:
     async with Client(network.sender.url) as client:
-        # A node without a link accepts documents and sends them later; the answer to the first document shows that both
-        # links are up.
+        # The delivery of a document shows that both links are up.
         sent = await client.send("56001/nobody", b"the first one")
         await client.wait_for_delivery(sent.lk0)

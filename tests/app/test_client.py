@@ -91,8 +91,7 @@ async def test_a_repeat_with_the_same_token_is_recognised(sender: Client) -> Non
 
 
 async def test_a_requeued_document_is_delivered_again_and_marked(sender: Client, receiver: Client) -> None:
-    # A separate inbox, because the consumer of an earlier test, whose connection has just ended, may still get a
-    # document of the common inbox.
+    # A separate inbox: the consumer of an earlier test may still get a document of the common inbox.
     sent = await sender.send("56001/returner", b"twice")
     seen = []
     async with receiver.receive("returner", prefetch=1, idle_s=PATIENCE_S) as documents:

@@ -1,6 +1,4 @@
-"""Content types, from the name of a file or else from content that leaves no doubt; and the bodies that handlers read
-according to their content type.
-"""
+"""Content types of files, and the bodies that handlers read according to them."""
 
 import pytest
 

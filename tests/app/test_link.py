@@ -64,7 +64,7 @@ async def test_another_program_at_the_port_is_reported_as_unreachable_node() -> 
             await Client(f"amqp://app:secret@127.0.0.1:{port}").connect(timeout_s=0.5)
 
 
-async def test_a_request_waits_for_a_connection_in_progress_only_until_its_own_deadline() -> None:
+async def test_a_second_connect_waits_for_the_first_only_until_its_own_deadline() -> None:
     async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()

@@ -1,7 +1,4 @@
-"""Documents in the application's own transaction: sent and finished if it commits, with all attributes, in pieces.
-
-Also wrong input, and envelopes as SQL reads them.
-"""
+"""Documents in the application's own transaction, with all attributes and in pieces; envelopes as SQL reads them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -124,7 +121,7 @@ async def test_a_row_that_amqp_cannot_carry_is_refused_and_delays_no_other(engin
             return connection.execute(text(refused)).scalar()
 
     async def are_cleaned() -> bool:
-        """Return whether the rows of the two delivered documents were deleted; the refused one may be listed."""
+        """Return whether both delivered documents are cleaned up; the refused one may be listed."""
         return len(await sender.request("msg.list", {"key": "carried", "side": "outbound"})) <= 1
 
     assert await until(partial(asyncio.to_thread, reason)) == "SEMQ-1102"
@@ -244,9 +241,7 @@ def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine) -> None:
 
 
 def is_same(read: Any, value: Any) -> bool:
-    """Return whether a value read from JSON is the packed value; JSON has no bytes, and may write a float as an
-    integer.
-    """
+    """Return whether a value read from JSON is the packed one. JSON has no bytes, and floats may become integers."""
     match value:
         case bytes():
             return bool(read == value.hex())
@@ -301,7 +296,6 @@ async def test_a_document_in_pieces_is_received_by_sql_and_leaves_nothing(inproc
 
 
 def receive_documents(url: str | None, commit: bool) -> list[tuple[str, int]]:
-    """Receive all documents by SQL; return their keys and sizes."""
     assert url is not None
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
     with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""The worker: what it does with documents that it has taken, and functions that exceed their time limit."""
+"""The worker: documents that wait while it stops or while a function exceeds its time limit."""
 
 import asyncio
 import threading

@@ -16,7 +16,7 @@ from tests.app.network import Network
 from tests.cli.command import environment, semq
 
 # Modules that a command on a running node must not import: parts of nodes, and packages whose import takes longer than
-# the request. Only modules that the library for applications (semq.app) needs are allowed.
+# the request.
 FORBIDDEN = {
     "alembic", "apscheduler", "cryptography", "msgspec", "psycopg", "pydantic", "pydantic_settings", "rich",
     "sqlalchemy", "structlog", "uvloop", "local_node", "platform_node", "migrations", "spark_reconcile",
@@ -62,7 +62,7 @@ def lk0(network: Network) -> str:
     return str(sent.data["lk0"])
 
 
-# Runs commands and prints the modules imported after each; in a separate process, because this one has imported all.
+# Runs commands and prints the modules imported after each, in a process of its own: this one has imported all.
 PROBE = """
 import json, sys
 from semq.cli.main import run
@@ -75,7 +75,7 @@ print(json.dumps(modules))
 
 
 def imported_by(*commands: Sequence[str]) -> dict[str, list[str]]:
-    """Run commands, which must succeed, in one process; return, for each, the modules imported when it has ended."""
+    """Run commands in one process; return for each the modules that are imported when it has ended."""
     probe = [sys.executable, "-P", "-c", PROBE, json.dumps(commands)]
     done = subprocess.run(probe, capture_output=True, text=True, timeout=120, env=environment({}))
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,6 @@ def test_a_command_with_a_configuration_reads_only_the_address_of_the_node(netwo
 
 
 def forbidden_in(modules: Iterable[str]) -> set[str]:
-    """Return the names in FORBIDDEN that are among these modules."""
     return {name for name in FORBIDDEN if any(f"{module}.".startswith(f"{name}.") for module in modules)}
 
 
@@ -122,7 +121,6 @@ def test_the_first_word_selects_one_row_and_help_selects_all() -> None:
 
 
 def test_every_module_that_adds_commands_is_in_the_table() -> None:
-    """Otherwise the commands of a module would be missing, and nothing would report that."""
     named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more_modules)}
     folder = Path(command_line.__file__).parent
     adding = {

@@ -49,7 +49,7 @@ def test_every_command_that_sources_and_documents_name_exists() -> None:
 
 
 def _is_command(command: Any, words: tuple[str, ...]) -> bool:
-    """Return whether the words name a command; the words after it are its arguments."""
+    """Return whether the first of the words name a command."""
     commands = getattr(command, "commands", None)
     if not words or commands is None:
         return True

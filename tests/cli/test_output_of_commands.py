@@ -1,8 +1,4 @@
-"""The output of each command if every text from partners and applications is hostile.
-
-A simulated node answers every operation with control characters in every text. A command that is not in COMMANDS fails
-a test, so that new commands are tested, too.
-"""
+"""The output of each command if a simulated node answers with control characters in every text."""
 
 import json
 import re

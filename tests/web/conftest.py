@@ -56,7 +56,6 @@ def node(running_node: LocalNode) -> LocalNode:
 
 
 def delete_rows(node: LocalNode | HubNode) -> None:
-    """Delete the rows of web processes in the database of a node."""
     assert node.store.url is not None
     with psycopg.connect(node.store.url) as connection:
         connection.execute("SET session_replication_role = replica")  # a trigger keeps the audit log

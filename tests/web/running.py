@@ -1,4 +1,4 @@
-"""The web process of a node in the test's own event loop: real sockets, the node's database, the node over AMQP.
+"""The web process of a node in the test's own event loop.
 
 async with serving(node) as site:
     async with await site.signed_in("operator") as browser:
@@ -64,13 +64,10 @@ class Site:
         self._users = 0
 
     async def browser(self) -> Browser:
-        """Return a browser without a signed-in user."""
         return await self._stack.enter_async_context(Browser(base_url=self.url, timeout=60, **DIRECT))
 
     async def signed_in(self, *roles: str) -> Browser:
-        """Return a browser in which a user with these roles is signed in; by default an administrator who may see
-        payloads.
-        """
+        """Return a browser of a new user with these roles; by default an administrator who may see payloads."""
         self._users += 1
         secret = await self.web.sessions.open(f"user{self._users}", roles or ("admin", "payload"), "127.0.0.1")
         browser = await self.browser()
@@ -79,14 +76,13 @@ class Site:
         return browser
 
     async def token(self, *scopes: str, **more: Any) -> str:
-        """Return the text of a new token with these scopes."""
         token, text = new_token("erp", scopes, "test", self.web.clock, **more)
         await self.web.database.write(add_token, token)
         self.tokens.append(token)
         return text
 
     async def program(self, *scopes: str, **more: Any) -> httpx.AsyncClient:
-        """Return a client with a new token with these scopes."""
+        """Return a client with a new token."""
         text = await self.token(*scopes, **more)
         headers = {"authorization": f"Bearer {text}"}
         return await self._stack.enter_async_context(
@@ -99,7 +95,6 @@ class Site:
         return [(line["who"], line["act"], line["outcome"]) for line in reversed(newest_first)]
 
     async def users(self) -> dict[str, tuple[str, ...]]:
-        """Return the users and their roles."""
         return {account.name: account.roles for account in await self.web.database.read(accounts)}
 
 

@@ -57,7 +57,7 @@ async def finding_of_hub_link(settings: Settings) -> Finding:
 
 
 def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
-    # After a delivery the link is up: a node that has just started has none yet.
+    # A node that has just started has no link yet.
     words = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")
     assert semq("msg", "send", *words, "--node", network.sender.url, stdin=b"x").status == 0
     for node, checks in ((network.sender, {"way to the hub", "link", "submissions", "intake"}), (network.hub, set())):
@@ -75,7 +75,6 @@ def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
             "node",
         }
         assert expected | checks | {"store", "resources", "stuck"} == found.keys()
-        # Undelivered documents of other tests, and the free space of this machine, are not faults of the node.
         assert [
             finding
             for finding in found.values()
@@ -306,7 +305,7 @@ def test_a_separate_control_database_is_checked(tmp_path: Path) -> None:
 
 @pytest.fixture
 def database_of_role(database: str) -> tuple[str, str]:
-    """Return the URL of a database for a new role, and the name of the role."""
+    """Return the URL of a database for a new role, and the role."""
     role = f"doctor_{os.getpid()}"
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(f'DROP ROLE IF EXISTS "{role}"')

@@ -1,7 +1,4 @@
-"""Acts on messages: done, recorded in the ledger with their reason, and refused if the message has ended.
-
-Also short names at sender and hub, and submissions by SQL: awaited, requeued, withdrawn.
-"""
+"""Acts on messages; short names at sender and hub; submissions by SQL: awaited, requeued, withdrawn."""
 
 import re
 from uuid import uuid4
@@ -122,7 +119,7 @@ def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Networ
 
 
 def short_name_of(network: Network, name: str) -> str:
-    """Return the short name of a message with this name."""
+    """Return the short name that ``msg show`` states for any name of a message, such as sql-7."""
     return str(semq("msg", "show", name, "--json", "--node", network.sender.url).data["name"])
 
 

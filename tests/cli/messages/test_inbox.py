@@ -19,7 +19,7 @@ def send(network: Network, user: str, key: str, body: bytes, *more: str) -> str:
     return str(result.data["lk0"])
 
 
-def test_long_and_hostile_names_are_written_and_acknowledged(network: Network, tmp_path: Path) -> None:
+def test_documents_with_long_or_hostile_names_are_written_and_acknowledged(network: Network, tmp_path: Path) -> None:
     keys = [LONG, LONG[:-1] + "二", "../../escape", "con|aux?.xml", "plain.xml"]
     bodies = {send(network, "names", key, key.encode()): key.encode() for key in keys}
     words = ["--user", "names", "--into", str(tmp_path / "in"), "--count", str(len(keys)), "--timeout", "60"]

@@ -24,7 +24,6 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def working(network: Network, record: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Run a worker of the receiver's node."""
     command = [sys.executable, "-m", "semq.cli", "worker", "--app", "tests.cli.handling", "--user", "worker"]
     command += ["--node", network.receiver.url]
     variables = environment({"HANDLED": str(record), "PYTHONPATH": str(ROOT)})
@@ -52,7 +51,7 @@ def until_written(record: Path, *lines: str) -> None:
 
 
 def failed(network: Network, count: int) -> list[dict[str, Any]]:
-    """Wait until the receiver has ``count`` failed documents, and return them."""
+    """Wait until the receiver has ``count`` failed documents; return them."""
     rows: list[dict[str, Any]] = []
 
     def are_all() -> bool:

@@ -1,7 +1,6 @@
-"""``semq call``; and all commands: they use existing operations and arguments only, and every operation is used by one
-of them, or is for programs.
+"""``semq call``; and the operations and arguments that all commands use.
 
-To check the arguments, every command runs with each of its options at `test_output_of_commands.SimulatedNode`.
+Every command runs with each of its options at a simulated node.
 """
 
 import json
@@ -106,7 +105,6 @@ def test_commands_use_existing_operations_and_every_operation_is_used(recording:
 
 
 def test_commands_without_options_use_the_defaults_of_the_operations(recording: Path) -> None:
-    """A command without options requests the defaults of the operation, with these exceptions."""
     pages = {(f"broker.{name}", "limit") for name in ("queues", "consumers", "connections", "channels", "exchanges")}
     pages |= {("broker.bindings", "limit"), ("worker.list", "limit"), ("held.list", "limit")}
     others = {

@@ -1,6 +1,4 @@
-"""Certificates on the command line: enrol, show, renew and revoke, with a hub and a node with TLS; request and install,
-with files alone.
-"""
+"""Certificates on the command line: enrol, show, renew, revoke; request and install with files alone."""
 
 import re
 from pathlib import Path

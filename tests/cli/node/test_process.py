@@ -1,6 +1,4 @@
-"""Nodes as processes: one runs until it is asked to stop; those that cannot start print the reason in one line, and end
-with status 78.
-"""
+"""Nodes as processes: one that runs until it is asked to stop, and some that cannot start."""
 
 import signal
 import socket

@@ -34,7 +34,6 @@ def test_every_code_in_the_sources_can_be_looked_up() -> None:
 
 
 def test_an_error_without_a_remedy_shows_the_remedy_of_its_base() -> None:
-    """The rows are read from the sources; the classes have the same values."""
     rows = {row["code"]: row for row in all_errors()}
     for error in (BadLocator, UnknownTarget, BadArguments):
         assert rows[error.code]["remedy"] == error.remedy

@@ -1,4 +1,4 @@
-"""Limits of requests and of failed sign-ins, with a clock that the test sets."""
+"""Limits of requests and of failed sign-ins."""
 
 import pytest
 

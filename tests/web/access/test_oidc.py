@@ -1,6 +1,4 @@
-"""Sign-ins through an OpenID Connect provider that the test runs: persons with and without a role, hostile providers,
-hostile browsers.
-"""
+"""Sign-ins through an OpenID Connect provider that the test runs, with hostile providers and browsers."""
 
 import asyncio
 import json
@@ -56,7 +54,6 @@ class Provider:
         return JSONResponse(self.keys.as_dict(private=False))
 
     async def exchange(self, request: Request) -> Response:
-        """Answer a token request: check client, code and PKCE, and return an ID token."""
         form = await request.form()
         query = self.requests.pop(str(form.get("code")), None)
         challenge = urlsafe_b64encode(sha256(str(form["code_verifier"]).encode()).digest()).rstrip(b"=").decode()

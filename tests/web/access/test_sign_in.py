@@ -1,6 +1,4 @@
-"""Sign-in with the one-time link, and with passwords of web users and of users of the node (``amqp.users``); cookies,
-session fixation, attempts.
-"""
+"""Sign-in by the one-time link and by passwords; cookies, session fixation, attempts."""
 
 import asyncio
 import re

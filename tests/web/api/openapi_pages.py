@@ -12,7 +12,6 @@ PAGES = {"local": FOLDER / "openapi.local.json", "platform": FOLDER / "openapi.h
 
 
 def page(kind: str) -> str:
-    """Return the document of a kind of node as text."""
     return json.dumps(description(kind, endpoints(kind, table(kind))), indent=1, ensure_ascii=False) + "\n"
 
 

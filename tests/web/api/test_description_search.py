@@ -1,7 +1,7 @@
-"""Requests that Schemathesis makes from the OpenAPI document, with all rights, with one
-right that is enough, and with all rights that are not enough.
+"""Requests that Schemathesis makes from the OpenAPI document, with all rights, with one right that is enough, and with
+all rights that are not enough.
 
-No request may end in a failure of the server, and none is answered without the right that the document names.
+No status may be 500 or more, except 503 and 504. No request is answered without the right that the document names.
 """
 
 import asyncio
@@ -72,15 +72,12 @@ def search(kind: str, left_out: set[str], ask: Ask, is_deep: bool) -> None:
 
 
 def operations_of(kind: str) -> dict[str, Any]:
-    """Return the operations in the description of a kind of node, keyed by id."""
     methods = [method for path in json.loads(page(kind))["paths"].values() for method in path.values()]
     return {method["operationId"]: method for method in methods if "operationId" in method}
 
 
 def combinations_for(operation: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return the combinations of rights to try for an operation: all rights, the first one that is enough (with --deep,
-    each of them), and all that are not enough.
-    """
+    """Return the rights to try for an operation. With --deep, each right that is enough is tried alone."""
     sufficient = [right for right in ALL_RIGHTS if is_sufficient(operation, (right,))]
     others = tuple(right for right in ALL_RIGHTS if right not in sufficient)
     alone = sufficient[: deeper(1, len(ALL_RIGHTS))]
@@ -88,7 +85,7 @@ def combinations_for(operation: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def is_sufficient(operation: dict[str, Any], rights: tuple[str, ...]) -> bool:
-    """Return whether an operation is answered to a program with these rights, according to its description."""
+    """Return whether these rights are enough for an operation, according to its description."""
     needed = operation["x-semq-rights"]
     return not needed or any(RIGHTS[right] in rights_of(rights) for right in needed)
 
@@ -99,7 +96,6 @@ def is_possible(name: str, value: str) -> bool:
 
 
 def is_short_enough(request: dict[str, Any]) -> bool:
-    """Return whether the client can send the query of a request."""
     return len(str(httpx.QueryParams(request.get("params")))) <= QUERY_MAX
 
 
@@ -127,7 +123,6 @@ def try_out(operation: Any, ask: Ask, modes: Sequence[str], examples: int) -> No
 
 
 def request_of(case: Any) -> dict[str, Any]:
-    """Return the arguments with which httpx makes this request."""
     request = case.as_transport_kwargs(base_url="http://any")
     wanted = {name: request[name] for name in REQUEST_ARGUMENTS if request.get(name) is not None}
     if isinstance(wanted.get("data"), bytes | str):
@@ -137,7 +132,6 @@ def request_of(case: Any) -> dict[str, Any]:
 
 
 def check(operation: Any, rights: tuple[str, ...], request: dict[str, Any], ask: Ask) -> None:
-    """Make a request; check that its status is permitted, and that it is refused without a needed right."""
     is_allowed = is_sufficient(operation.definition.raw, rights)
     status, kind = ask(rights, request)
     is_refused = status in (403, 404, 405) or (status == 400 and not kind.endswith("json"))

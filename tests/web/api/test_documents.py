@@ -29,9 +29,7 @@ async def delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
 
 
 async def has_acts(site: Site, *expected: str) -> bool:
-    """Whether the acts in the audit log are exactly these, in this order. Lines about submissions are
-    written after the answer.
-    """
+    """Whether the audit log has exactly these acts, in this order."""
     return [act for _, act, _ in await site.audit()] == list(expected)
 
 

@@ -21,7 +21,7 @@ from tests.web.running import Site, serving
 
 @pytest.fixture
 async def site(node: LocalNode) -> Any:
-    """Serve a node, when the hub has stored the documents of other tests: no further event about them can come."""
+    """Serve a node whose earlier documents cause no further event, because the hub has stored them."""
     async with serving(node, streams=2) as site:
         await until(lambda: has_stored_all(site))
         yield site

@@ -57,7 +57,7 @@ async def test_an_unacknowledged_document_is_delivered_again_after_its_lease(sit
 async def test_an_answer_has_a_bounded_number_of_bytes_and_unaltered_bodies(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bodies shorter than a chunk and as long as one; the documents beyond the limit are in the next answer."""
+    """The documents beyond the limit are in the next answer."""
     monkeypatch.setattr("semq.app.pull.BYTES_MAX", 60_000)
     site.web.leases = Leases(10)
     program = await site.program("receive", inbox=site.inbox)
@@ -73,7 +73,6 @@ async def test_an_answer_has_a_bounded_number_of_bytes_and_unaltered_bodies(
 
 
 def has_documents(site: Site, count: int) -> bool:
-    """Whether the inbox of the test has this number of documents."""
     new = f"target_user = '{site.inbox}' AND app_status = {AppStatus.NEW:d}"
     return counted_at(site.web.database._find(), f"SELECT count(*) FROM tb_0030 WHERE {new}") == count
 
@@ -111,9 +110,7 @@ async def test_documents_of_a_failed_answer_have_no_lease_although_they_cannot_b
 
 
 async def test_an_owner_without_documents_has_no_leases(site: Site) -> None:
-    """An entry left behind would keep the connection of a user of the node open: it is closed only while the user has
-    no leases (``Leases.has``).
-    """
+    """An entry left behind would keep the connection of a user of the node open (``Leases.has``)."""
     program = await site.program("receive", inbox=site.inbox)
     assert await receive(program, wait_s=0) == []
     assert not site.web.leases._counts
@@ -160,7 +157,6 @@ async def test_parallel_polls_receive_one_document_each(site: Site) -> None:
 
 
 async def receive_and_ack(program: httpx.AsyncClient) -> list[dict[str, Any]]:
-    """Receive one document and acknowledge it."""
     documents = await receive(program, wait_s=20)
     for document in documents:
         assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204

@@ -8,7 +8,6 @@ from tests.web.running import PASSWORD, Browser, Site, serving
 
 
 async def browser_of_ann(site: Site) -> Browser:
-    """Return a browser in which the user ann is signed in."""
     browser = await site.browser()
     secret = await site.web.sessions.open("ann", None, "127.0.0.1")
     browser.cookies.set(site.web.sessions.cookie, secret)

@@ -39,9 +39,6 @@ async def test_a_token_needs_a_name_and_scopes(hub: HubNode) -> None:
 
 
 async def test_only_users_with_the_payload_right_grant_it(hub: HubNode) -> None:
-    """An administrator without the right cannot create a token or user with the right, give the role to a user, or set
-    the password of a user who has it.
-    """
     async with serving(hub) as site:
         payload_admin, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")
         program = await site.program("admin")

@@ -55,7 +55,6 @@ def documents(site: Site) -> str:
 
 
 def is_free(site: Site) -> bool:
-    """Whether no bytes are reserved."""
     return all(budget._free == budget._size for budget in (site.web.memory, site.web.disk))
 
 
