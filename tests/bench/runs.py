@@ -13,16 +13,15 @@ SMALL = ("--messages", "12", "--size", "100", "--rate", "200")
 
 
 def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run ``python -m bench`` with these arguments and wait for its end."""
     return subprocess.run(command_of("bench", *arguments), capture_output=True, text=True, check=False)
 
 
 def run_disturbed(
     temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[str, int]], None]
 ) -> tuple[int, str]:
-    """Start a run, call ``disturb`` when its nodes serve; return the exit status, and the lines that follow on stderr.
+    """Start a run, call ``disturb`` when its nodes serve; return the exit status, and the later lines on stderr.
 
-    The run uses ``temporary`` as the folder of its temporary files.
+    ``temporary``: the folder of its temporary files.
     """
     with subprocess.Popen(
         command_of("bench", "--messages", "1000000", "--rate", "10"),
@@ -53,7 +52,7 @@ def terminate(run: "subprocess.Popen[str]", pids: dict[str, int]) -> None:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Return the command lines of the processes that name this folder or a path in it, or work there."""
+    """Return the command lines of the processes that name this folder or work there."""
     commands = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():

@@ -1,8 +1,4 @@
-"""A run of ``./run bench`` that is interrupted, or loses a node, prints no figures but a reason, and leaves no files or
-processes.
-
-Arguments out of range are refused, and every command has help.
-"""
+"""Runs of ``./run bench`` that are interrupted or lose a node; arguments and help."""
 
 from collections.abc import Callable
 from pathlib import Path

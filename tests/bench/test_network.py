@@ -1,4 +1,4 @@
-"""The watch over a measured installation: if a node ends, the run has no figures."""
+"""The watch over a measured installation."""
 
 import asyncio
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""All phases with few documents: every figure is present, no document is lost; no duration is compared.
-
-One run serves all tests of the module, because it starts four nodes.
-"""
+"""All phases with few documents: every figure is present, no document is lost. One run serves all tests."""
 
 import json
 from typing import Any

@@ -47,7 +47,7 @@ def test_an_invalid_address_of_a_hub_is_refused(text: str) -> None:
 
 
 async def test_an_enrolment_that_was_interrupted_is_continued(inprocess: InProcess) -> None:
-    """The hub has signed, and the node was killed before it got the answer: repeating the command succeeds."""
+    """The node was killed after the hub had signed."""
     hub = await inprocess.secure_hub()
     answer = (await ask(await inprocess.client(hub), "nodes.token", {"node": "10008"}))["result"]
     keys = KeyRing(inprocess.folder / "a", Address(1, "10008"))
@@ -72,7 +72,7 @@ async def test_a_renewal_that_was_interrupted_is_continued(inprocess: InProcess)
 
 
 async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProcess) -> None:
-    """The key is revoked during the enrolment: its token is used up, and the next token is for another key."""
+    """The key is revoked during the enrolment, which uses up its token."""
     hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
     keys, address = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
@@ -130,7 +130,7 @@ async def test_a_revoked_node_does_not_renew(inprocess: InProcess) -> None:
 
 
 async def test_another_institution_is_not_taken_for_the_hub(inprocess: InProcess) -> None:
-    """The certificate of the server is valid, but it names an institution."""
+    """The certificate of the server is valid, but names an institution."""
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)

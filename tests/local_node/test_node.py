@@ -1,6 +1,4 @@
-"""A local node and the hub in one event loop: documents, events, SQL, refusals, operations of administrators, lost
-stores.
-"""
+"""A local node and the hub in one event loop: documents, events, SQL, refusals, administration, lost stores."""
 
 import asyncio
 import json
@@ -223,9 +221,7 @@ async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
 
 
 async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_is_lost(inprocess: InProcess) -> None:
-    """Two consumers, three documents with one order key; an application processes the first while the store is lost and
-    opened again.
-    """
+    """One of three documents with one order key is processed while the store is lost and opened again."""
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))

@@ -1,4 +1,4 @@
-"""``./run broker`` as a process: prints when it is ready, keeps durable data, has limits, ends in an orderly way."""
+"""``./run broker`` as a process."""
 
 import signal
 import socket
@@ -19,7 +19,7 @@ LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES"
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[PreparedProcess, int]]:
-    """Return the process of a broker and its port; at the end, stop the broker and its Postgres."""
+    """Yield the process of a broker and its port."""
     process = start_prepared("local_node.plain_broker", "--port", "0", *arguments)
     with process.stdout as printed:
         try:
@@ -45,7 +45,6 @@ def channel_of(port: int) -> Iterator[BlockingChannel]:
 
 
 def process_events(connection: pika.BlockingConnection) -> None:
-    """Process events until the connection ends; raise its error."""
     while True:
         connection.process_data_events(time_limit=1)
 

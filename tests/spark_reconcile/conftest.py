@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from spark_reconcile.spark import session
 from tests.spark_reconcile.office import Office, StandingClock
 
-# Compiling small queries takes longer than interpreting them, and each task is deserialized before it runs, so a stage
-# has one task here. test_assessment also judges with compiled queries and two tasks.
+# Compiling small queries takes longer than interpreting them, and every task costs time. test_assessment also judges
+# with compiled queries and two tasks.
 INTERPRETED = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",

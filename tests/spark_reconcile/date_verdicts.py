@@ -19,7 +19,7 @@ from tests.spark_reconcile.office import StandingClock
 def judge(
     settings: ReconcileSettings, day: date, clock: StandingClock, spark: SparkSession
 ) -> tuple[Run, job.JudgedMessages]:
-    """Judge the messages of a date, and make the run that has their verdicts the current one of the date."""
+    """Judge the messages of a date, and make this run the current one of the date."""
     evidence = collect_evidence(settings, day)
     run = runs.begin(Place.at(settings.reports), day, clock, evidence.fingerprint)
     judged = job.judge(spark, settings, evidence, run, Progress(SystemClock(), io.StringIO()))

@@ -1,8 +1,7 @@
-"""Ledgers in a short notation: ``office.write(message, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``;
-``office.extract`` then writes one extract for each node.
+"""Ledgers in a short notation: ``office.write(message, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``.
 
 A step of a course is ``side:EVENT@milliseconds`` after the acceptance. Letters after the time: c with the locator of a
-stored copy, x with other bytes.
+stored copy, x with other bytes. ``office.extract`` then writes one extract for each node.
 """
 
 import random
@@ -39,7 +38,7 @@ _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
 class StandingClock:
-    """A clock that does not move, so that repeated results are equal."""
+    """A clock that stands, so that repeated results are equal."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -77,7 +76,7 @@ class OfficeMessage:
 
 @dataclass
 class Office:
-    """A hub and its institutions. Their lines are kept until ``extract`` writes them as Parquet."""
+    """A hub and its institutions."""
 
     root: Path
     clock: StandingClock
@@ -92,7 +91,7 @@ class Office:
         return ReconcileSettings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
 
     def node(self, name: str) -> list[dict[str, object]]:
-        """Return the ledger of a node; from now on, the node has an extract even without lines."""
+        """Return the ledger of a node, which has an extract from now on."""
         return self.lines.setdefault(name, [])
 
     def write(self, message: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
@@ -111,9 +110,9 @@ class Office:
     def add(
         self, name: str, message: OfficeMessage, side: Side, event: Event, after: int, marks: str = ""
     ) -> dict[str, object]:
-        """Write one line into the ledger of a node, ``after`` milliseconds after the message was accepted.
+        """Write one line into the ledger of a node, ``after`` milliseconds after the acceptance of the message.
 
-        ``marks``: letters as in a course. The returned line may be changed until ``extract``.
+        The returned line may be changed until ``extract``.
         """
         ledger = self.node(name)
         digest = "d1" if event in (Event.ACCEPTED, Event.RECEIVED) else ""
@@ -130,7 +129,7 @@ class Office:
         return line
 
     def extract(self, day: date = DAY, only: Iterable[str] | None = None) -> dict[str, Manifest]:
-        """Write the extracts of a date, of all nodes or ``only`` some; return the manifests by node."""
+        """Write the extracts of a date, of all nodes or of ``only`` some; return the manifests by node."""
         manifests = {}
         for name in only if only is not None else list(self.lines):
             origin = LedgerOrigin(name, role="platform" if name == HUB else "local")
@@ -142,14 +141,14 @@ class Office:
         return manifests
 
     def lines_of(self, message: OfficeMessage, course: str) -> list[dict[str, Any]]:
-        """Write the lines of a course; return them in the order of time, for a test that changes and delivers them."""
+        """Write the lines of a course; return them in the order of time."""
         lengths = {name: len(lines) for name, lines in self.lines.items()}
         self.write(message, course)
         new = [line for name, lines in self.lines.items() for line in lines[lengths.get(name, 0) :]]
         return sorted(new, key=lambda line: int(str(line["at"])))
 
     def deliver(self, lines: Iterable[dict[str, Any]], day: date = DAY) -> None:
-        """Write one extract of each ledger named in the lines. Lines may have any values, also null."""
+        """Write one extract of each ledger named in the lines, which may have any values."""
         ledgers: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for line in lines:
             ledgers.setdefault((line["node"], line["store"]), []).append(line)
@@ -170,16 +169,14 @@ class Office:
             (self.extracts / date_folder(day) / folder_of(node, store) / MANIFEST_FILE).write(manifest.encode())
 
     def folder(self, name: str, day: date = DAY) -> Path:
-        """Return the folder of a node's extract."""
         return self.root / "extracts" / f"business_date={day}" / f"source={name}.1.1"
 
     def advance(self, days: int) -> None:
-        """Move the clock forward by some days."""
         self.clock.now += timedelta(days=days)
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return a column. Texts may be bytes, so that a test can write invalid texts."""
+    """Return a column; texts may be bytes, to write invalid texts."""
     if kind == pa.string():
         data = [value.encode() if isinstance(value, str) else value for value in values]
         return pa.array(data, pa.binary()).view(pa.string())

@@ -1,8 +1,7 @@
 """A second implementation of the verdict on one message, in plain Python and from the documentation alone.
 
-It shares nothing with the job: no grid, no tables of words, no bits, no SQL. It checks first whether the lines of a
-message are credible, then the receiver's records, then which party has not noted the outcome. If job and oracle differ,
-one of them is wrong.
+It shares nothing with the job: no grid, no tables of words, no bits, no SQL. If job and oracle differ, one of them is
+wrong.
 """
 
 from dataclasses import dataclass, field
@@ -36,8 +35,6 @@ class OracleWorld:
 
 @dataclass
 class OracleLine:
-    """A line of a ledger."""
-
     node: str
     seq: int
     at: int
@@ -88,8 +85,8 @@ def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
         born = first([x for x in _of(lines, S, E.SENT) if x.att <= 1])
     taken = _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED)
     begun = _of(lines, S, E.ACCEPTED, E.REFUSED, E.SENT, E.AGAIN, E.VOIDED)
-    # The sender's ledger is missing, or lacks the first lines of the message. A message that the hub sends without
-    # having stored it on this date was stored on an earlier one.
+    # The sender's first lines are missing. A message that the hub sends without having stored it on this date was
+    # stored on an earlier one.
     if born is None and not begun and (taken or not (_moves(lines, H) or _moves(lines, S))):
         born = first(taken, _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
     if born is None:
@@ -203,10 +200,10 @@ def _settled_early(
     receipt: bool,
     seen: bool,
 ) -> str:
-    """Return the verdict of a message that was settled before it could reach a receiver; empty for other messages.
+    """Return the verdict of a message settled before it could reach a receiver; empty for other messages.
 
-    The receiver's ledger is not needed for such a message. ``aside``: the hub has no part in the message, or an
-    operator of the hub has refused its copy. ``seen``: the ledger of the hub has lines about the message.
+    ``aside``: the hub has no part in the message, or an operator there has refused its copy. ``seen``: the ledger of
+    the hub has lines about it.
     """
     passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     refused = not aside and E.REFUSED in hub and not passed_on

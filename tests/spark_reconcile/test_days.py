@@ -64,7 +64,7 @@ def test_an_invalid_zone_or_cutoff_is_refused(wrong: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "yesterday", "2026-13-01", "20.11.2026", "1999-12-31", "9999-12-31"])
-def test_a_date_that_cannot_be_read_is_refused(wrong: str) -> None:
+def test_a_date_that_is_unreadable_or_out_of_range_is_refused(wrong: str) -> None:
     with pytest.raises(BadRunRequest):
         parse_date(wrong)
 

@@ -1,4 +1,4 @@
-"""Files and folders on a disk and on a simulated object store; locks, and files whose writing fails, on a disk."""
+"""Files and folders on a disk and on a simulated object store."""
 
 from pathlib import Path
 

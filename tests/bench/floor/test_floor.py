@@ -1,4 +1,4 @@
-"""The reference of the floor: the script can repeat it, and tables that nodes change more or less are reported."""
+"""The reference of the floor: the script can repeat it, and differences are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The count of waiting documents: read on demand, once for all callers, with an answer in any case."""
+"""The count of waiting documents: read on demand, once for all callers."""
 
 import asyncio
 
@@ -7,9 +7,7 @@ from semq.errors import Unavailable
 
 
 class Rows:
-    """A store whose counts the test sets in ``answers``; ``asked`` has the maximum of each query, and ``out`` is the
-    number of documents that applications have not settled.
-    """
+    """A store with the counts ``answers``; ``asked``: the maximum of each query; ``out``: unsettled documents."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -26,7 +24,7 @@ class Rows:
         return answer
 
     async def counted(self, *, fresh: bool = True) -> int:
-        """Return the reported number; with ``fresh`` from a new count, else from one that may be a second old."""
+        """Return the reported number, with ``fresh`` from a new count."""
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         (self.backlog.count_and_report if fresh else self.backlog.report)(answer.set_result)
         return await answer

@@ -1,6 +1,4 @@
-"""Nacks have no field for a reason: the reason is published as an event and logged, both at a bounded rate. Without
-confirms, the channel is closed with the reason.
-"""
+"""Nacks: their reasons are published as events and logged, both at a bounded rate."""
 
 import asyncio
 import json
@@ -38,7 +36,7 @@ async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess, monkeypatc
         ("refused", "T1", "trade/order//S1"),
     ]
     assert {(event["reason"][0], event["lk0"], event["target"]) for event in received} == {("SEMQ-5207", "", "1.56001")}
-    (line,) = [line for line in lines if line["event"] == "document_nacked"]  # one line for each reason and target
+    (line,) = [line for line in lines if line["event"] == "document_nacked"]
     assert "SEMQ-5207" in line["error"]
     assert line["token"] == "T0"
     assert a.engine.core.counters.counts["nacked"] == 2

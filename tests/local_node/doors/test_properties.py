@@ -1,6 +1,4 @@
-"""AMQP properties travel as headers and are properties again at the receiving application; expiration travels as a
-time.
-"""
+"""AMQP properties travel as headers and are properties again at the receiving application."""
 
 import pytest
 from hypothesis import given

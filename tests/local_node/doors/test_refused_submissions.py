@@ -27,9 +27,7 @@ async def collect_events(inprocess: InProcess, node: LocalNode) -> list[dict[str
 
 
 async def submit_by_sql(inprocess: InProcess, arguments: str) -> Any:
-    """Submit a document by ``semq_send`` with these arguments; return the node, a link of its administrator, and
-    the number of the submission.
-    """
+    """Submit a document by ``semq_send``; return the node, a link of its administrator, and the number."""
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)

@@ -24,7 +24,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 async def node(shared_inprocess: InProcess) -> LocalNode:
-    """A linked node shared by the tests of this file; each must leave no scheduled documents at it."""
+    """A linked node shared by the tests of this file, which leave no scheduled documents at it."""
     return await linked_node(shared_inprocess)
 
 

@@ -227,7 +227,7 @@ Status = tuple[str, str | None, str | None, Any]
 
 
 def status_of(a: Any, numbers: list[int]) -> list[Status]:
-    """Return the state of each submission, the code and text of its reason, and the time of its last change."""
+    """Return the state of each submission, code and text of its reason, and the time of its last change."""
     with psycopg.connect(a.store.url) as connection:
         return [
             connection.execute(
@@ -296,10 +296,7 @@ def message_rows(a: Any) -> list[Any]:
 
 
 def submit_and_poll_once(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
-    """Submit documents in one transaction, and poll once: neither a NOTIFY nor the job reads again.
-
-    Return a list that gets an item for each read.
-    """
+    """Submit documents in one transaction, and poll once; return a list that gets an item for each read."""
     monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document_bytes=2**20))
     submissions, reads = a.submissions, list[None]()
     polls, begin_read = [submissions.poll], submissions._begin_read

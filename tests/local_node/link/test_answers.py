@@ -1,4 +1,4 @@
-"""Answers to partners' questions: their maximum rate, malformed questions, and nodes that cannot be asked."""
+"""Answers to partners' questions: rate, malformed questions, and nodes that cannot be asked."""
 
 import asyncio
 from typing import Any

@@ -1,6 +1,4 @@
-"""Direct links of real nodes with certificates: documents while the hub is away, changes between the direct link and
-the hub, and the logins of partners.
-"""
+"""Direct links of real nodes with certificates: documents while the hub is away, and the logins of partners."""
 
 import asyncio
 import re
@@ -45,7 +43,7 @@ UP = {"link": "up", "last_error": "", "sent": 1}
 
 
 class DirectApplication:
-    """An application at a node: submits documents; receives and acknowledges every document."""
+    """An application at a node, which acknowledges every document."""
 
     def __init__(self, channel: ClientChannel) -> None:
         self._channel = channel
@@ -62,7 +60,6 @@ class DirectApplication:
         )
 
     async def consume(self) -> None:
-        """Begin to receive."""
 
         def on_documents(batch: Sequence[Any]) -> None:
             self.received += [bytes(delivered.body) for delivered in batch]
@@ -81,7 +78,6 @@ class DirectScene:
     b: LocalNode
 
     async def applications(self) -> list[DirectApplication]:
-        """Return an application at A and one at B."""
         applications = []
         for node in (self.a, self.b):
             channel = await (await self.inprocess.client(node)).open_channel()
@@ -100,7 +96,6 @@ class DirectScene:
 
 
 def ledger_details(node: LocalNode, event: Event) -> list[str]:
-    """Return the details of the ledger lines of one event, in their order."""
     with psycopg.connect(node.store.url) as connection:
         rows = connection.execute(
             "SELECT detail FROM semq_ledger WHERE event = %s AND lk0 <> '' ORDER BY number", (int(event),)
@@ -110,7 +105,7 @@ def ledger_details(node: LocalNode, event: Event) -> list[str]:
 
 @pytest.fixture(scope="module")
 async def scene(shared_inprocess: InProcess) -> DirectScene:
-    """A scene shared by the tests of this file; each must leave its direct link up, and no documents under way."""
+    """A scene shared by the tests of this file, which leave its link up, and no documents under way."""
     return await direct_scene(shared_inprocess)
 
 
@@ -144,7 +139,6 @@ BEST_EFFORT: dict[str, Any] = {"@SaveFwd": 1, "@Reliable": 0, "@Ack2": 0}
 
 
 async def datagram_status(node: LocalNode, peer: str) -> dict[str, Any]:
-    """Return the state of a node's channel of datagrams to a peer."""
     status: dict[str, Any] = (await node.status())["datagrams"]["peers"].get(peer, {"state": "closed"})
     return status
 
@@ -181,7 +175,7 @@ async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_th
 async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_in_order(
     inprocess: InProcess,
 ) -> None:
-    """Send documents with one order key, while the test cuts the direct link and the links to the hub in turns."""
+    """The test cuts the direct link and the links to the hub in turns."""
     scene = await direct_scene(inprocess)
     a, b = await scene.applications()
     assert scene.a.direct is not None
@@ -252,7 +246,7 @@ async def revoke(scene: DirectScene, node: str) -> None:
 
 
 async def until_session_ended(node: LocalNode) -> None:
-    """Wait until a node has ended its direct session, by its job that checks certificates."""
+    """Wait until the job that checks certificates has ended a node's direct session."""
 
     def has_ended() -> bool:
         node.clockwork.hasten("certificate")  # do not wait for its interval of some seconds
@@ -331,7 +325,6 @@ def keys_of(partner: str) -> list[str]:
 
 
 def is_refused(node: LocalNode, target: str) -> bool:
-    """Whether a node refuses documents for a target as unknown."""
     try:
         node.engine.partners.check(target)
     except UnknownTarget:

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 @pytest.fixture
 async def proxies(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
-    """Return two proxies to one hub, each with an address and connections of its own."""
+    """Return two proxies to one hub."""
     hub = await inprocess.hub()
     first, second = Proxy(), Proxy()
     for proxy in (first, second):
@@ -29,7 +29,7 @@ async def proxies(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
 
 
 def configuration(first: int, *further: int) -> str:
-    """Return the configuration of a node; the arguments are the ports of the hub's addresses."""
+    """Return the configuration of a node for these ports of the hub."""
     urls = ", ".join(f'"amqp://127.0.0.1:{port}"' for port in further)
     text = LOCAL_CONFIG.format(name="10008", hub=first)
     return text.replace("reconnect_s_min = 0.1", f"more_urls = [{urls}]\nreconnect_s_min = 0.1")

@@ -23,10 +23,7 @@ FRAMES = (
 
 
 async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without_an_error() -> None:
-    """The end of the stream is noticed in one turn, the end of the session is reported in the next.
-
-    In between, a commit may notify its callers. If sending raised an error, a durable document would not be confirmed.
-    """
+    """The loss of the socket is noticed in one turn and reported in the next, while commits notify their callers."""
     async with pair() as endpoints:
         client = await endpoints.dial()
         data, control = await client.open_channel(), await client.open_channel()
@@ -57,7 +54,7 @@ async def test_a_turn_that_has_only_unreadable_frames_returns_their_credit(inpro
 async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three packets of each speaker in one read: the second packet of a partner already exceeds its bound."""
+    """Each speaker has sent three packets in one read, of which the second already exceeds a partner's bound."""
     monkeypatch.setattr(uplink, "PARTNER_BYTES_MAX", 0)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
@@ -93,7 +90,7 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
 async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of six packets of eight parts each, the parts of one packet wait at most. Packets of partners do not wait."""
+    """Of six packets of eight parts each, one is being processed."""
     monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)

@@ -1,6 +1,6 @@
 """The tables of operations of both kinds of nodes: complete, documented, and safe against any arguments.
 
-Hypothesis tries wrong arguments on the structs alone; ``tests/service/test_admin.py`` asks running nodes.
+Wrong arguments are tried on the structs alone; ``tests/service/test_admin.py`` asks running nodes.
 """
 
 import inspect
@@ -60,7 +60,7 @@ def test_every_handler_takes_the_arguments_of_its_row(row: Operation) -> None:
 
 
 @every_row
-def test_texts_lists_and_numbers_are_bounded(row: Operation) -> None:
+def test_texts_lists_and_numbers_have_an_upper_bound(row: Operation) -> None:
     for field in msgspec.structs.fields(row.arguments):
         info = msgspec.inspect.type_info(field.type)
         assert not list(_unbounded(info)), f"{row.name}: {field.name}"

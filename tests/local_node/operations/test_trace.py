@@ -1,4 +1,4 @@
-"""The trace of a message: the lines of sender, hub and receiver, for these parties only; no hub can falsify them."""
+"""The trace of a message: the lines of sender, hub and receiver, for these parties only."""
 
 import asyncio
 from typing import Any
@@ -58,7 +58,6 @@ async def stranger(shared_inprocess: InProcess, parties: Parties) -> LocalNode:
 
 
 async def trace_when_delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
-    """Return the complete trace of a delivered message, from all parties."""
     trace: dict[str, Any] = {}
     link = await inprocess.client(node)
 
@@ -73,7 +72,7 @@ async def trace_when_delivered(inprocess: InProcess, node: LocalNode, name: str)
 
 
 async def check_traces(inprocess: InProcess, parties: Parties, key: str, *, secure: bool) -> str:
-    """Check the traces of a new message at all three parties, and return its LK0."""
+    """Check the traces of a new message at all three parties; return its LK0."""
     hub, a, b = parties
     lk0 = await submit(inprocess, a, key)
     for node, other in ((a, "1.56001"), (b, "1.10008")):

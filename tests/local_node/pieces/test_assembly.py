@@ -1,6 +1,4 @@
-"""The pieces of a document are put into the order of its manifest; a missing, exchanged or altered piece is refused;
-the row numbers of the pieces are forgotten if the document is not delivered.
-"""
+"""The pieces of a document are put into the order of its manifest; wrong pieces are refused."""
 
 from hashlib import sha256
 from types import SimpleNamespace

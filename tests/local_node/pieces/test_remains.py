@@ -31,13 +31,13 @@ PIECE_ROWS = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
 def age(node: LocalNode) -> None:
-    """Make all received messages older than the longest time for which pieces wait for their manifest."""
+    """Make all received messages older than KEPT_DAYS."""
     with psycopg.connect(node.store.url) as connection:
         connection.execute("UPDATE tb_0030 SET received_at = received_at - %s * interval '1 day'", (KEPT_DAYS + 1,))
 
 
 async def sweep(node: LocalNode) -> None:
-    """Search for remaining pieces and wait for the end; twice, because an earlier search may be under way."""
+    """Sweep twice, because an earlier sweep may be under way."""
     for _ in range(2):
         node.remains.sweep()
         await until(lambda: not node.remains.is_sweeping)

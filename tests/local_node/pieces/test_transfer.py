@@ -1,4 +1,4 @@
-"""Documents in pieces through three nodes, from the sending application to the receiving one; no rows must remain."""
+"""Documents in pieces through three nodes; no rows must remain."""
 
 import asyncio
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ async def local(inprocess: InProcess, name: str, hub_port: int, settings: str = 
 
 
 async def sealing_nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
-    """Return two linked nodes with certificates, which send documents above 50,000 bytes in pieces of 100,000."""
+    """Return two linked nodes with certificates and small pieces."""
     hub, settings = await inprocess.secure_hub(), "pieces_from_bytes = 50000\n"
     a, b = [await inprocess.secure_local(name, hub, settings) for name in ("10008", "56001")]
     await linked(a, b)
@@ -83,7 +83,7 @@ async def published(channel: ClientChannel, target: str, body: bytes, **headers:
 
 
 class KeepingConsumer:
-    """An application that keeps the documents that it receives."""
+    """An application that keeps received documents."""
 
     def __init__(self, channel: ClientChannel) -> None:
         self.channel = channel
@@ -91,7 +91,6 @@ class KeepingConsumer:
 
     @classmethod
     async def on(cls, inprocess: InProcess, node: LocalNode) -> "KeepingConsumer":
-        """Return a consumer of the inbox of a node, with a prefetch of one document."""
         consumer = cls(await (await inprocess.client(node)).open_channel())
         await consumer.channel.qos(1)
         await consumer.channel.consume("semq.inbox", consumer._keep)
@@ -255,7 +254,6 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
 
 
 async def reason_of(link: ClientLink, key: str) -> str | None:
-    """Return the reason for which a document was refused."""
     shown = (await ask(link, "msg.show", {"id": key}))["result"]
     return str(shown["reason"]) if shown.get("reason") else None
 

@@ -26,7 +26,7 @@ from tests.waiting import until
 
 @pytest.fixture(scope="module")
 async def node(shared_inprocess: InProcess) -> LocalNode:
-    """A linked node shared by the tests of this file; each must leave no pieces at it."""
+    """A linked node shared by the tests of this file, which leave no pieces at it."""
     hub = await shared_inprocess.hub()
     node = await local(shared_inprocess, "10008", hub.port)
     await linked(node)
@@ -122,10 +122,7 @@ async def test_pieces_without_an_arriving_body_are_removed(node: LocalNode) -> N
 
 
 async def test_remaining_pieces_are_deleted_in_portions(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One commit that deletes all pieces would delay other documents for seconds.
-
-    Deletions that find no piece, for documents of the tests before, do not count.
-    """
+    """One commit that deletes all pieces would delay other documents. Pieces of earlier tests may be left."""
     monkeypatch.setattr(upload, "PORTION", 4)
     with psycopg.connect(node.store.url) as connection:
         connection.execute(

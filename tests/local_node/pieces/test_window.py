@@ -13,7 +13,7 @@ class SimulatedLink:
         self.sizes: list[int] = []
 
     async def carry(self, window: PieceWindow, pieces: int) -> None:
-        """Send pieces, as many at once as the window allows; their receipts come together."""
+        """Send pieces, as many at once as the window allows."""
         while len(self.sizes) < pieces:
             count = int(window.size)
             alone = [await window.enter() for _ in range(count)]

@@ -59,7 +59,6 @@ class RunningServer:
         return node
 
     async def client(self, host: str, user: str = "guest", password: str = "guest") -> ClientLink:
-        """Return a connection to a virtual host of the server."""
         port = self.server.host.port.listener.port
         config = DialConfig("127.0.0.1", port, virtual_host=host, user=user, password=password)
         link = await dial(config, SystemClock(), self.server.host.turn())
@@ -67,14 +66,13 @@ class RunningServer:
         return link
 
     async def _client_of(self, host: str) -> ClientLink:
-        """Return the connection to a virtual host for requests; a new one if there is none or it has ended."""
+        """Return the connection to a virtual host for requests, which is kept."""
         link = self.clients.get(host)
         if link is None or not link.is_open:
             link = self.clients[host] = await self.client(host)
         return link
 
     async def ask(self, host: str, operation: str, **arguments: Any) -> Any:
-        """Return the result of an operation."""
         answer = await ask(await self._client_of(host), operation, arguments)
         assert answer["ok"], answer
         return answer["result"]
@@ -88,7 +86,7 @@ class RunningServer:
         return str((await self.ask(source, "msg.submit", target=target, body_base64="eA=="))["lk0"])
 
     async def wait_arrived(self, target: LocalNode | str, lk0: str) -> None:
-        """Wait until a document is in the inbox of its target: an institution of the server, or another node."""
+        """Wait until a document is in the inbox of an institution of the server, or of another node."""
         link = await (self._client_of(target) if isinstance(target, str) else self.inprocess.client(target))
 
         async def is_there() -> bool:
@@ -107,7 +105,7 @@ class RunningInstallation(RunningServer):
     options: str = ""
 
     def write(self, tables: Mapping[str, str]) -> None:
-        """Write the server's file. ``tables``: the institutions, each with further lines of its table."""
+        """Write the server's file. ``tables``: further lines of the table of each institution."""
         text = "\n".join(
             f'[institutions."{name}"]\nhub.password = "{name}"\n{more}' for name, more in tables.items()
         )  # fmt: skip
@@ -118,9 +116,9 @@ class RunningInstallation(RunningServer):
 
 @contextmanager
 def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
-    """Return the URL of a database for a server; at the end, drop the databases of its institutions.
+    """Yield the URL of a database for a server, and drop those of its institutions at the end.
 
-    The server's template, which it would make by Alembic, is a copy of the empty database.
+    The server's template is a copy of the empty database.
     """
     database = inprocess.new_database()
     with psycopg.connect(database, autocommit=True) as connection:

@@ -28,7 +28,6 @@ from tests.waiting import until
 
 
 async def until_linked(hosted: RunningInstallation, *names: str) -> None:
-    """Wait until the nodes of institutions have their links."""
     await linked(*map(hosted.node, names))
 
 
@@ -117,7 +116,7 @@ async def check_with_locked_database(hosted: RunningInstallation, stuck: str, a:
 
 
 async def test_neither_a_stuck_database_nor_a_flood_of_one_institution_stops_others(inprocess: InProcess) -> None:
-    """The flood: programs of an institution send as fast as they can to an absent one; documents of others arrive."""
+    """The flood: programs of an institution send as fast as they can to an absent one."""
     async with hosting(inprocess) as hosted, asyncio.TaskGroup() as programs:
         flooding, b, c, _, absent = hosted.names
         await until_linked(hosted, flooding, b, c)
@@ -334,7 +333,6 @@ async def start_server(file: Path) -> tuple[PreparedProcess, str]:
 
 
 async def wait_for_end(program: PreparedProcess) -> int:
-    """Wait for the end of a process, and return its status."""
     status = await asyncio.to_thread(program.wait)
     program.stdout.close()
     return status

@@ -1,4 +1,4 @@
-"""Pieces of parcels: joined again in any order, with repeated, damaged or foreign pieces."""
+"""Pieces of parcels: in any order, repeated, damaged or foreign."""
 
 import dataclasses
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 
 from semq.app import AppKey, Document
 from spark_reconcile.errors import BadExtract
+from spark_reconcile.extracts import delivery
 from spark_reconcile.extracts.delivery import SPOOL, Collector, Piece, cut, read_piece
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, Office, OfficeMessage
@@ -75,8 +76,18 @@ def test_unfinished_parcels_of_a_node_are_bounded(folder: Place, collector: Coll
     first, second, *_ = cut(folder, 500)
     for _ in range(2):  # a repeated piece needs no more room
         assert collector.accept(document(first.encode())) is None
-    with pytest.raises(BadExtract, match="full"):
+    with pytest.raises(BadExtract, match="full") as caught:
         collector.accept(document(second.encode()))
+    assert SPOOL in caught.value.remedy
+
+
+def test_an_extract_with_too_many_pieces_is_refused_with_the_setting_to_raise(
+    folder: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "PIECES_MAX", 2)
+    with pytest.raises(BadExtract) as caught:
+        next(cut(folder, 100))
+    assert "piece_bytes" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

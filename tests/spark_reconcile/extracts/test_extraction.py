@@ -1,6 +1,4 @@
-"""``extract`` and ``collect`` with real nodes: extracts travel from the ledger to the hub's storage as documents,
-without data that must not leave the node. Also the column ``reason``: codes, and names of documents in pieces.
-"""
+"""``extract`` and ``collect`` with real nodes; the column ``reason``: codes, and names of documents in pieces."""
 
 import asyncio
 import hashlib
@@ -48,7 +46,7 @@ def url(node: LocalNode) -> str:
 
 @pytest.fixture
 async def sender(inprocess: InProcess) -> LocalNode:
-    """Return 10008, which is configured to send its extracts to 56001 in small pieces."""
+    """Return 10008, which sends its extracts to 56001 in small pieces."""
     hub = await inprocess.hub()
     (inprocess.folder / "salt").write_text("a long enough secret\n")
     text = LOCAL_CONFIG.format(name="10008", hub=hub.port)

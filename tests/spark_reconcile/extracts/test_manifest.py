@@ -1,4 +1,4 @@
-"""Manifests: read as they were written, with an error for each kind of invalid content."""
+"""Manifests: read as written, and refused with impossible contents."""
 
 import json
 

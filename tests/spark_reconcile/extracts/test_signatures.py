@@ -47,9 +47,7 @@ def config(folder: Path, text: str = LOCAL_CONFIG.format(name="10008", hub=1)) -
 
 
 def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float = 90, age: int = 0) -> Sign:
-    """Enrol a node in ``folder`` and return its signing function. The authority ``by`` issued its certificate ``age``
-    days ago, for ``days`` days.
-    """
+    """Enrol a node in ``folder``; return its signing function. ``by`` issued its certificate ``age`` days ago."""
     text = HUB_CONFIG if node.startswith("2.") else LOCAL_CONFIG.format(name=node[2:], hub=1)
     settings = load(config(folder, text), {})
     ring(settings.pki_dir, by, node, at=NOW - timedelta(days=age), days=days)  # type: ignore[arg-type]
@@ -101,7 +99,7 @@ def test_an_extract_stays_valid_after_the_end_of_its_certificate(tmp_path: Path,
     for day, is_valid in ((-1, True), (9.9, True), (10.1, False), (401, False)):
         since = int((NOW + timedelta(days=day)).timestamp() * 1000)
         assert verifier(trust, clock)("1.10008", CONTENT, signature, since) is is_valid, day
-    # An extract may be of a date before the certificate was issued, but cannot have been signed before then.
+    # An extract may be older than its certificate, but was signed later.
     long_ago = int((NOW - timedelta(days=30)).timestamp() * 1000)
     for day, is_valid in ((5, True), (-5, False)):
         clock.now = NOW + timedelta(days=day)
@@ -183,7 +181,7 @@ async def test_only_signed_extracts_and_repair_lists_are_accepted(inprocess: InP
         assert state in result["error"]
         manifest.write_text(original)
 
-    # Nodes apply lists signed by their hub, but neither unsigned lists nor those of a hub under another authority.
+    # Nodes apply neither unsigned lists nor those of a hub under another authority.
     url = f"amqp://guest:guest@127.0.0.1:{node.port}"
     foreign_hub = sign_of(tmp_path / "foreign-hub", FOREIGN, "2.hub")
     for sign, expected, state in (

@@ -46,7 +46,7 @@ NODES = ["1.a", "1.b", "1.c", "1.away", HUB]
 
 
 def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
-    """Invent a message; return its sender and its lines: those of a course, with some lines removed, added or changed."""
+    """Invent a message; return its sender and the lines of a course, some of them removed, added or changed."""
     sender = dice.choice(NODES)
     receiver = dice.choice(NODES[:4] if dice.random() < 0.8 else NODES)
     born = int(MIDNIGHT + dice.choice([1, 10, 10, 10, 10, 23.9, 24.5, -3]) * HOUR)
@@ -73,7 +73,7 @@ def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _step(text: str) -> tuple[int, int, int, str]:
-    """Return side, event, time and marks of a step of a course. Mark c: a stored copy; d: a direct link."""
+    """Return side, event, time and marks of a step. Mark c: a stored copy; d: a direct link."""
     side, _, event_and_time = text.partition(":")
     event, _, time = event_and_time.partition("@")
     return int(SIDES[side]), int(Event[event]), int(time.rstrip("cd")), time.lstrip("0123456789")
@@ -88,7 +88,7 @@ COMPILED = {
 
 @pytest.fixture(params=["compiled", "interpreted"])
 def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
-    """Return the session with the settings for large inputs (compiled) or for small inputs (interpreted)."""
+    """Return the session with the settings for large (compiled) or for small inputs (interpreted)."""
     before = {name: spark.conf.get(name) for name in COMPILED}
     for name, value in COMPILED.items():
         if request.param == "compiled":
@@ -112,8 +112,7 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
     is_complete = hub_delivered or not has_hub
     context = JudgementContext(DAY, YOUNG_MS, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
 
-    # Shrinking of a failing example is off, because it takes minutes, and single messages are small anyway. The seeds
-    # are fixed, so that the result for a commit does not depend on chance.
+    # Without shrinking, which takes minutes for a small gain, and with fixed seeds, so that chance decides nothing.
     @settings(max_examples=1, derandomize=True, phases=(Phase.generate,))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:

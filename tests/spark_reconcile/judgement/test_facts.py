@@ -1,4 +1,4 @@
-"""Impossible lines among correct ones, in one run: each message has the verdict that DESIGN.md specifies."""
+"""Impossible lines among correct ones, in one run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,17 +17,14 @@ COPIES = 150  # messages with a second copy at the hub
 
 
 def change(line: int, **fields: object) -> Callable[[Lines], None]:
-    """Return a change of fields of one line of the message."""
     return lambda lines: lines[line].update(fields)
 
 
 def without(line: int) -> Callable[[Lines], None]:
-    """Return a change that removes one line of the message."""
     return lambda lines: lines[line].clear()
 
 
 def written_by(side: Side, node: str) -> Callable[[Lines], None]:
-    """Return a change that makes another node the writer of a side's lines."""
 
     def move(lines: Lines) -> None:
         for line in lines:
@@ -42,7 +39,6 @@ def nothing(lines: Lines) -> None:
 
 
 def twice_in_two_stores(lines: Lines) -> None:
-    """Add a record with the same number in another store of the receiver."""
     lines[3]["seq"] = 77_777
     lines.append({**lines[3], "store": "2.1"})
 
@@ -121,7 +117,7 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
 
 @pytest.fixture(scope="module")
 def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Judge all cases and some ordinary messages together; return the verdict of each message by its locator."""
+    """Judge all cases and some ordinary messages together; return the verdicts by locator."""
     office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
     all_lines: Lines = []
     for number in range(3):
@@ -164,9 +160,7 @@ def test_ordinary_messages_beside_the_cases_are_matched(verdicts: dict[str, str]
 
 
 def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSession) -> None:
-    """Facts of an older version have no columns for stored and released copies; these become 0. Of the traits, those of
-    the present version are kept.
-    """
+    """Facts of an older version have no columns for copies, and further traits."""
     nothing = read_lines(spark, {})
     now = gather(nothing, {"2.hub"})
     old = now.drop("stored_copies", "released_copies")

@@ -1,6 +1,4 @@
-"""Repair lists on real nodes: a dry run changes nothing; resolved messages are skipped, open ones lead to inquiries.
-Invalid lists are refused.
-"""
+"""Repair lists on real nodes: a dry run, resolved and open messages, invalid lists."""
 
 import asyncio
 import json
@@ -37,7 +35,7 @@ def repair_line(lk0: str, deed: str = "inquire", side: str = "sender") -> Repair
 
 
 def repair_list(folder: Path, **lists: list[RepairLine]) -> Path:
-    """Write a repair folder as the job does. ``lists``: lines by node; the keyword ``n1_10008`` stands for node 1.10008."""
+    """Write a repair folder as the job does. ``lists``: lines by node, with ``n1_10008`` for 1.10008."""
     nodes = {}
     for name, lines in lists.items():
         node = name.replace("_", ".").removeprefix("n")

@@ -1,8 +1,6 @@
-"""The layout of a page in a headless browser: content beyond the edge of the screen, content that scrolls sideways, and
-cut pictures.
+"""The layout of a page in a headless browser: content beyond the edge, content that scrolls sideways, cut pictures.
 
-The page is put into frames with the widths of screens, with all its folds open. No network is used, because the page
-refers to no other file.
+The page is put into frames with the widths of screens, with all its folds open.
 """
 
 import html

@@ -1,7 +1,4 @@
-"""One published report for all tests of the page. Without a browser, the tests of the layout are left out.
-
-``test_page`` checks the layout too, as far as it can be read in the page and its style.
-"""
+"""One published report for all tests of the page. Without a browser, the tests of the layout are left out."""
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +10,6 @@ collect_ignore = [] if browsers.PROGRAM else ["test_layout.py"]
 
 
 def pytest_report_header() -> list[str]:
-    """Report the tests that are left out without a browser."""
     return [] if browsers.PROGRAM else ["report: test_layout.py is left out, there is no chromium"]
 
 

@@ -1,4 +1,4 @@
-"""A strict reader of the text format of Prometheus, which demands what the specification demands."""
+"""A strict reader of the text format of Prometheus."""
 
 import re
 
@@ -11,7 +11,7 @@ Samples = dict[tuple[str, str], float]
 
 
 def read(text: str) -> tuple[dict[str, str], Samples]:
-    """Return the type of each family, and all samples by name and labels. Raises AssertionError for any fault."""
+    """Return the type of each family, and all samples by name and labels. Raises AssertionError."""
     assert text.endswith("\n")
     assert "\r" not in text
     types: dict[str, str] = {}

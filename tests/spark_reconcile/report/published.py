@@ -1,7 +1,7 @@
 """A published report of two dates of a few institutions.
 
-It has a wrong clock, a missing ledger, messages carried from the first date to the second, a threshold of one pair, cut
-files, and texts that would be commands, formulas or markup.
+It has a wrong clock, a missing ledger, messages carried to the second date, a threshold of one pair, cut files, and
+texts that would be commands, formulas or markup.
 """
 
 import csv
@@ -70,7 +70,6 @@ def summary_of(folder: Path) -> dict[str, Any]:
 
 
 def write(office: Office) -> None:
-    """Write the ledgers of both dates, and their extracts."""
     numbers = iter(range(1, 1000))
 
     def message(sender: str, receiver: str, day: int) -> OfficeMessage:

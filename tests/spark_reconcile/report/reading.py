@@ -8,14 +8,14 @@ _FETCHED = ("src", "srcset", "action", "xlink:href")
 
 @dataclass
 class Table:
-    """A table: its caption, its rows with all cells as text, and the attribute ``scope`` of each heading."""
+    """A table: caption, rows of cells as text, and the attribute ``scope`` of each heading."""
 
     caption: str = ""
     rows: list[list[str]] = field(default_factory=list)
     scopes: list[str | None] = field(default_factory=list)
 
     def column(self, heading: str) -> dict[str, str]:
-        """Return the cells of a column, each keyed by the first cell of its row."""
+        """Return the cells of a column by the first cell of their row."""
         at = self.rows[0].index(heading)
         return {row[0]: row[at] for row in self.rows[1:]}
 

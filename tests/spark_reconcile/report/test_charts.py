@@ -11,7 +11,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def picture(chart: str) -> ET.Element:
-    """Return the picture for wide screens."""
     return next(ET.fromstring(f"<figure>{chart}</figure>").iter(f"{SVG}svg"))
 
 

@@ -1,6 +1,4 @@
-"""The layout of the page on a wide screen and on a telephone: no content beyond the edge, no horizontal scrolling,
-complete pictures, and readable letters.
-"""
+"""The layout of the page on a wide screen and on a telephone."""
 
 from typing import Any
 
@@ -14,7 +12,7 @@ WIDTHS = (1280, 700, 390)
 
 @pytest.fixture(scope="module")
 def layouts(report: PublishedReports, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Any]]:
-    """Return the measurements of the page by width, all made in one start of the browser."""
+    """Return the measurements of the page by width, made in one start of the browser."""
     return laid_out(report.text, WIDTHS, tmp_path_factory.mktemp("layout"))
 
 

@@ -145,10 +145,7 @@ def test_the_page_has_the_details_of_each_pair(report: PublishedReports) -> None
 
 
 def _tables_of(page: PageReader, pair: int) -> dict[str, list[list[str]]]:
-    """Return the rows of each table about one pair, by the beginning of its caption; these tables are adjacent.
-
-    ``pair``: number of the pair on the page, from 1.
-    """
+    """Return the rows of each table about pair number ``pair`` of the page, by the beginning of its caption."""
     starts = [at for at, table in enumerate(page.tables) if table.caption.startswith("Verdicts of this pair")]
     ends = [*starts[1:], len(page.tables)]
     beginnings = ("Verdicts", "From acceptance", "Ages of", "By business date", "Its exceptions")

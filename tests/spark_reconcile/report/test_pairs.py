@@ -20,7 +20,7 @@ from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import MIDNIGHT
 
 SETTINGS = ReconcileSettings(names={"1.10": "上海凌云贸易"}, csv_rows_max=3)
-# Pair, scope, verdict, messages; sorted by pair, the worst first.
+# Pair, scope, verdict, messages; the worst pair first, the rows of a pair together.
 ROWS = """
 1.10>1.b  date     MATCHED         90
 1.10>1.b  date     NOT_DELIVERED    7
@@ -101,7 +101,7 @@ def test_the_worst_pair_of_each_verdict_is_found_among_all_pairs(
     }
 
 
-def test_a_pair_of_an_earlier_run_is_found_in_all_parts(tmp_path: Path) -> None:
+def test_the_counts_of_a_pair_are_summed_over_all_files_of_an_earlier_run(tmp_path: Path) -> None:
     place = table(tmp_path / "old", (ROWS, "1.c>1.b date PARKED 1\n1.z>1.y date A_VERDICT_OF_ANOTHER_VERSION 9"))
     assert date_counts(place, {"1.10>1.b", "1.c>1.b", "1.z>1.y", "1.no>1.body"}) == {
         "1.10>1.b": DateCount(100, 7, 2),

@@ -1,6 +1,4 @@
-"""Files for spreadsheets: the byte order mark of UTF-8, texts that a spreadsheet does not convert, and a last
-line that says how many rows were cut.
-"""
+"""Files for spreadsheets: texts that are not converted, and cut files."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Next steps: one for every finding that is an exception, each with a valid command of semq."""
+"""Next steps: one for every exception, each with a valid command of semq."""
 
 import shlex
 
@@ -33,7 +33,7 @@ def test_every_exception_has_a_valid_next_command(finding: str, verdict: str) ->
 
 
 def _parse(group: str, arguments: list[str]) -> None:
-    """Parse arguments with the command line of semq. Raises UsageError if they are not valid."""
+    """Parse arguments with the command line of semq. Raises UsageError."""
     command = get_command(make())
     for name in (group, arguments[0]):
         command = command.commands[name]  # type: ignore[attr-defined]

@@ -1,6 +1,4 @@
-"""Two nights: one verdict for the manifest and all pieces of a document, from the ledgers to summary, page and table;
-messages that are carried from the first night to the second.
-"""
+"""Two nights: verdicts of documents in pieces, and messages that are carried to the second night."""
 
 import json
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from tests.spark_reconcile.date_verdicts import judge
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, MIDNIGHT, Office, OfficeMessage, StandingClock
 from tests.spark_reconcile.run.test_job import NEXT, reconcile
 
-# Names of documents. Their incarnation differs from that of their messages, as after a restart of the sender.
+# Names of documents, with another incarnation than their messages, as after a restart of the sender.
 DOCUMENT = "1.a.1.1.3f29.{}".format
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 # The lines of the next date about a message that was accepted at ten o'clock and that the hub stored
@@ -39,9 +37,9 @@ REFUSED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:R
 def written(
     office: Office, number: int, pieces: list[str], manifest: str = "", at: int = 3 * HOUR, first: int = 0
 ) -> list[dict[str, Any]]:
-    """Return the lines of a document, from the course of each piece, and of its manifest (empty: no manifest).
+    """Return the lines of a document, from the course of each piece and of its manifest (empty: none).
 
-    ``first``: index of the first of these messages among all messages of the document.
+    ``first``: index of the first of these messages in the document.
     """
     lines = []
     courses = [*((course, f"/{piece}") for piece, course in enumerate(pieces)), *([(manifest, "")] if manifest else [])]
@@ -63,7 +61,7 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 @dataclass
 class Nights:
-    """The runs of two dates, each over the extracts of its date only, and their folders."""
+    """The runs of two dates, each over the extracts of its date only."""
 
     settings: ReconcileSettings
     first_run: RunResult
@@ -80,16 +78,15 @@ class Nights:
 
 # Documents whose messages are of both dates
 LATE, OPEN = 7, 8
-# Messages that are no pieces. The lines of the first one are before and after midnight, the second one waits until the
-# second date, and the third one never arrives.
+# Messages that are no pieces: one with lines before and after midnight, one that waits until the second date, one that
+# never arrives.
 CROSSING, WAITING, MISSING = OfficeMessage(11, at=24 * HOUR - 30), OfficeMessage(12), OfficeMessage(13)
 
 
 @pytest.fixture(scope="module")
 def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    """On the first date there are six documents in pieces, with or without a manifest, one document in a single
-    message, three messages whose document has an unreadable name, the first messages of LATE and OPEN, and CROSSING,
-    WAITING and MISSING.
+    """On the first date there are six documents in pieces, one in a single message, three messages whose document has
+    an unreadable name, the first messages of LATE and OPEN, and CROSSING, WAITING and MISSING.
     """
     office = Office(tmp_path_factory.mktemp("documents"), StandingClock())
     settings = msgspec.structs.replace(office.settings, days_before=0, days_after=0)

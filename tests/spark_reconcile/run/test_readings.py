@@ -1,4 +1,4 @@
-"""Sums that the driver reads from the tables of a run: the same, however rows are spread over the parts of a table."""
+"""Sums that the driver reads from the tables of a run, whose rows are spread over several parts."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ def table(folder: Path, rows: list[dict[str, Any]]) -> Place:
 
 
 def counted(node: str, side: Side, event: Event | None, target: str | None, lines: int, **fields: Any) -> Any:
-    """Return a row of the survey."""
     return {
         "node": node, "store": "1.1", "side": int(side), "event": None if event is None else int(event),
         "target": target, "copies_in": "", "on_date": True, "lines": lines, "outside": 0, **fields,
@@ -87,7 +86,6 @@ def test_a_node_with_many_records_and_without_lines_of_the_hub_is_unserved(
 
 
 def cell(sender: str, receiver: str, messages: int, oldest_at: int | None = None, **fields: Any) -> Any:
-    """Return a row of ``cells``."""
     return {
         "scope": "date", "sender": sender, "receiver": receiver, "verdict": "MATCHED", "finding": "matched",
         "latency": 0, "age": None, "messages": messages, "oldest_at": oldest_at, "bytes": 10 * messages, "resends": 1,

@@ -1,4 +1,4 @@
-"""Planted defects: the oracle gives a message with a defect the verdict that the defect states, all others MATCHED."""
+"""Planted defects: the oracle gives each changed message the stated verdict, all others MATCHED."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Generated ledgers: the oracle gives every message its stated verdict, and equal seeds give equal ledgers."""
+"""Generated ledgers: the oracle gives every message its stated verdict."""
 
 import json
 from datetime import timedelta

@@ -1,6 +1,4 @@
-"""Clocks are estimated from the ledgers for the end of the date, within the stated error. Single wrong messages do not
-change the estimate.
-"""
+"""Clocks are estimated from the ledgers, within the stated error."""
 
 from typing import Any
 
@@ -22,8 +20,7 @@ SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1
 def message(
     number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **changes: int | None
 ) -> dict[str, object]:
-    """Return the facts of a message by the clocks of its parties: it is forwarded at noon, or at one o'clock if ``later``
-    is 1.
+    """Return the facts of a message, forwarded at noon (or at one o'clock: ``later`` 1), by the clocks of its parties.
 
     ``way``: milliseconds from one node to the next. ``changes``: other facts.
     """
@@ -41,7 +38,7 @@ def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSe
     rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]
     # The sender has noted no answer of the hub, so the end-to-end acknowledgement is used.
     rows += [message(300 + number, "1.plain", "1.right", heard_at=None, sent_at=None) for number in range(3)]
-    # The receiver 1.kept is always offline: the hub stores copies, and releases each copy when it is acknowledged.
+    # The receiver 1.kept is always offline: the hub stores copies, and releases them when they are acknowledged.
     stored: dict[str, Any] = {
         "ended_at": None,
         "hub_sent_at": 20 * HOUR,

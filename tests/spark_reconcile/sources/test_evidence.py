@@ -50,15 +50,14 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     sent = "S:ACCEPTED@0 S:SENT@3"
     lost = office.write(OfficeMessage(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
     lost_at_noon = office.write(OfficeMessage(21, "1.a", "1.b", 12 * HOUR), sent)
-    # ``tomorrow`` belongs to the next date by its sender's clock; ``ahead`` and ``crossing`` are sent 30 ms before
-    # midnight.
+    # ``tomorrow`` is of the next date by its sender's clock; ``ahead`` and ``crossing`` are sent just before midnight.
     tomorrow = office.write(OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), FORWARD_COURSE, SKEW)
     ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), FORWARD_COURSE, SKEW)
     crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
-    # By the slow clocks of their receivers, these were recorded on the previous date, whose extract does not exist.
+    # By their receivers' slow clocks, recorded on the previous date, whose extract does not exist.
     early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), FORWARD_COURSE, SKEW)
     reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), FORWARD_COURSE, {"1.reset": -HOUR})
-    # Also recorded on the previous date by the receiver's clock, and given to the application after midnight.
+    # The same, and given to the application after midnight.
     given = office.write(
         OfficeMessage(29, "1.a", "1.slow", 30 * MINUTE),
         "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@3000000 R:DONE@3000050", SKEW,
@@ -105,10 +104,7 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
 
 
 def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
-    """Return the judgement context with the clock of 1.a five seconds fast.
-
-    ``first``: the corrections in the first hour, in milliseconds by node; by default also five seconds for 1.a.
-    """
+    """Return the judgement context with the clock of 1.a five seconds fast, and ``first`` in the first hour."""
     evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 
@@ -162,9 +158,7 @@ def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None
 def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wrong_clocks(
     office: Office, spark: SparkSession
 ) -> None:
-    """Without its sender's line, it is unknown whether a message belongs to another date by its sender's clock. Such
-    messages are counted, too.
-    """
+    """Without its sender's line, a message may belong to another date by its sender's clock."""
     off = {"1.p": -900, "1.q": 1_100, "1.r": 40}
     timed = [
         office.write(
@@ -195,7 +189,7 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
 
 
 def through_second_store(office: Office, messages: list[OfficeMessage], course: str) -> list[dict[str, Any]]:
-    """Return lines of messages that a second store of the hub has relayed, without that store's own lines."""
+    """Return lines of messages relayed by a second store of the hub, without its own lines."""
     lines = [line for message in messages for line in office.lines_of(message, course) if line["side"] != Side.HUB]
     return [{**line, "lk1": str(line["lk1"]).replace("1.1.", "2.1.", 1)} for line in lines]
 
@@ -214,7 +208,7 @@ def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office
 def test_a_node_without_lines_of_the_hub_causes_no_exceptions_and_an_invented_copy_hides_none(
     office: Office, spark: SparkSession
 ) -> None:
-    """Extracts of two stores of the hub are delivered. Later runs expect both of them."""
+    """Extracts of two stores of the hub are delivered."""
     lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), FORWARD_COURSE)]
     lines += [{**line, "store": "2.1"} for line in lines if line["node"] == HUB]
     elsewhere = [OfficeMessage(10 + number, "1.x", "1.y", at=HOUR * 9 + number * 1000) for number in range(30)]

@@ -123,7 +123,6 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 def with_footer(file: Place, change: Callable[[bytes], bytes]) -> Place:
-    """Change the footer of a file."""
     whole = Path(file.path).read_bytes()
     footer = int.from_bytes(whole[-8:-4], "little")
     changed = change(whole[-8 - footer : -8])

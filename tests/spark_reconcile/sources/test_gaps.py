@@ -1,4 +1,4 @@
-"""Gaps: ledger and date of each missing extract that is needed for verdicts."""
+"""Gaps: ledger and date of each missing extract that verdicts need."""
 
 from dataclasses import replace
 from datetime import timedelta

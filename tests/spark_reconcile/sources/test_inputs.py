@@ -36,9 +36,7 @@ def rewrite(
     statistics: bool = True,
     **manifest: object,
 ) -> None:
-    """Change the rows of an extract. With ``describe``, its manifest describes the new file, and gets the fields
-    ``manifest``.
-    """
+    """Change the rows of an extract. With ``describe``, its manifest is adapted, and gets the fields ``manifest``."""
     (part,) = folder.glob("part-*.parquet")
     pq.write_table(change(pq.read_table(part)), part, compression="NONE", write_statistics=statistics)
     if describe:

@@ -1,4 +1,4 @@
-"""Mentions: the ledgers that the lines of a date name, and that have not delivered their extract of this date."""
+"""Mentions: ledgers named in the lines of a date that have not delivered."""
 
 from datetime import timedelta
 

@@ -1,6 +1,4 @@
-"""Spark sessions with other settings, in separate processes, because Spark allows one session per process; the files
-and log records of a local session.
-"""
+"""Spark sessions with other settings, in processes of their own; files and log records of a local session."""
 
 import json
 import logging
@@ -32,7 +30,7 @@ def call(*command: object) -> subprocess.CompletedProcess[str]:
 
 
 def published(report: str) -> dict[str, Any]:
-    """Return the rows of a run's tables, and its result without the fields that name the run or its time."""
+    """Return the rows of a run's tables, and its result without name and times."""
     folder = Path(report).parent
     tables = {name: ds.dataset(folder / f"{name}.parquet", partitioning=None).to_table() for name in TABLES}
     rows = {name: sorted(map(str, table.to_pylist())) for name, table in tables.items()}
