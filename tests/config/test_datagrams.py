@@ -1,4 +1,4 @@
-"""The section [datagrams]: without it there are no datagrams; its ports, and which nodes advertise an address."""
+"""The section [datagrams]: its default, its ports, and which nodes advertise an address."""
 
 from pathlib import Path
 

@@ -14,7 +14,6 @@ def test_the_string_below_a_key_describes_it() -> None:
 
 
 def below(base: type[Section]) -> Iterator[type[Section]]:
-    """Yield all classes derived from a class."""
     for section in base.__subclasses__():
         yield section
         yield from below(section)

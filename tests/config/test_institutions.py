@@ -89,7 +89,7 @@ def test_faults_in_the_table_of_an_institution_concern_no_other_institution(file
     file.write_text(f'{FILE}[institutions."88001"]\nhub.password = "c"\n{line}\n')
     with pytest.raises(ConfigInvalid, match=fault):
         load(file, {}, "88001")
-    load(file, {}, "10008")  # the other tables have no faults
+    load(file, {}, "10008")
 
 
 def test_a_fault_of_a_path_names_the_table_of_the_institution(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The address of a node, read from a file without the checks, equals the address in the checked settings."""
+"""The address of a node, read from a file without its checks, equals the address in the settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The demo with several instances of the hub, as a user runs it."""
+"""The demo with several instances of the hub."""
 
 import json
 import subprocess

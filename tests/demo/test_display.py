@@ -1,4 +1,4 @@
-"""The lines of the demo: at most 80 columns, and not all documents if there are many."""
+"""The lines of the demo: at most 80 columns, and not for all documents if there are many."""
 
 import io
 import re

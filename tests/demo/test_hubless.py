@@ -1,4 +1,4 @@
-"""The demo without a hub, as a user runs it."""
+"""The demo without a hub."""
 
 import json
 import subprocess

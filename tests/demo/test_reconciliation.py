@@ -1,4 +1,4 @@
-"""The reconciliation of the demo: success if it finds exactly the planted defects."""
+"""The reconciliation of the demo: success if it finds the planted defects and nothing unexplained."""
 
 from pathlib import Path
 
@@ -25,7 +25,9 @@ PLANTED = [{"lk0": "L1", "verdict": "NOT_DELIVERED"}, {"lk0": "L2", "verdict": "
         (Reconciliation("met", repaired={"10008": {"resolved": 1}, "56001": {}}), True),
     ],
 )
-def test_a_result_is_good_if_it_has_exactly_the_planted_defects(found: Reconciliation, is_good: bool) -> None:
+def test_a_result_is_good_if_it_has_the_planted_defects_and_nothing_unexplained(
+    found: Reconciliation, is_good: bool
+) -> None:
     assert found.is_good is is_good
 
 

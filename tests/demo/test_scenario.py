@@ -1,4 +1,4 @@
-"""The demo as a user runs it, also with nodes killed while it runs."""
+"""The demo as a user runs it, also with nodes that are killed."""
 
 import json
 import os
@@ -16,8 +16,8 @@ QUEUES = ("tb_0031", "tb_0030")
 DEMO = command_of("semq.demo")
 
 
-DOCUMENTS = 2 * deeper(20, 40)  # of both institutions; with fewer, the hub may forward too few for all defects
-# Text of a line | the node to kill when the line appears.
+DOCUMENTS = 2 * deeper(20, 40)  # with fewer, the hub may forward too few for all defects
+# Text of a line | the node that is killed at this line.
 KILLS = [(f"  {DOCUMENTS * part // 4:2} ", node) for part, node in ((1, "hub"), (2, "56001"), (3, "10008"))]
 
 
@@ -28,7 +28,7 @@ def test_the_demo_with_certificates_succeeds_although_each_node_is_killed(tmp_pa
     for number in range(4):
         (orders / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
     command = [*DEMO, "--json", "--secure", "--documents", str(orders), "--count", str(DOCUMENTS // 2), "--inject"]
-    environment = {**os.environ, "TMPDIR": str(temporary)}  # parent of the demo's folder, which keeps the report
+    environment = {**os.environ, "TMPDIR": str(temporary)}  # parent of the demo's folder
     pids, printed = {}, ""
     with subprocess.Popen(
         command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -65,12 +65,11 @@ def test_the_demo_with_certificates_succeeds_although_each_node_is_killed(tmp_pa
     sources = json.loads((report.parent / "summary.json").read_text())["sources"]
     assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
     assert json.loads((report.parent / "repair" / "index.json").read_text())["signature"]
-    # The defects were planted into the extracts only, so nothing is left to repair at the nodes: each repair is
-    # ``resolved``.
+    # Nothing is left to repair: the defects were planted into the extracts only.
     assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {"resolved": 1}}
     (folder,) = temporary.glob("semq-demo-*")
     assert report.is_relative_to(folder)
-    assert [one.name for one in folder.iterdir()] == ["reports"]  # all other files are removed
+    assert [one.name for one in folder.iterdir()] == ["reports"]
     for stream in (demo.stdout, demo.stderr):
         stream.close()
 

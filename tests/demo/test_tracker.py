@@ -25,8 +25,6 @@ def delivered(document: TrackedDocument, lk0: str = "", *, again: bool = False, 
 
 
 class SetClock:
-    """A clock that the test sets."""
-
     now = 1.0
 
     def __call__(self) -> float:

@@ -1,4 +1,4 @@
-"""The manifests in deploy/kubernetes agree with each other and with the product. Kubectl renders them, if installed."""
+"""The manifests in deploy/kubernetes agree with each other and with the product."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ PASSWORD_VARIABLE = "SEMQ_AMQP__USERS__ADMIN"
 
 
 def resources() -> list[dict[str, Any]]:
-    """Return all resources that the kustomization names."""
+    """Return the resources that the kustomization names."""
     kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
     files = [FOLDER / name for name in kustomization["resources"]]
     assert {*files, FOLDER / "kustomization.yaml"} == set(FOLDER.glob("*.yaml"))
@@ -46,7 +46,7 @@ def container(name: str) -> dict[str, Any]:
 
 
 def variables(name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the variables of a container, each with its value or the name of its secret."""
+    """Yield the variables of a container with their values, or the names of their secrets."""
     for variable in container(name)["env"]:
         yield variable["name"], variable.get("value") or variable["valueFrom"]["secretKeyRef"]["name"]
 

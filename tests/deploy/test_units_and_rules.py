@@ -1,4 +1,4 @@
-"""The files in deploy/systemd, deploy/prometheus and deploy/grafana name commands, keys and figures that exist."""
+"""The files for systemd, Prometheus and Grafana name commands, keys and figures that exist."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def test_rules_have_texts_and_name_commands_that_exist() -> None:
     assert len(commands) > 5
     for command in commands:
         assert semq(*command.split(), "--help").status == 0
-    if promtool := shutil.which("promtool"):  # it also checks the syntax, where Prometheus is installed
+    if promtool := shutil.which("promtool"):
         subprocess.run([promtool, "check", "rules", str(RULES)], check=True, capture_output=True)
 
 

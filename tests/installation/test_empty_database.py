@@ -1,4 +1,4 @@
-"""Copies of an empty database: one original for all processes, and copies only if the variable is set."""
+"""Copies of an empty database: one original for all processes, and none without the variable."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def cluster_id(data_dir: Path) -> bytes:
-    """Return the identifier of a cluster, with which its control file begins."""
+    """Return the identifier of a cluster, the beginning of its control file."""
     return (EmbeddedPostgres(data_dir).data / "global" / "pg_control").read_bytes()[:8]
 
 

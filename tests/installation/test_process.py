@@ -26,7 +26,7 @@ async def test_a_killed_node_leaves_its_postgres_running_until_both_are_ended(no
         node.signal(signal.SIGKILL)
         assert await node.wait_ended() == -signal.SIGKILL
         assert node.pid is None
-        assert node.postgres.pid is not None  # it survives a killed node
+        assert node.postgres.pid is not None
     finally:
         node.end_with_database()
     assert node.lock_holder() is None

@@ -1,7 +1,6 @@
 """Clients of other projects on one node without a hub.
 
-Tests of clients that this machine does not have are not collected; the header of the run lists them with the missing
-programs.
+The header of the run names the clients that this machine does not have.
 """
 
 import shutil
@@ -20,13 +19,13 @@ collect_ignore = list(MISSING)
 
 
 def pytest_report_header() -> list[str]:
-    """Report the files that are not collected, and the reasons."""
+    """Report the files that are not collected."""
     return [f"interop: {file} is left out, not installed: {', '.join(names)}" for file, names in MISSING.items()]
 
 
 @pytest.fixture(scope="session")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Return the port of the node; user, password and virtual host are guest, guest and /."""
+    """Return the port of the node; its user is guest."""
     with node(tmp_path_factory.mktemp("interop")) as port:
         yield port
 

@@ -2,9 +2,8 @@
 
 ./run python -m tests.interop.kills --kills 30
 
-``ClientBook`` records the results that the clients know for certain; ``compare_queues`` drains the queues after the
-last start and compares. An operation without a confirmed result (a publish without its confirm, an acknowledgement just
-before the kill) may have happened or not.
+``ClientBook`` records what the clients know for certain; ``compare_queues`` drains the queues after the last start and
+compares. An operation without a confirmed result may have happened or not.
 """
 
 import argparse
@@ -36,47 +35,44 @@ QUEUES: dict[str, dict[str, object]] = {
     "right": {},
 }
 PERSISTENT = 2  # value of the property delivery_mode
-# Messages whose number is a multiple of the first are rejected; of the second, requeued once; of the third, left
-# unacknowledged until the kill.
+# Every fifth message is rejected, every seventh requeued once, every 41st not acknowledged.
 REJECTED_EVERY, RETURNED_EVERY, KEPT_EVERY = 5, 7, 41
 
 
 @dataclass
 class ClientBook:
-    """The results known to the clients. Messages are numbered; the body is the number."""
+    """What the clients know. Messages are numbered; the body is the number."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     #: confirmed publishes, by queue
     confirmed: dict[str, set[int]] = field(default_factory=lambda: {"work": set(), "short": set(), "urgent": set()})
-    seen: set[int] = field(default_factory=set)  #: messages that were delivered from work
-    acked: set[int] = field(default_factory=set)  #: messages that were acknowledged, perhaps without effect
-    committed: set[int] = field(default_factory=set)  #: pairs of messages whose transaction was committed
+    seen: set[int] = field(default_factory=set)  #: delivered from work
+    acked: set[int] = field(default_factory=set)  #: acknowledged, perhaps without effect
+    committed: set[int] = field(default_factory=set)  #: pairs whose transaction was committed
     complaints: list[str] = field(default_factory=list)
-    kill_after: int = 0  #: the node is killed after the confirm of this number or a higher one
+    kill_after: int = 0  #: the confirm of this number or a higher one lets the node be killed
     is_time_to_kill: threading.Event = field(default_factory=threading.Event)
 
     def confirm(self, queue: str, number: int) -> None:
-        """Record the confirm of a publish."""
         self.confirmed[queue].add(number)
         if number >= self.kill_after:
             self.is_time_to_kill.set()
 
     def check(self, is_true: bool, complaint: str) -> None:
-        """Record a complaint unless a condition is true."""
         if not is_true:
             self.complaints.append(complaint)
 
 
 @contextmanager
 def channel_of(port: int) -> Iterator[BlockingChannel]:
-    """Return a channel on a new connection."""
+    """Yield a channel on a new connection."""
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
     yield connection.channel()
     connection.close()
 
 
 def publish(channel: BlockingChannel, book: ClientBook) -> None:
-    """Publish to each kind of queue in turns, each message after the confirm of the one before."""
+    """Publish to the queues in turns, each message after the confirm of the one before."""
     channel.confirm_delivery()
     while True:
         for queue in book.confirmed:
@@ -87,7 +83,6 @@ def publish(channel: BlockingChannel, book: ClientBook) -> None:
 
 
 def consume(channel: BlockingChannel, book: ClientBook) -> None:
-    """Consume messages: reject some, requeue some once, keep some, and acknowledge the others."""
     channel.basic_qos(prefetch_count=20)
     for method, _, body in channel.consume("work"):
         number = int(body)
@@ -103,7 +98,7 @@ def consume(channel: BlockingChannel, book: ClientBook) -> None:
 
 
 def commit(channel: BlockingChannel, book: ClientBook) -> None:
-    """Commit pairs of messages: both or none must exist."""
+    """Commit pairs of messages."""
     channel.tx_select()
     while True:
         number = next(book.numbers)
@@ -116,8 +111,7 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
 def kill_repeatedly(folder: Path, kills: int, seed: int, gap_max: int = 500) -> ClientBook:
     """Start and kill the node ``kills`` times; then compare its queues with the records of the clients.
 
-    Each kill has a number, 20 to ``gap_max`` above that of the kill before, and follows the first confirm of a message
-    with this number or a higher one.
+    ``gap_max``: largest difference of the numbers at which the node is killed.
     """
     random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):
@@ -176,7 +170,7 @@ def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
 
 
 def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int = 0) -> Iterator[int]:
-    """Yield the number of each message; wait up to a minute for ``at_least`` of them, as dead letters may be late."""
+    """Yield the number of each message; wait up to a minute for ``at_least`` of them."""
     deadline = time.monotonic() + 60
     while True:
         method, _, body = channel.basic_get(queue, auto_ack=True)
@@ -192,7 +186,7 @@ def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int
 
 
 def main() -> int:
-    """Kill a node as often as the command line says; return 1 if there are complaints."""
+    """Kill a node repeatedly; return 1 if there are complaints."""
     parser = argparse.ArgumentParser(description="Kill a node repeatedly, and count its messages.")
     parser.add_argument("--kills", type=int, default=30, metavar="N", help="number of kills (30)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the distances between kills (1)")

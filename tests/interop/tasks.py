@@ -1,4 +1,4 @@
-"""A Celery application whose broker is a node, which also carries the results. Run by ``test_celery``."""
+"""A Celery application whose broker is a node. Run by ``test_celery``."""
 
 import os
 from typing import Any
@@ -17,7 +17,6 @@ app.conf.update(
 
 @app.task  # type: ignore[untyped-decorator]
 def add(x: int, y: int) -> int:
-    """Add two numbers."""
     return x + y
 
 

@@ -1,4 +1,4 @@
-"""amqplib of Node.js: installed once, by its lock file, into the project's cache folder."""
+"""amqplib of Node.js, installed once, by its lock file."""
 
 import fcntl
 import json
@@ -23,7 +23,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="session")
 def installed() -> Path:
-    """Return a folder with node_modules; install them again if the lock file has changed."""
+    """Return a folder with the node_modules of the lock file."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE.parent / "amqplib.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

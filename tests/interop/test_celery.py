@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def tasks(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return the tasks, with a running worker process."""
+    """Return the tasks, with a running worker."""
     monkeypatch.setenv("NODE_URL", url)
     command = [
         sys.executable,

@@ -1,7 +1,6 @@
-"""A large document over HTTP through real processes: bounded memory, and exactly one document despite kills of the node
-and of its web process.
+"""A large document over HTTP through real processes: bounded memory, and one document despite kills.
 
-The size in MiB may be given: ``./run python -m tests.interop.test_documents_over_http 1024``.
+``./run python -m tests.interop.test_documents_over_http 1024`` sends this number of MiB.
 """
 
 import asyncio
@@ -27,18 +26,18 @@ from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until
 
 SIZE_MIB = 48
-GROWTH_MIB = 24  # limit for the growth of each process after its start: half of the body; usual are 4 to 7
+GROWTH_MIB = 24  # limit for the growth of each process: half of the body
 PIECES = "SELECT count(*) FROM tb_0031_piece"
 KEY = {"Idempotency-Key": "K1"}
 RAW = {"accept": "application/octet-stream"}
 
 
 class PartedBody:
-    """A body that is made part by part, one MiB at a time."""
+    """A body that is made in parts of one MiB."""
 
     def __init__(self, size_mib: int) -> None:
         self.size_mib = size_mib
-        self.sent = 0  #: number of the part that was read last, from 0
+        self.sent = 0  #: number of the last part that was read, from 0
         self.digest = hashlib.sha256(b"".join(map(self.part, range(size_mib)))).hexdigest()
 
     @staticmethod
@@ -52,16 +51,16 @@ class PartedBody:
 
 
 class WebNode:
-    """A node with a web process at a fixed port, and a program with a token."""
+    """A node with a web process, and a program with a token."""
 
     def __init__(self, node: NodeProcess, port: int) -> None:
         self.node = node
         self.port = port
-        self.peaks: dict[int, int] = {}  #: peak memory of node and web process after the start in MiB, by process id
+        self.peaks: dict[int, int] = {}  #: peak memory after the start in MiB, by process id
         self._token = ""
 
     async def start(self, spool: Path) -> None:
-        """Start the node, with ``spool`` as its folder for temporary files. The first start makes the token."""
+        """Start the node. ``spool``: its folder for temporary files."""
         self.node.launch(TMPDIR=str(spool))
         await asyncio.to_thread(self.node.ensure_ready)
         if not self._token:
@@ -72,7 +71,7 @@ class WebNode:
         await self.until_served()
 
     async def until_served(self) -> None:
-        """Wait until the web process serves, and note the peak memory of node and web process."""
+        """Wait until the web process serves; note the peak memory of both processes."""
         await until(self._answers)
         self.peaks = {pid: peak_mib(pid) for pid in (self.node.pid or 0, self.web_pid)}
 
@@ -85,7 +84,6 @@ class WebNode:
 
     @property
     def web_pid(self) -> int:
-        """The process id of the web process."""
         children = Path(f"/proc/{self.node.pid}/task/{self.node.pid}/children").read_text().split()
         return next(int(pid) for pid in children if b"semq.web" in Path(f"/proc/{pid}/cmdline").read_bytes())
 
@@ -106,7 +104,7 @@ async def submit(web: WebNode, body: PartedBody) -> httpx.Response:
 
 
 async def until_failed(submitting: asyncio.Task[httpx.Response]) -> None:
-    """Wait for a submission that must fail: it gets no answer, or status 503 or 504."""
+    """Wait for a submission that must fail: without an answer, or with status 503 or 504."""
     try:
         answer = await submitting
     except httpx.TransportError:
@@ -115,7 +113,7 @@ async def until_failed(submitting: asyncio.Task[httpx.Response]) -> None:
 
 
 async def send_with_kills(folder: Path, size_mib: int) -> str:
-    """Send a document, with kills during the upload; receive it; return a line about the memory of the processes."""
+    """Send a document, with kills during the upload; receive it; return a line about memory."""
     (port,) = free_ports(1)
     local = {"http.port": port}
     spool = folder / "spool"
@@ -155,7 +153,7 @@ async def send_with_kills(folder: Path, size_mib: int) -> str:
 
 
 async def receive_twice(web: WebNode, body: PartedBody) -> None:
-    """Receive the document with a reader that stops in the middle, then completely; check that it exists once."""
+    """Receive the document with a reader that stops in the middle, then completely and once."""
     async with web.program() as program:
         digest, size, lease = hashlib.sha256(), 0, ""
         for is_whole in (False, True):

@@ -1,6 +1,4 @@
-"""kill -9, repeatedly, with a real client: confirmed messages are present, once, in order, and
-marked as redelivered if they were delivered before.
-"""
+"""kill -9, repeatedly, with a real client: confirmed messages are present, once, in order; repeats have the flag."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""A body larger than the growth of memory allowed for it: published, kept despite kills, delivered by get and consume.
+"""A large body, published, kept despite kills, delivered by get and consume: memory grows less than by a copy of it.
 
-1 GiB on demand: ``./run python -m tests.interop.test_large_bodies 1024``.
+``./run python -m tests.interop.test_large_bodies 1024`` sends this number of MiB.
 """
 
 import hashlib
@@ -18,18 +18,18 @@ from bench.lone_node import node_process
 
 MIB = 1 << 20
 SIZE_MIB = 64
-GROWTH_MIB = 54  # limit for the growth of the node after its start, usually 34; a copy of the body would exceed it
+GROWTH_MIB = 54  # limit for the growth of the node: a copy of the body exceeds it
 
 
 def peak_mib(pid: int) -> int:
-    """Return the largest resident set of the process so far, in MiB (Linux)."""
+    """Return the largest resident set of a process so far, in MiB (Linux)."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
 
 
 @contextmanager
 def channel_of_bounded_node(folder: Path) -> Iterator[BlockingChannel]:
-    """Return a channel to a started node, which is killed at the end; its memory must grow by less than GROWTH_MIB."""
+    """Yield a channel to a node that is killed at the end; the node's memory must grow by less than GROWTH_MIB."""
     with node_process(folder) as (process, port):
         before = peak_mib(process.pid)
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
@@ -40,7 +40,7 @@ def channel_of_bounded_node(folder: Path) -> Iterator[BlockingChannel]:
 
 
 def publish_and_receive_with_kills(folder: Path, size_mib: int) -> Iterator[str]:
-    """Publish, kill, get, kill, consume and acknowledge; yield a line about the time of each step."""
+    """Publish, kill, get, kill, consume and acknowledge; yield a line about each step."""
     body = b"".join(hashlib.shake_128(b"%d" % number).digest(MIB) for number in range(size_mib))
     digest = hashlib.sha256(body).digest()
     with channel_of_bounded_node(folder) as channel:
@@ -53,7 +53,7 @@ def publish_and_receive_with_kills(folder: Path, size_mib: int) -> Iterator[str]
     with channel_of_bounded_node(folder) as channel:
         began = time.perf_counter()
         method, _, received = channel.basic_get("large")
-        assert (hashlib.sha256(received).digest(), method.redelivered) == (digest, True)  # the node was killed before
+        assert (hashlib.sha256(received).digest(), method.redelivered) == (digest, True)
         yield f"got in {time.perf_counter() - began:.1f} s"
     with channel_of_bounded_node(folder) as channel:
         began = time.perf_counter()

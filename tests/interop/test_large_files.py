@@ -1,4 +1,4 @@
-"""A large file through the folders of real nodes: each process keeps a small part of it in memory."""
+"""A large file through the folders of real nodes: each process keeps a small part in memory."""
 
 from contextlib import ExitStack
 from hashlib import file_digest, shake_128
@@ -10,13 +10,13 @@ from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until_sync as until
 
 SIZE_MIB = 48
-GROWTH_MIB = 24  # limit for the growth of each process: half of the file; usual are 5 to 10
+GROWTH_MIB = 24  # limit for the growth of each process: half of the file
 LARGEST = f"max_document_bytes = {DOCUMENT_MAX}"
 FILE = "56001/film.bin"
 
 
 def write(path: Path) -> str:
-    """Write a file that does not compress, a part at a time; return its SHA-256."""
+    """Write a file that does not compress; return its SHA-256."""
     path.parent.mkdir(parents=True)
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as file:

@@ -1,7 +1,4 @@
-"""A server of MariaDB for tests of imports, if it is installed with a driver.
-
-Without MariaDB the tests that need it are left out, and the header of the run names the missing packages.
-"""
+"""A server of MariaDB for tests of imports, which are left out if MariaDB or its driver is not installed."""
 
 import os
 import shutil
@@ -29,12 +26,12 @@ OPTIONS = (
 
 
 def pytest_report_header() -> list[str]:
-    """Report the packages that tests of imports from MariaDB need."""
+    """Report the missing packages."""
     return [f"legacy: imports from MariaDB are left out, there is no {' and no '.join(MISSING)}"] if MISSING else []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out tests that need MariaDB, if it is missing; their names or parameters contain ``mariadb``."""
+    """Leave out tests with ``mariadb`` in their names or parameters, if it is missing."""
     if MISSING:
         items[:] = [item for item in items if "mariadb" not in item.name]
 
@@ -42,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def mariadb_server() -> Iterator[str]:
     """Yield the socket of a server without passwords."""
-    with TemporaryDirectory(prefix="semq-maria-") as folder:  # the path of a socket has at most 107 bytes
+    with TemporaryDirectory(prefix="semq-maria-") as folder:  # a path of a socket has at most 107 bytes
         socket, log = Path(folder) / "socket", Path(folder) / "log"
         owner = ("--user=root",) if os.geteuid() == 0 else ()
         command = [str(SERVER), *OPTIONS, *owner, f"--datadir={folder}", f"--socket={socket}"]
@@ -57,7 +54,6 @@ def mariadb_server() -> Iterator[str]:
 
 @pytest.fixture
 def mariadb(mariadb_server: str) -> Iterator[str]:
-    """Yield the URL of an empty database of MariaDB."""
     name = f"semq_{uuid4().hex}"
     engine = create_engine(f"mysql+pymysql://root@localhost/?unix_socket={mariadb_server}")
     with engine.begin() as connection:

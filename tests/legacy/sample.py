@@ -1,4 +1,4 @@
-"""Sample rows of an older SEMQ: the three tables of the design, in a database or as CSV files."""
+"""Sample rows of an older SEMQ: the three tables of the design."""
 
 import csv
 from base64 import b64encode
@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, Strin
 from sqlalchemy.dialects.mysql import LONGBLOB
 
 META = MetaData()
-BODY = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")  # a BLOB of MySQL has at most 64 KiB
+BODY = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")  # a BLOB has at most 64 KiB
 ATTRIBUTES = [Column(name, Integer) for name in ("reliable", "save_fwd", "ack2", "fixed", "encrypt")]
 
 
@@ -42,7 +42,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def outbound(object_id: int, status: int = INIT, **changes: Any) -> dict[str, Any]:
-    """Return a row of tb_0031 as in the example of the design: an order from 10008 to 56001."""
+    """Return a row of tb_0031: an order from 10008 to 56001."""
     return {
         "object_id": object_id, "ss_status": status, "source": "10008", "target": "56001",
         "app_data": f"order {object_id}".encode(), "reliable": 1, "save_fwd": 3, "ack2": 1, "fixed": 1, "encrypt": 0,
@@ -51,7 +51,7 @@ def outbound(object_id: int, status: int = INIT, **changes: Any) -> dict[str, An
 
 
 def pending(object_id: int, record: int, p_ack: int = 0, s_ack: int = 0) -> dict[str, Any]:
-    """Return a row of tb_0030: the message with record number ``record`` of 10008 has arrived."""
+    """Return a row of tb_0030: message ``record`` of 10008 has arrived."""
     return {
         "object_id": object_id, "p_ack_status": p_ack, "s_ack_status": s_ack, "lk0_node_id": "10008",
         "lk0_semq_id": 1, "lk0_semq_db_id": 1, "lk0_object_id": record,
@@ -67,7 +67,6 @@ def to_do(object_id: int, status: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def fill(url: str, outbound: Rows = (), pending: Rows = (), to_do: Rows = ()) -> None:
-    """Create the tables and insert the rows."""
     engine = create_engine(
         url.replace("postgresql://", "postgresql+psycopg://").replace("mysql://", "mysql+pymysql://")
     )

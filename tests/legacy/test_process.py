@@ -1,4 +1,4 @@
-"""``semq import`` as a process: killed in the middle and repeated, with bounded memory."""
+"""``semq import`` as a process: killed and repeated, with bounded memory."""
 
 import asyncio
 import json
@@ -24,9 +24,9 @@ from tests.waiting import until_sync
 DOCUMENTS = deeper(600, 1200)
 USER = "import"
 SMALL, LARGE = 1_000, deeper(3_500, 10_000)  # rows
-ROW_BYTES = deeper(9_000, 2_800)  # so that LARGE - SMALL rows have more bytes than GROWTH_MIB_MAX
+ROW_BYTES = deeper(9_000, 2_800)  # LARGE - SMALL rows have more bytes than GROWTH_MIB_MAX
 GROWTH_MIB_MAX = 12
-# A program that imports a file, and prints the number of sent rows and its largest resident memory in MiB.
+# A program that imports a file, and prints the number of sent rows and its largest memory in MiB.
 MEASURE = """
 import asyncio, sys
 from pathlib import Path
@@ -67,7 +67,6 @@ def start_import(network: Network, folder: Path) -> "subprocess.Popen[bytes]":
 
 
 def journal_entries(folder: Path) -> int:
-    """Return the number of entries in the journal."""
     with closing(sqlite3.connect(folder / "journal")) as journal:
         try:
             (count,) = journal.execute("SELECT count(*) FROM taken").fetchone()
@@ -81,10 +80,7 @@ def _until_imported(process: "subprocess.Popen[bytes]", folder: Path, count: int
 
 
 async def received(network: Network) -> Counter[str]:
-    """Return how often the receiver's application gets each key.
-
-    Until every key has arrived, redelivered documents do not count.
-    """
+    """Return how often the receiver's application gets each key, without redelivered ones until all have arrived."""
     keys = Counter[str]()
     async with Client(network.receiver.url, patience_s=60) as client:
         async with client.receive(USER, idle_s=60) as documents:
@@ -115,7 +111,6 @@ def test_an_import_that_is_killed_and_repeated_sends_nothing_twice(network: Netw
 
 
 def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Network, tmp_path: Path) -> None:
-    """Documents that the node may have accepted are recognised by their tokens."""
     rows = [sample.outbound(number, target_user=USER) for number in range(10_001, 10_001 + DOCUMENTS)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
     sender, process, interrupted = network.sender, start_import(network, tmp_path), 0
@@ -197,7 +192,7 @@ def test_an_import_from_mariadb_sends_each_unfinished_row_once(network: Network,
     planned = json.loads(semq(*command, "--dry-run").out)["tables"]
     first = semq(*command)
     done = json.loads(first.out)["tables"]
-    assert first.status == 1  # the row with an unknown status is listed
+    assert first.status == 1  # a row has an unknown status
     assert (planned["tb_0031"]["rows"], done["tb_0031"]["rows"]) == (4, 4)
     assert (done["tb_0031"]["sent"], done["tb_0031"]["finished"], done["tb_0032"]["sent"]) == (2, 1, 1)
     repeated = json.loads(semq(*command).out)["tables"]
@@ -206,7 +201,7 @@ def test_an_import_from_mariadb_sends_each_unfinished_row_once(network: Network,
 
 
 async def bodies(network: Network, count: int) -> dict[str, bytes]:
-    """Return the payloads of the next documents that the receiver's application gets, by key."""
+    """Return the payloads of the next documents at the receiver, by key."""
     payloads: dict[str, bytes] = {}
     async with Client(network.receiver.url, patience_s=60) as client, client.receive(USER, idle_s=60) as documents:
         async for document in documents:

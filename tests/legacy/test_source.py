@@ -1,4 +1,4 @@
-"""Sources of an import: rows of databases and of CSV files, in order, a few at a time; unreadable sources."""
+"""Sources of an import: rows of databases and of CSV files, and unreadable sources."""
 
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,6 @@ def mapping() -> OldTables:
 
 
 def database_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
-    """Return the URL of an empty database."""
     if kind == "mariadb":
         url: str = request.getfixturevalue("mariadb")
         return url

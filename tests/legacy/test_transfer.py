@@ -18,7 +18,7 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 Nodes = tuple[LocalNode, LocalNode]
-ORDERED = deeper(60, 200)  # documents whose order is compared
+ORDERED = deeper(60, 200)  # documents in a fixed order
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def results(report: ImportReport, kind: str = "tb_0031") -> dict[str, int]:
 
 
 async def received(node: LocalNode, count: int, user: str = "") -> list[tuple[str, bytes, str]]:
-    """Return the documents that an application receives, in order: key, payload, source."""
+    """Return the documents that an application receives: key, payload, source."""
     documents_received = []
     async with Client(url(node), patience_s=60) as client, client.receive(user) as documents:
         for _ in range(count):
@@ -55,7 +55,7 @@ async def received(node: LocalNode, count: int, user: str = "") -> list[tuple[st
 
 
 def accepted(node: LocalNode) -> int:
-    """Return the number of documents that a node has accepted from imports."""
+    """Return the number of documents that a node has accepted with a token."""
     with psycopg.connect(node.store.url) as connection:
         (count,) = connection.execute("SELECT count(*) FROM tb_0031_token").fetchone() or (0,)
     return int(count)
@@ -91,7 +91,7 @@ async def test_each_status_has_its_result_and_nothing_is_sent_twice(
     noted = await imported(receiver, tmp_path, source=str(source_of_receiver))
     assert results(noted, "tb_0030") == {"noted": 2, "finished": 1}
     report = await imported(sender, tmp_path, **options)
-    # 2 and 3 have arrived through the older SEMQ; 4 was at the hub and its receiver does not have it.
+    # 2 and 3 have arrived through the older SEMQ; 4 was lost at its hub.
     assert results(report) == {"sent": 2, "already_received": 2, "finished": 1}
     assert results(report, "tb_0032") == {"sent": 1, "finished": 1}
     assert report.as_json()["ok"]
@@ -118,7 +118,7 @@ async def test_a_document_that_may_have_arrived_is_not_sent_without_an_answer_of
     assert (results(report), report.as_json()["ok"]) == ({"unanswered": 1}, False)
     assert (report.listed[0]["reason"], report.listed[0]["record"]) == ("UNANSWERED", "1")
     assert accepted(sender) == 0
-    # The row is now submitted, and the node refuses it, because there is no agreement with 88001.
+    # The node refuses the row, because there is no agreement with 88001.
     assert results(await imported(sender, tmp_path, resend_unanswered=True)) == {"rejected": 1}
 
 

@@ -1,14 +1,13 @@
 """Nodes without the time of their imports: forks of one process that has imported all modules of a node.
 
-A node imports a thousand modules. That takes most of the processor time of its start, and a run of all tests starts
-hundreds of nodes. The process of pytest starts one server. The workers of pytest, and the programs that they start by
+The process of pytest starts one server. The workers of pytest, and the programs that they start by
 ``client.command_of``, ask the server for new nodes through a socket. Two processes belong to each node:
 
     caller -- socket -- keeper -- node
 
-The server forks the keeper, and the keeper forks the node, which then runs a module as ``python -m`` does. The caller
-receives the node's process id and, at its end, its status. The node remains a zombie until the caller has the status
-or has ended: until then, no other process can get the same id.
+The server forks the keeper, and the keeper forks the node, which runs a module as ``python -m`` does. The caller
+receives the node's process id and, at its end, its status. Until then the node remains a zombie, so that no other
+process gets its id.
 
 | module    | contents                                                                |
 |-----------|-------------------------------------------------------------------------|

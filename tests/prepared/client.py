@@ -1,4 +1,4 @@
-"""The caller of the server: ``PreparedProcess`` takes the place of ``subprocess.Popen`` in ``NodeProcess``."""
+"""The caller of the server."""
 
 import os
 import pickle
@@ -16,18 +16,18 @@ from typing import IO
 
 from tests.prepared.server import NUMBER, Request, receive_number
 
-SOCKET = "PREPARED_NODES"  # the variable with the path of the server's socket
+SOCKET = "PREPARED_NODES"  # variable with the path of the server's socket
 RUN_MODULE = [sys.executable, "-P", "-m"]
 STOP_S = 10.0
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module whose nodes are started by the server."""
+    """Return the command that runs a module; its nodes are started by the server."""
     return [sys.executable, "-P", str(Path(__file__).with_name("program.py")), module, *arguments]
 
 
 def start_prepared(module: str, *arguments: str) -> "PreparedProcess":
-    """Start a module as a process, with the folder, the variables and the standard error of this process."""
+    """Start a module in the folder and with the variables and the standard error of this process."""
     with os.fdopen(os.dup(2), "wb") as errors:
         return PreparedProcess(
             [*RUN_MODULE, module, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
@@ -36,8 +36,8 @@ def start_prepared(module: str, *arguments: str) -> "PreparedProcess":
 
 
 def start_server(stack: ExitStack) -> None:
-    """Start the server; the variable SOCKET of this process and its children gets the path of its socket."""
-    # Not below TMPDIR: the path of a socket has at most 107 bytes.
+    """Start the server; the variable SOCKET gets the path of its socket."""
+    # Not below TMPDIR: a path of a socket has at most 107 bytes.
     path = f"{stack.enter_context(TemporaryDirectory(prefix='semq-nodes-', dir='/tmp'))}/socket"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
@@ -47,11 +47,11 @@ def start_server(stack: ExitStack) -> None:
             stdin=subprocess.PIPE, cwd=Path(__file__).parents[2], pass_fds=[listening.fileno()], start_new_session=True,
         )  # fmt: skip
     os.environ[SOCKET] = path
-    stack.callback(server.communicate, timeout=STOP_S)  # it ends when its standard input is closed
+    stack.callback(server.communicate, timeout=STOP_S)  # which closes its standard input
 
 
 class PreparedProcess:
-    """A node that the server starts, with those members of ``subprocess.Popen`` that callers of ``NodeProcess`` use."""
+    """A node that the server starts, with the members of ``subprocess.Popen`` that ``NodeProcess`` needs."""
 
     def __init__(
         self, command: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes], cwd: Path,
@@ -88,10 +88,10 @@ class PreparedProcess:
             return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the node, and return its status as ``poll`` does. Raises subprocess.TimeoutExpired."""
+        """Wait for the end of the node, and return its status. Raises subprocess.TimeoutExpired."""
         if self.returncode is not None:
             return self.returncode
-        with suppress(ProcessLookupError):  # another thread has received the status meanwhile
+        with suppress(ProcessLookupError):  # another thread has the status
             handle = os.pidfd_open(self.pid)
             try:
                 if not _is_readable(handle, timeout):
@@ -102,13 +102,12 @@ class PreparedProcess:
             return self._receive()
 
     def send_signal(self, number: Signals) -> None:
-        """Send a signal to the node, if it runs."""
+        """Send a signal to the node if it runs."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Send SIGKILL to the node, if it runs."""
         self.send_signal(SIGKILL)
 
     def _receive(self) -> int:

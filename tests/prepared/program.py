@@ -1,7 +1,6 @@
-"""``python -P tests/prepared/program.py MODULE ...``: run a module as ``python -m`` does.
+"""``python -P tests/prepared/program.py MODULE ...``: run a module, whose nodes are started by the server.
 
-The nodes that this module starts come from the server of prepared processes (``server``). This program is started by
-its path and not with ``-m``, because callers start it in folders where ``tests`` cannot be imported.
+The program is started by its path, because ``tests`` cannot be imported in the folders of its callers.
 """
 
 import runpy

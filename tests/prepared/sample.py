@@ -1,4 +1,4 @@
-"""A program for ``test_client``: prints its surroundings, then ends with status 7, or waits for a signal."""
+"""A program for ``test_client``: ends with status 7, or waits for a signal."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
 """``python -P -m tests.prepared.server DESCRIPTOR``: the server, with the descriptor of its listening socket.
 
-It ends when its standard input is closed. Modules are imported at the first request.
+It ends when its standard input is closed.
 """
 
 import os
@@ -22,22 +22,22 @@ NUMBER = Struct("!i")
 
 
 class Request(NamedTuple):
-    """A node to start. Descriptors of its standard output and standard error are sent beside the request."""
+    """A node to start. The descriptors of its output and error are sent beside the request."""
 
-    words: list[str]  #: the module and its arguments
+    words: list[str]  #: module and arguments
     folder: str
     variables: dict[str, str]
     before_program: Callable[[], None] | None  #: called in the new process
 
 
 def receive_number(connection: socket.socket) -> int:
-    """Receive one number; if the connection was closed instead, -SIGKILL."""
+    """Receive a number; if the connection is closed, -SIGKILL."""
     received = connection.recv(NUMBER.size, socket.MSG_WAITALL)
     return int(NUMBER.unpack(received)[0]) if len(received) == NUMBER.size else -signal.SIGKILL
 
 
 def serve(listening: socket.socket) -> tuple[Request, list[int]]:
-    """Start a keeper for each connection. Returns in the nodes only, each with its request and its two descriptors."""
+    """Start a keeper for each connection. Returns in the nodes only, with the request and its two descriptors."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
     while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
@@ -52,7 +52,7 @@ def serve(listening: socket.socket) -> tuple[Request, list[int]]:
 
 
 def become_node(connection: socket.socket) -> tuple[Request, list[int]]:
-    """Receive a request and fork the node, where this function returns."""
+    """Receive a request and fork the node, where the function returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, descriptors, _, _ = socket.recv_fds(connection, NUMBER.size, 2)
     request: Request = pickle.loads(connection.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL))
@@ -85,14 +85,14 @@ def keep(connection: socket.socket, pid: int) -> NoReturn:
 
 
 def run(request: Request, descriptors: list[int]) -> None:
-    """Run the module of a request in this process, as ``python -m`` does."""
+    """Run the module of a request in this process."""
     os.setsid()
     output, errors = descriptors
     null = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((null, output, errors)):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    # New objects: those of the server may have been made for a file, and would then try to seek in a pipe.
+    # New objects: those of the server may have been made for a file, and would seek in a pipe.
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # type: ignore[misc]
     os.chdir(request.folder)

@@ -50,4 +50,4 @@ async def test_a_process_runs_until_a_signal_ends_it(start: Start) -> None:
             assert os.getsid(process.pid) == process.pid
             process.send_signal(number)
             assert await wait_for_exit(process) == -number  # type: ignore[arg-type]
-            process.kill()  # it has ended already
+            process.kill()
