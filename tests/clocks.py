@@ -1,7 +1,4 @@
-"""Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's clock or behind it.
-
-The simulator has clocks of its own, whose wall time is wrong and jumps (``simulation.timeline``).
-"""
+"""Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's clock or behind it."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -14,12 +11,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 class ManualClock:
     """A clock whose time the test sets: ``now``, in seconds since START.
 
-    ``random`` always returns 0.5; ``incarnation`` and ``uuid`` return consecutive numbers.
+    ``random`` returns 0.5, ``incarnation`` and ``uuid`` consecutive numbers.
     """
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
-        self.lives = 0  #: number of drawn incarnations
+        self.lives = 0  #: drawn incarnations
         self._drawn = 0
 
     def monotonic(self) -> float:
@@ -41,7 +38,7 @@ class ManualClock:
 
 
 class ShiftedClock(SystemClock):
-    """The clock of this machine, set forward by ``ahead``, or back if ``ahead`` is negative."""
+    """The clock of this machine, ``ahead`` of the true time, or behind it."""
 
     def __init__(self, ahead: timedelta = timedelta(0)) -> None:
         super().__init__()
@@ -55,6 +52,6 @@ class ShiftedClock(SystemClock):
 
 
 def noon_clock() -> ShiftedClock:
-    """Return a clock that shows noon of this day in UTC: a test with it ends on the same day."""
+    """Return a clock that shows noon of this day in UTC, so that no test ends on another day."""
     now = datetime.now(UTC)
     return ShiftedClock(now.replace(hour=12, minute=0) - now)

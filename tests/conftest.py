@@ -1,13 +1,11 @@
 """Fixtures of all tests: a real Postgres per worker, a fresh database per test, and the profiles of hypothesis.
 
-Marks and groups of tests come from the rows in ``kinds``.
-
 | fixture            | scope   | what the test gets                                                        |
 |--------------------|---------|---------------------------------------------------------------------------|
 | `postgres`         | session | the running embedded server of this worker (an EmbeddedPostgres)          |
 | `empty_database`   | test    | the URL of a new database without tables                                  |
-| `database`         | test    | the URL of a new database at the newest schema, copied from an empty one  |
-| `new_database`     | test    | a function that makes a database like `database` at each call             |
+| `database`         | test    | the URL of a new database at the newest schema                            |
+| `new_database`     | test    | a function that makes such a database at each call                        |
 | `inprocess`        | test    | an object that starts nodes in the event loop of the test file            |
 | `shared_inprocess` | module  | such an object for all tests of a file                                    |
 | `network`          | session | a hub and two institutions as processes (tests/app/network.py)            |
@@ -46,13 +44,13 @@ from tests.surroundings import (
     uses_memory,
 )
 
-# Only tests that start nodes import these: the import takes as long as all other imports of this module together.
+# Only tests that start nodes import these: the import takes long.
 if TYPE_CHECKING:
     from tests.app.network import Network
     from tests.service.inprocess import InProcess
 
-# No test asserts a duration, so examples have no deadline. A failure prints the blob that replays it. The profile
-# ``default`` has the same examples in each run; ``search`` and ``deep`` draw new ones.
+# No test asserts a duration, so examples have no deadline. The profile ``default`` has the same examples in each run;
+# ``search`` and ``deep`` draw new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
@@ -69,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the surroundings of the run; choose tests by their marks, unless the command line has ``-m``."""
+    """Prepare the run; choose tests by their marks, unless the command line has ``-m``."""
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
@@ -78,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     collect_rarely()
     search_no_module_for_requests()
     depth.is_deep = config.getoption("deep") or PROFILE == "deep"
-    # Few are enough: each run has the same examples, so more of them would find something in the first run at most.
+    # Few are enough, because each run has the same examples.
     examples = depth.deeper(50, 100)
     settings.register_profile("default", settings.get_profile("search"), derandomize=True, max_examples=examples)
     settings.load_profile(PROFILE)
@@ -97,7 +95,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the import of files whose tests a quick run leaves out."""
+    """Skip files whose tests a quick run leaves out."""
     file = collection_path.relative_to(config.rootpath).as_posix() if config.getoption("quick") else ""
     return True if file.endswith(".py") and "test_" in file and kind_of(file).marks else None
 
@@ -113,27 +111,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave all objects that exist now out of later collections of garbage: there are millions of them."""
+    """Exclude all present objects from later collections of garbage: there are millions."""
     gc.freeze()
-    atexit.register(gc.unfreeze)  # otherwise duckdb reports these objects as leaked
+    atexit.register(gc.unfreeze)  # otherwise duckdb reports leaks
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Measure coverage during this test if its package needs that, otherwise pause."""
+    """Measure the coverage of this test if its package needs that."""
     item.config.stash[_measuring].begin(item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Escape bytes that are not UTF-8 in captured output, such as file names: workers send their reports as UTF-8."""
+    """Escape bytes that are not UTF-8 in captured output: workers send their reports as UTF-8."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
-    """Return the scheduler that keeps groups together, for every value of ``--dist``."""
+    """Return the scheduler that keeps groups together."""
     config.option.loadscopereorder = False
     return Groups(config, log)
 
@@ -144,7 +142,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostg
     copy_empty_database(folder)
     # Autovacuum would start a process for each new database, and no test needs it.
     with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB", "autovacuum_naptime": "1d"}) as server:
-        # By this login, Postgres caches the catalogs of the database in a file, which is copied with it.
+        # This login makes a cache of the catalogs, which is copied with the database.
         log_in_cheaply(server.url_of(DATABASE))
         yield server
         _admin_connection(server.url_of("postgres")).close()
@@ -164,7 +162,6 @@ def database(postgres: EmbeddedPostgres) -> Iterator[str]:
 
 @pytest.fixture
 def new_database(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
-    """Return a function that makes migrated databases."""
     with _new_databases_of(postgres) as make:
         yield make
 
@@ -198,23 +195,23 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Network"]:
 
 @contextmanager
 def _new_databases_of(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
-    """Yield a function that makes databases like `database`; drop them at the end."""
+    """Yield a function that makes databases; drop them at the end."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(new_database_of(postgres, template=DATABASE))
 
 
 @contextmanager
 def new_database_of(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
-    """Copy a database and yield the URL of the copy; drop the copy at the end."""
+    """Copy a database and yield the URL of the copy."""
     name = f"test_{next(_numbers)}"
     query = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY {}")
-    # A copy of files takes half the processor time of a copy by the write-ahead log, but waits for the disk twice.
+    # A copy of files takes half the processor time, but waits for the disk twice.
     strategy = sql.SQL("FILE_COPY" if uses_memory() else "WAL_LOG")
     _execute_as_admin(postgres, query.format(sql.Identifier(name), sql.Identifier(template), strategy))
     try:
         yield postgres.url_of(name)
     finally:
-        # Forced: a test that failed half way may have left connections behind.
+        # Forced: a failed test may have left connections.
         _execute_as_admin(postgres, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

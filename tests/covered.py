@@ -1,6 +1,6 @@
 """Modules without a test of their own name, each with the test that would fail first if the module were wrong.
 
-``tests/test_house.py`` checks that the table has exactly these modules.
+``tests/test_house.py`` compares the table with the sources.
 """
 
 # module | test, below tests/
@@ -192,5 +192,5 @@ semq.web.access.tokens                 web/pages/test_token_pages.py
 semq.web.access.visitor                web/pages/test_token_pages.py
 """
 COVERED = dict(line.split() for line in TABLE.strip().splitlines())
-# The test of all modules named ``errors``: codes, texts and remedies
+# The test of all modules named ``errors``
 ERRORS = "cli/reference/test_error_codes.py"

@@ -1,6 +1,6 @@
 """Numbers of examples, seeds and rounds that are larger in a long run.
 
-Test files are imported after ``conftest`` has set ``is_deep``, so that constants and decorators may call ``deeper``.
+Test files are imported after ``conftest`` has set ``is_deep``.
 """
 
 is_deep = False  #: whether the run has --deep, or the profile ``deep`` of hypothesis

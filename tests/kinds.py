@@ -1,6 +1,6 @@
-"""Kinds of tests as rows: what a test costs, and which tests stay on one worker. Read by ``conftest``.
+"""Kinds of tests as rows: what a test costs, and which tests stay on one worker.
 
-Marks say what a test costs; ``./run test --quick`` leaves out every test that has one.
+``./run test --quick`` leaves out every test with one of these marks.
 
 | mark        | the test                                                                                |
 |-------------|-----------------------------------------------------------------------------------------|
@@ -11,7 +11,7 @@ Marks say what a test costs; ``./run test --quick`` leaves out every test that h
 | `deep`      | takes very long for what it shows: only ``./run test --deep`` runs it                   |
 
 Tests of one group follow each other on one worker, so that what they share is started once. Groups begin in the order
-of their rows. Long groups are first, so that at the end no worker runs a long group while the others are idle.
+of their rows: long groups are first, so that at the end no worker is alone with a long one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,18 +25,18 @@ from xdist.workermanage import WorkerController
 
 MARKS = ("slow", "processes", "spark", "browser")
 DEEP = "deep"
-# A fixture and the mark of every test that uses it.
+# Fixture | mark of the tests that use it.
 FIXTURES = {
     "spark": "spark", "report": "spark", "network": "processes", "inprocess": "slow", "shared_inprocess": "slow",
 }  # fmt: skip
 
 
 class KindOfTests(NamedTuple):
-    """A row: it holds for the tests whose node id begins with ``prefix``."""
+    """A row, for the tests whose node id begins with ``prefix``."""
 
     prefix: str
     marks: tuple[str, ...]
-    group: str  #: the name of the group; "-": each test may run on any worker; "file": the tests of a file are a group
+    group: str  #: its name; "-": each test is a group; "file": the tests of a file are a group
 
 
 def _read(line: str) -> KindOfTests:
@@ -44,7 +44,7 @@ def _read(line: str) -> KindOfTests:
     return KindOfTests(f"tests/{prefix}", () if marks == "-" else tuple(marks.split(",")), group)
 
 
-# beginning of the node id, below tests/ | marks, "-" for none | group; the first matching row counts
+# prefix below tests/ | marks, "-" for none | group; the first matching row counts
 TABLE = """
 crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
@@ -132,13 +132,13 @@ store/views/test_pages.py              slow                  file
 amqp/connection/test_connection_fuzz.py  slow                file
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
-# The row of a test for which no row of the table holds
+# The row of all other tests
 REST = KindOfTests("", (), "file")
 RANKS = {kind: rank for rank, kind in enumerate((*KINDS, REST))}
 
 
 def kind_of(node_id: str) -> KindOfTests:
-    """Return the row that holds for a test."""
+    """Return the row of a test."""
     return next((kind for kind in _kinds_in(node_id.partition("::")[0]) if node_id.startswith(kind.prefix)), REST)
 
 
@@ -149,24 +149,23 @@ def _kinds_in(file: str) -> tuple[KindOfTests, ...]:
 
 
 def marks_of(item: pytest.Item) -> Iterator[str]:
-    """Yield the marks of a test: those of its row, and those of its fixtures."""
+    """Yield the marks of a test: of its row, and of its fixtures."""
     yield from kind_of(item.nodeid).marks
     fixtures: Sequence[str] = getattr(item, "fixturenames", ())
     yield from (FIXTURES[name] for name in fixtures if name in FIXTURES)
 
 
 def rank_of(node_id: str) -> int:
-    """Return the index of the row of a test; tests are sorted by this index."""
+    """Return the index of the row of a test."""
     return RANKS[kind_of(node_id)]
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
-    A worker begins a test only when it knows the next one, so near the end of a group it needs the next group. xdist
-    assigns the next group when two tests of the old one are left; a group that takes minutes may then wait for both
-    tests while other workers are idle. This class assigns it when one test is left. If that test has a mark, even this
-    wait may be long: the class then assigns the last group of the queue, because the groups of the last rows are short.
+    A worker begins a test only when it knows the next one. xdist assigns the next group when two tests of the old one
+    are left, so a long group may wait for both while other workers are idle; this class assigns it when one is left.
+    If that test has a mark, the wait is still long: then the last group of the queue is assigned, which is short.
     """
 
     def _split_scope(self, nodeid: str) -> str:

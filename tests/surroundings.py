@@ -1,10 +1,7 @@
-"""Surroundings that make a test run fast and repeatable: temporary files in memory, one empty database and one set of
-imports for all nodes, bytecode, cheap hashes of passwords, short pauses, rare collections of garbage, no vain searches
-for a module, the same examples in each run, and coverage measured only where it is needed.
+"""Surroundings that make a test run fast and repeatable.
 
-Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
-wait for some hundred durable files when its database is created and when it is dropped. Durability does not change
-the results, because no test switches a machine off.
+Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require: on a disk, every test would
+wait for some hundred durable files.
 """
 
 import gc
@@ -31,21 +28,21 @@ from semq.transport import listener
 from tests.prepared.client import SOCKET, PreparedProcess, start_server
 
 MEMORY = Path("/dev/shm")  # a file system in memory
-FREE_BYTES_MIN = 6 << 30  # free bytes that the files of a test run need in memory
+FREE_BYTES_MIN = 6 << 30  # a test run needs this much
 GC_THRESHOLDS = (100_000, 50, 100)
-# Packages whose own tests reach every branch of them, with the folder of these tests.
+# Package whose own tests reach every branch of it: folder of these tests.
 COVERED_BY_OWN_TESTS = {"semq/umx_t": "tests/umx_t/", "semq/amqp": "tests/amqp/", "semq/seal": "tests/seal/"}
 
 
 def use_memory() -> None:
-    """Put temporary files of this process and its children into memory, unless TMPDIR is set or memory is scarce."""
+    """Put temporary files of this process and its children into memory, if TMPDIR is not set and memory suffices."""
     if "TMPDIR" not in os.environ and _has_space():
         os.environ["TMPDIR"] = str(MEMORY)
-        tempfile.tempdir = None  # the module determines the folder again
+        tempfile.tempdir = None
 
 
 def start_nodes_quickly(stack: ExitStack) -> None:
-    """Let this process and its workers start nodes through ``tests.prepared``, with copies of one empty database."""
+    """Let this process and its workers start nodes by ``tests.prepared``, with copies of one empty database."""
     if FOLDER_VARIABLE not in os.environ:
         os.environ[FOLDER_VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
     if SOCKET not in os.environ:
@@ -54,7 +51,7 @@ def start_nodes_quickly(stack: ExitStack) -> None:
 
 
 def uses_memory() -> bool:
-    """Return whether temporary files are in memory."""
+    """Whether temporary files are in memory."""
     return Path(tempfile.gettempdir()).is_relative_to(MEMORY)
 
 
@@ -64,21 +61,21 @@ def _has_space() -> bool:
         available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
     except (OSError, IndexError):
         return False
-    # Some tests write programs and run them, so the file system must permit that.
+    # Some tests run programs that they have written.
     is_usable = os.access(MEMORY, os.W_OK) and not file_system.f_flag & os.ST_NOEXEC
     return is_usable and min(file_system.f_bavail * file_system.f_frsize, int(available) * 1024) > FREE_BYTES_MIN
 
 
 def keep_bytecode() -> None:
-    """Let this process and its children write bytecode: rewriting all assertions takes longer than many tests."""
+    """Let this process and its children write bytecode: rewriting assertions takes longer than many tests."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
 
 
 def log_in_cheaply(url: str) -> None:
-    """Hash the password of the role in ``url`` in one round: each new connection repeats all rounds, by default 4,096.
+    """Hash the password of the role in ``url`` in one round: by default, a new connection repeats 4,096 rounds.
 
-    Postgres before version 16 cannot do this; its hash stays.
+    Postgres before version 16 cannot do this.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.info.server_version >= 160_000:
@@ -88,26 +85,25 @@ def log_in_cheaply(url: str) -> None:
 
 
 def shorten_refusals() -> None:
-    """Shorten the pause after which a node in this process answers a refused login."""
+    """Shorten the pause after a refused login in this process."""
     listener.PAUSE_S = 0.05
 
 
 def search_no_module_for_requests() -> None:
-    """Let httpcore find at once that ``sniffio`` is missing: each request searched all folders of packages for it."""
+    """Let httpcore find at once that ``sniffio`` is missing: each request searched all folders of packages."""
     if find_spec("sniffio") is None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
 def collect_rarely() -> None:
-    """Collect garbage rarely: a worker has many objects, and collections took a fifth of its time."""
+    """Collect garbage rarely: it took a fifth of the time of a worker."""
     gc.set_threshold(*GC_THRESHOLDS)
 
 
 def draw_without_constants() -> None:
     """Let hypothesis draw no constants of the product in the profile that repeats its examples.
 
-    Hypothesis would take constants from all imported modules, so a test that runs alone would get other examples than
-    after other tests; and every worker would parse these modules.
+    They come from all imported modules, so a test would get other examples alone than after other tests.
     """
     if settings.default is not None and settings.default.derandomize:
         nothing = Constants()
@@ -117,14 +113,11 @@ def draw_without_constants() -> None:
 class Measuring:
     """Measures the coverage of the packages in COVERED_BY_OWN_TESTS, only during their own tests.
 
-    Measuring costs a call for every function of every package: the tests of the engine and the broker run two and a
-    half times as fast without it.
+    Other tests run up to two and a half times as fast without it.
     """
 
     def __init__(self, sources: Iterable[str | bool]) -> None:
-        """``sources``: the packages to measure, from the command line. If one of them is not in COVERED_BY_OWN_TESTS,
-        coverage is measured during all tests.
-        """
+        """``sources``: the packages to measure. If one is not in COVERED_BY_OWN_TESTS, all tests are measured."""
         folders = [COVERED_BY_OWN_TESTS.get(str(source)) for source in sources]
         self._folders = tuple(folder for folder in folders if folder is not None)
         self._is_limited = bool(folders) and None not in folders
@@ -132,10 +125,7 @@ class Measuring:
         self._coverage: Coverage | None = None
 
     def pause(self) -> None:
-        """Import the packages, so that their lines at module level are measured; then stop until a test begins.
-
-        Called before the collection of the tests, which would take a third longer while coverage is measured.
-        """
+        """Import the packages, so that their lines at module level are measured; then stop until a test begins."""
         for package in COVERED_BY_OWN_TESTS if self._is_limited else ():
             name = package.replace("/", ".")
             for module in walk_packages(import_module(name).__path__, f"{name}."):
@@ -145,7 +135,7 @@ class Measuring:
     def begin(self, test_id: str) -> None:
         """Start or stop measuring for the test that begins."""
         if self._is_limited and self._coverage is None:
-            self._coverage = Coverage.current()  # kept, because a stopped Coverage is not the current one
+            self._coverage = Coverage.current()  # a stopped Coverage is not the current one
         if self._coverage is None or self._is_on == test_id.startswith(self._folders):
             return
         self._is_on = not self._is_on

@@ -1,4 +1,4 @@
-"""The configuration: the values of a valid file; all faults of an invalid file, by their keys and without values."""
+"""The configuration: the values of a valid file; all faults of an invalid file, by their keys."""
 
 from pathlib import Path
 
@@ -32,13 +32,12 @@ def file(tmp_path: Path) -> Path:
 
 
 def read(file: Path, text: str, **env: str) -> Settings:
-    """Load a file with this text."""
     file.write_text(text)
     return load(file, env)
 
 
 def faults(file: Path, text: str, **env: str) -> list[str]:
-    """Return the faults for which a file with this text is refused; their texts contain no secret."""
+    """Return the faults of a file with this text, without secrets."""
     file.write_text(text)
     with pytest.raises(ConfigInvalid) as invalid:
         load(file, env)

@@ -1,4 +1,4 @@
-"""The configuration of folders and webhooks: paths relative to the file, and faults with the keys that they name."""
+"""The configuration of folders and webhooks: paths relative to the file, and faults with their keys."""
 
 from pathlib import Path
 

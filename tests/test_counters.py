@@ -1,4 +1,4 @@
-"""The list of counters and the calls of ``core.count`` agree in both directions."""
+"""The list of counters and the calls of ``core.count`` agree."""
 
 import ast
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def _counted(file: Path) -> Iterator[str]:
 
 
 def _arguments(file: Path) -> set[str | None]:
-    """Return the names that a module passes to ``core.count``; None stands for a name that is not a constant."""
+    """Return the names that a module passes to ``core.count``; None for a name that is not a constant."""
     names: set[str | None] = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "count":

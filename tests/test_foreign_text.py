@@ -27,7 +27,7 @@ def test_a_line_has_no_invisible_characters(text: str) -> None:
     line = shown(text)
     assert not any(map(is_invisible, line))
     assert len(line.splitlines()) <= 1
-    line.encode()  # no lone surrogates
+    line.encode()
 
 
 @given(TEXTS)
@@ -35,7 +35,7 @@ def test_json_is_the_same_data_and_safe(text: str) -> None:
     result = json_text({text: [text]})
     assert not any(map(is_invisible, result))
     result.encode()
-    pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # JSON joins surrogate pairs
+    pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # as JSON joins surrogate pairs
     assert json.loads(result) == {pairs: [pairs]}
 
 

@@ -1,4 +1,4 @@
-"""The rules of the code base, as rows of data that are compared with the sources: floors, clocks, sizes, names, words.
+"""The rules of the code base as rows, which are compared with the sources: floors, clocks, sizes, names, words.
 
 A new row needs a reason. ARCHITECTURE.md describes the floors.
 """
@@ -47,7 +47,7 @@ FLOORS: dict[str, float] = {
     "semq.broker": 2,
     "semq.datagrams": 2,
     "semq.engine": 3,
-    "semq.config": 3.5,  # configuration of nodes; engine, broker and store get their own settings from the nodes
+    "semq.config": 3.5,  # configuration of nodes; they pass settings to the floors below
     "semq.service": 3.7,  # the common parts of both kinds of node as running processes
     "semq.carrier": 3.8,  # the transport of messages between instances of the hub
     "local_node": 4,
@@ -93,7 +93,7 @@ IMPURE = {
 }  # fmt: skip
 IMPURE_NAMES = {"semq.clock"}
 
-# modules and functions that only semq/clock.py uses, on all floors below 5
+# modules and functions that below floor 5 only semq/clock.py uses
 TIME_AND_RANDOM = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
 NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burandom\(")
 # module | may use | because
@@ -109,7 +109,7 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
 }
 
 # package | its modules that write to stdout or stderr, which pass foreign text through semq.foreign_text
-# Packages without a row may write in any module.
+# Without a row, any module may write.
 STREAM_WRITERS: dict[str, set[str]] = {
     "semq.web": {"semq.web.process"},
     "semq.cli": {"semq.cli.output.printer"},
@@ -127,13 +127,13 @@ WRITERS_OF_TIMES: dict[str, str] = {
 }
 
 LINES_MAX = 500
-# Longer files | the length that they must not exceed; lower it when the file gets shorter
+# Longer files | their limit; lower it when the file gets shorter
 LONG: dict[str, int] = {
     "tests/memory_store/test_store.py": 567,
 }
 
 MODULES_MAX = 20  # modules in one folder; larger folders are divided by subject
-# Larger folders | the size that they must not exceed; lower it when the folder gets smaller
+# Larger folders | their limit; lower it when the folder gets smaller
 CROWDED: dict[str, int] = {}
 NUMBERED = {"migrations/versions"}  # folders without a limit: a module for each revision of the schema
 
@@ -172,7 +172,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/interop": "clients of other projects",
 }
 
-# word, divided by a bar so that this file does not contain it | why no committed file may contain it
+# word, with a bar because this file must not contain it | why no file may contain it
 FORBIDDEN_WORDS = [
     ("pyp|i.org", "names a registry"),
     ("python|hosted.org", "names a registry"),
@@ -199,7 +199,7 @@ OLD_WORDS: list[tuple[str, tuple[str, ...], set[str], str]] = [
     ),
 ]
 
-# range of error codes | packages that may use it; semq/errors.py names the subject of each range
+# range of error codes | packages that may use it
 CODES: list[tuple[range, tuple[str, ...]]] = [
     (
         range(1000, 2000),
@@ -234,7 +234,7 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
 
 
 def package_of(name: str) -> str | None:
-    """Return the package or module of FLOORS to which a dotted name belongs."""
+    """Return the row of FLOORS to which a dotted name belongs."""
     parts = name.split(".")
     return next((".".join(parts[:n]) for n in (2, 1) if ".".join(parts[:n]) in FLOORS), None)
 
@@ -333,14 +333,12 @@ def test_names_do_not_use_old_words() -> None:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    """Imports for type checking count, too. Instead, a part declares a Protocol of its owner, and gets the owner at
-    construction.
-    """
+    """Imports for type checking count, too. Instead, declare a Protocol of the owner."""
     assert circles(import_graph()) == []
 
 
 def test_no_field_is_set_through_another_object() -> None:
-    """Instead of ``engine.sender.on_sent = …``, pass the value at construction, or call a method of the object."""
+    """Instead of ``engine.sender.on_sent = …``, pass the value at construction, or call a method."""
     wrong = [
         f"{at(file, node.lineno)}: {ast.unparse(target)}"
         for name, file in modules().items()
@@ -385,7 +383,7 @@ def test_every_test_file_has_a_module() -> None:
 def test_every_module_has_either_a_test_of_its_name_or_a_row_that_names_one() -> None:
     without = set(modules_without_test())
     assert sorted(without - set(COVERED)) == []
-    assert sorted(set(COVERED) - without) == []  # removed modules, or modules that now have a test of their name
+    assert sorted(set(COVERED) - without) == []
     assert sorted(test for test in {*COVERED.values(), ERRORS} if not (ROOT / "tests" / test).is_file()) == []
 
 
@@ -396,7 +394,7 @@ def test_every_kind_of_tests_has_tests() -> None:
 
 
 def test_every_module_is_used() -> None:
-    """A module is used by an import, or by its name where a process is started. Uses in tests do not count."""
+    """A module is used by an import, or by its name where a process is started. Tests do not count."""
     named = "\n".join(
         file.read_text("utf-8")
         for file in committed()

@@ -1,6 +1,4 @@
-"""Entry points import their programs while garbage collection is off, and enable it afterwards. The programs need no
-packages of the reconciliation or of the tests.
-"""
+"""Entry points import their programs while garbage collection is off, without packages of Spark and of the tests."""
 
 import gc
 import subprocess
@@ -33,21 +31,21 @@ def test_collections_are_enabled_again_after_a_failed_import() -> None:
 
 
 def packages_in(lock: str) -> set[str]:
-    """Return the canonical names of the packages in a lock file."""
+    """Return the canonical names in a lock file."""
     lines = (ROOT / lock).read_text().splitlines()
     return {canonicalize_name(line.partition("==")[0]) for line in lines if line[:1].isalnum()}
 
 
 @cache
 def absent_modules() -> list[str]:
-    """Return the modules of packages that only the reconciliation and the tests need."""
+    """Return the modules that only the reconciliation and the tests need."""
     absent = packages_in("requirements-test.lock") - packages_in("requirements-base.lock")
     return [module for module, names in packages_distributions().items() if {*map(canonicalize_name, names)} <= absent]
 
 
 @pytest.mark.parametrize("entry", ["semq.cli", *ENTRIES])
 def test_a_program_starts_without_collections_and_with_the_base_packages_alone(entry: str) -> None:
-    """The command line is the exception: collections go on while it is imported."""
+    """Exception: collections go on while the command line is imported."""
     assert {"pyarrow", "pyspark"} <= {*absent_modules()}
     program = f"""
 import gc, runpy, sys

@@ -1,6 +1,4 @@
-"""Test groups begin once each, in the order of the table, and no long group waits for a long test while a worker is
-idle.
-"""
+"""Test groups begin once each, in order, and no long group waits for a long test while a worker is idle."""
 
 import re
 from collections import deque
@@ -23,7 +21,7 @@ TESTS = sorted(SHORT + SEEDS + DEMO + SPARK + CRASH, key=rank_of)
 
 @dataclass(eq=False)
 class FakeWorker:
-    """A worker as the scheduler sees it. It begins a test only when it knows the next test, or that there is none."""
+    """A worker. It begins a test only when it knows the next test, or that there is none."""
 
     queue: deque[int] = field(default_factory=deque)
     done: list[str] = field(default_factory=list)
@@ -59,7 +57,7 @@ def begin(scheduler: Any) -> list[FakeWorker]:
 
 
 def step(scheduler: Any, worker: FakeWorker) -> str:
-    """Run the next test of the worker, and return it."""
+    """Run and return the next test of the worker."""
     assert worker.can_run()
     index = worker.queue.popleft()
     worker.done.append(TESTS[index])
@@ -81,7 +79,7 @@ def test_a_short_group_follows_the_last_test_of_a_long_group(scheduler: Any) -> 
     assert [TESTS[index] for index in first.queue] == [CRASH[-1], *SHORT[-3:]]
     while second.can_run() and step(scheduler, second) not in SPARK:
         pass
-    assert second.done[-1] in SPARK  # the other worker goes on with its next group
+    assert second.done[-1] in SPARK
 
 
 def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None:
@@ -97,14 +95,14 @@ def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None
 
 
 def test_every_row_has_tests() -> None:
-    """A row for a test that was renamed would match no test, and nothing would report it."""
+    """A row with an outdated name would match no test."""
     root = Path(__file__).parents[1]
     for kind in KINDS:
         file, _, name = kind.prefix.partition("::")
         files = list(root.glob(f"{file}*"))
         assert files, kind.prefix
         if name:
-            function = re.escape(name.partition("[")[0])  # a row may hold for some values of parameters
+            function = re.escape(name.partition("[")[0])  # without values of parameters
             assert re.search(rf"^(async )?def {function}", files[0].read_text("utf-8"), re.MULTILINE), kind.prefix
 
 

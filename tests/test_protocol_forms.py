@@ -1,6 +1,6 @@
 """A peer written from PROTOCOL.md section 27 alone: a node opens its seals and accepts its signatures.
 
-Nothing here uses ``semq.seal``: the tests make the bytes as the section says, with msgpack, hashlib and cryptography.
+The tests do not use ``semq.seal``.
 """
 
 import hmac
@@ -67,7 +67,7 @@ def node(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
-# The facts of the document below, with the numbers of section 27; fact 5 is the digest
+# Facts of the document, numbered as in section 27; fact 5 is the digest
 FACTS_1_TO_4 = (A, f"{B}/buyer", "erp", 1_700_000_000_000)
 FACTS_6_TO_16 = (
     3, True, True, False, ["trade", "order", "", "S0001"], "customer-7", "text/xml", "", 4, 0,
@@ -78,7 +78,7 @@ PLACE = f"{LK0} 77 -"
 
 
 def document(digest: bytes, **attributes: Any) -> Envelope:
-    """Return an envelope with the facts above."""
+    """Return an envelope with these facts."""
     asked = Attributes(
         app_key=AppKey("trade", "order", "", "S0001"), order_key="customer-7", content_type="text/xml", priority=4,
         user_headers=HEADERS, **attributes,
@@ -193,7 +193,7 @@ def test_a_node_accepts_packets_signed_as_section_27_says(receiver: Sealing) -> 
     assert receiver.verify_packet(replace(packet, signature=f"{key_id(A_KEY)}.{b64(signature)}")) is not None
 
 
-# Labels that section 27 does not describe: of values that never leave their node, and of receipts of older nodes
+# Labels of values that never leave their node, and of receipts of older nodes
 UNDESCRIBED = {"semq ledger 1", "semq receipt 1"}
 
 

@@ -1,4 +1,4 @@
-"""PROTOCOL.md defines every reference such as S5c, N14 or B01. Each letter stands for one kind of reference."""
+"""PROTOCOL.md defines every reference such as S5c, N14 or B01."""
 
 import re
 from collections.abc import Iterator
@@ -17,19 +17,19 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "B": ("break of the design", r"^\| (B\d\d) \|"),
     "F": ("break found while correcting the design", r"\b(F\d+) "),
 }
-# Sections with definitions of invariants and breaks in running text.
+# Sections with definitions in running text.
 IN_TEXT = {"I": r"^## 6\..*?^## 7\.", "F": r"^## 9\..*?^## 10\."}
 REFERENCE = re.compile(r"(?<![-\w.`'\"/])([SHRINBF]\d{1,2}[a-c]?)(?![-\w'\"])")
-# File with a name that only looks like a reference | reason
+# File with a name that only looks like a reference | its meaning
 OTHERS: dict[str, str] = {
     "spark_reconcile/DESIGN.md": "S0001 is an AppKey",
 }
-# Test modules whose tables cite PROTOCOL.md in strings.
+# Tests that cite PROTOCOL.md in strings.
 TABLES = ("tests/simulation/", "tests/crash/")
 
 
 def defined() -> dict[str, set[str]]:
-    """Return the names that PROTOCOL.md defines: letter | names."""
+    """Return the names that PROTOCOL.md defines, by letter."""
     text = PROTOCOL.read_text("utf-8")
     definitions = {}
     for letter, (_, pattern) in DEFINITIONS.items():
@@ -41,7 +41,7 @@ def defined() -> dict[str, set[str]]:
 def cited(file: Path) -> Iterator[tuple[int, str]]:
     """Yield line and name of each reference in a file.
 
-    In tests outside TABLES, only comments and the lines on which a docstring begins or ends count.
+    In tests outside TABLES, only comments and the first and last lines of docstrings count.
     """
     name = str(file.relative_to(ROOT))
     lines = file.read_text("utf-8").splitlines()
@@ -67,7 +67,6 @@ def test_every_reference_is_defined() -> None:
 
 
 def test_rules_have_a_letter_of_their_own() -> None:
-    """An event of the receiver and a rule were both called R1 once."""
     wrong = [
         f"{at(file, number)}: {line.strip()}"
         for file in sources()

@@ -1,4 +1,4 @@
-"""``./run`` selects the interpreter for its environment; the tests offer simulated interpreters in a separate PATH."""
+"""``./run`` selects the interpreter for its environment, here among simulated ones in a separate PATH."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# A simulated interpreter answers the questions of ``./run``, and prints its path instead of creating an environment.
+# It answers the questions of ``./run``, and prints its path instead of creating an environment.
 SIMULATED_INTERPRETER = """#!/bin/sh
 case "$*" in
     *version_info*|*flock*) exit 0 ;;
@@ -24,7 +24,7 @@ TOOLS = "sh cat cksum cut dirname grep id rm tr".split()
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a checkout with the files that ``./run setup`` reads, without an environment."""
+    """Return a checkout for ``./run setup``, without an environment."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for name in ("run", "requirements-base.lock", "pyproject.toml"):
@@ -41,8 +41,8 @@ def simulate_interpreter(folder: Path, name: str, *, optimized: bool, has_venv: 
 
 
 def set_up(checkout: Path, *folders: Path, **environment: str) -> str:
-    """Run ``./run setup`` with the interpreters in ``folders``, and return its stderr. The selected one ends it."""
-    tools = checkout.parent / "tools"  # instead of the folders of the machine, which contain interpreters
+    """Run ``./run setup`` with the interpreters in ``folders``; return its stderr."""
+    tools = checkout.parent / "tools"  # the folders of the machine contain interpreters
     tools.mkdir()
     for name in TOOLS:
         (tools / name).symlink_to(str(shutil.which(name)))

@@ -1,4 +1,4 @@
-"""Numbers of bytes as texts, in a unit that suits their size."""
+"""Numbers of bytes as texts, in a suitable unit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Coverage is measured during the tests that need it, and during all tests if another package is measured."""
+"""Coverage is measured during the tests that need it."""
 
 import pytest
 from coverage import Coverage
@@ -9,7 +9,7 @@ OWN, OTHER = "tests/seal/test_keys.py::test_a", "tests/flows/test_order.py::test
 
 
 class FakeCoverage:
-    """Records the calls of ``start`` and ``stop``. It is the current coverage while it runs."""
+    """Records its calls. It is the current coverage while it runs."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -1,4 +1,4 @@
-"""Traces of applications: valid headers are passed on; the application or a ratio decides which are sampled."""
+"""Traces of applications: valid headers are passed on; the application or a ratio decides about sampling."""
 
 import pytest
 

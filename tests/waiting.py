@@ -1,4 +1,4 @@
-"""Waiting for states that no event reports: states of nodes, rows of databases, lines of files."""
+"""Waiting for states that no event reports."""
 
 import asyncio
 import inspect
@@ -8,11 +8,11 @@ from typing import Any
 
 PATIENCE_S = 180.0  # long enough for a busy machine
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
-PAUSE_MIN = 3  # times as long as the condition took: many conditions connect to a database
+PAUSE_MIN = 3  # multiple of the duration of the condition: many connect to a database
 
 
 async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Wait until ``condition`` (plain or async) returns something true, and return it. Raises TimeoutError."""
+    """Wait until ``condition`` (plain or async) returns something true; return it. Raises TimeoutError."""
     pause_s = PAUSE_S_MIN
     async with asyncio.timeout(patience_s):
         while True:
@@ -27,7 +27,7 @@ async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) ->
 
 
 def until_sync(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Wait like ``until``, but without an event loop and with a plain function."""
+    """Like ``until``, without an event loop, with a plain function."""
     begun = time.monotonic()
     end, pause_s = begun + patience_s, PAUSE_S_MIN
     while not (value := condition()):

@@ -1,4 +1,4 @@
-"""Figures of the sources: ``./run lint --house [--json]``. The rules themselves are in ``test_house``."""
+"""Figures of the sources: ``./run lint --house [--json]``."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from tests.house.sources import imports, modules, modules_without_test
 
 @cache
 def import_graph() -> dict[str, set[str]]:
-    """Return the modules of the product that each module imports, including imports for type checking only."""
+    """Return the modules of the product that each module imports, also for type checking only."""
     names = set(modules())
     graph: dict[str, set[str]] = {}
     for name, file in modules().items():
@@ -58,7 +58,7 @@ def _visit(graph: Mapping[str, set[str]], names: Mapping[str, object], order: li
 
 
 def _reached(graph: Mapping[str, set[str]], first: str, seen: set[str]) -> list[str]:
-    """Return the names that can be reached from ``first`` without those in ``seen``, and add them to ``seen``."""
+    """Return the names that can be reached from ``first``, except those in ``seen``, and add them to ``seen``."""
     seen.add(first)
     reached, waiting = [first], [first]
     while waiting:
@@ -70,10 +70,10 @@ def _reached(graph: Mapping[str, set[str]], first: str, seen: set[str]) -> list[
 
 
 def figures() -> dict[str, object]:
-    """Return the number of modules, their sizes in lines, and the numbers of circles and of modules without tests.
+    """Return the figures by their names, which other programs read.
 
-    ``unmirrored``: modules without a test file of their name; ``uncovered``: those without a row in ``COVERED``, too.
-    Other programs read these names.
+    ``unmirrored``: modules without a test file of their name; ``uncovered``: those of them that have no row in
+    ``COVERED`` either.
     """
     lines = [len(file.read_text("utf-8").splitlines()) for file in modules().values()]
     return {
@@ -87,7 +87,7 @@ def figures() -> dict[str, object]:
 
 
 def main() -> int:
-    """Print the figures as JSON, or as text with the members of each circle; return the exit status."""
+    """Print the figures, as text with the members of each circle; return the exit status."""
     values = figures()
     if "--json" in sys.argv[1:]:
         print(json.dumps(values))

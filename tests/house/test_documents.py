@@ -15,7 +15,7 @@ RULE = re.compile(r"^\|[\s:|-]+$")
 
 
 def tables(text: str) -> Iterator[list[tuple[int, str]]]:
-    """Yield the tables of a document: their rows, with the numbers of the lines; code blocks have none."""
+    """Yield the rows of each table of a document, with the numbers of their lines; code blocks have no tables."""
     is_code, lines = False, list[tuple[int, str]]()
     for number, line in enumerate(text.splitlines(), 1):
         is_code ^= line.lstrip().startswith("```")
@@ -26,12 +26,11 @@ def tables(text: str) -> Iterator[list[tuple[int, str]]]:
 
 
 def faults(text: str) -> list[int]:
-    """Return the numbers of the lines at which a table is broken."""
     found = []
     for rows in tables(text):
         number, heading = rows[0]
         if len(rows) < 2 or not RULE.match(rows[1][1]):
-            found.append(number)  # for instance the rest of a table after an empty line
+            found.append(number)  # also the rest of a table after an empty line
         width = len(BORDER.findall(heading))
         found += [number for number, row in rows if len(BORDER.findall(row)) != width]
     return found
@@ -53,7 +52,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(text: str) -> set[str]:
-    """Return the names that links can use for the headings of a document, as GitHub makes them."""
+    """Return the anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -84,7 +83,7 @@ EXAMPLES = {"migrations/versions/vNNNN_subject.py", "test_a_revoked_node_is_refu
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_named_modules_and_tests_exist(name: str) -> None:
-    """A module may be named by the end of its path, as in the tables of ARCHITECTURE.md."""
+    """A module may be named by the end of its path."""
     text, files = (ROOT / name).read_text("utf-8"), [f"/{file.relative_to(ROOT)}" for file in committed()]
     tests = {test for file in TESTS for test in re.findall(r"def (test_\w+)", file.read_text("utf-8"))}
     tests |= {file.stem for file in TESTS}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.house.sources import ROOT, modules
 
-# Package | the reason for which its docstring does not name its modules
+# Package | why its docstring does not name its modules
 WITHOUT_MAP = {
     "semq": "ARCHITECTURE.md shows its packages, in floors",
     "semq.console.pages": "a module for each page, with its name; semq.console.routes lists them",
@@ -19,13 +19,13 @@ PACKAGES = {".".join(folder.relative_to(ROOT).parts): folder for folder in FOLDE
 
 
 def members(folder: Path) -> set[str]:
-    """Return the names of the modules and packages in a package, without its own ones (``__main__``)."""
+    """Return the names of the modules and packages in a package."""
     names = {each.stem for each in folder.glob("*.py")} | {each.parent.name for each in folder.glob("*/__init__.py")}
     return {name for name in names if not name.startswith("__")}
 
 
 def named(folder: Path) -> set[str]:
-    """Return the words in the first column of tables, and in double backquotes, of a package's docstring."""
+    """Return the words in the first column of tables, and in double backquotes, of a docstring."""
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
     first_cells = [line.split("|")[1] for line in docstring.splitlines() if line.startswith("|")]
     return set(re.findall(r"\w+", " ".join([*first_cells, *re.findall(r"``([^`]*)``", docstring)])))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.house.sources import ROOT, committed, modules, nodes, tree
 
-# word | where the names of functions, classes, arguments and variables may begin with it (empty: nowhere) | meaning
+# word | where names may begin with it (empty: nowhere) | meaning
 WORDS = """
 look   | semq/service/operations/operation.py semq/app/client.py    | an operation that changes nothing
 wake   | semq/engine semq/umx_t/grids.py                            | note that rows of a lane or a track wait
@@ -20,7 +20,7 @@ tell   |                                                            |
 
 
 def definitions(file: Path) -> Iterator[tuple[str, int]]:
-    """Yield the names that a module defines, with the numbers of their lines."""
+    """Yield the names that a module defines, with their lines."""
     for node in nodes(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node.lineno
@@ -46,7 +46,7 @@ def test_a_word_means_one_thing() -> None:
 
 
 def test_every_class_has_a_name_of_its_own() -> None:
-    """Only nested classes of tests and benchmarks may have the name of another class."""
+    """Exception: nested classes of tests and benchmarks."""
     places: defaultdict[str, set[str]] = defaultdict(set)
     product = set(modules().values())
     for file in committed():
@@ -57,7 +57,7 @@ def test_every_class_has_a_name_of_its_own() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-# First words of test names that would begin a riddle ("what_is_refused"): a name says what holds.
+# First words of test names that do not say what holds ("what_is_refused").
 RIDDLE = re.compile(r"test_(what|whatever|who|whoever|whose|where|which|however|somebody|nobody)_")
 
 
