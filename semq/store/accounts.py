@@ -52,7 +52,7 @@ class Token:
     scopes: tuple[str, ...]
     made_at: datetime
     made_by: str
-    inbox: str | None = None  #: the only user whose inbox the program may read; None: any user's
+    inbox: str | None = None  #: the user whose inbox it may read; None: any
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     revoked_by: str | None = None
@@ -70,7 +70,7 @@ def accounts(connection: Connection) -> list[Account]:
 
 
 def account(connection: Connection, name: str) -> Account | None:
-    """Return the account with this name, also if it is disabled; None if there is none."""
+    """Return the account with this name, also a disabled one; None if there is none."""
     row = connection.execute(select(web_account).where(ACCOUNT.name == name)).one_or_none()
     return None if row is None else _account(row)
 
@@ -81,7 +81,7 @@ def has_enabled_account(connection: Connection) -> bool:
 
 
 def add_account(connection: Connection, new: Account) -> bool:
-    """Add an account; return False, and change nothing, if an account has this name already."""
+    """Add an account; return False, and change nothing, if the name is in use."""
     with connection.begin():
         added = connection.execute(_insert(web_account, new).on_conflict_do_nothing().returning(ACCOUNT.name))
         return added.one_or_none() is not None
@@ -210,13 +210,13 @@ def add_token(connection: Connection, new: Token) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Token | None:
-    """Return the token with this hash, also if it is revoked or expired; None if there is none."""
+    """Return the token with this hash, also a revoked or expired one; None if there is none."""
     row = connection.execute(select(web_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _token(row)
 
 
 def tokens(connection: Connection, limit: int) -> list[Token]:
-    """Return the newest ``limit`` tokens, the newest first; revoked and expired tokens are included."""
+    """Return the newest ``limit`` tokens, the newest first, also revoked and expired ones."""
     query = select(web_token).order_by(TOKEN.made_at.desc(), TOKEN.id).limit(limit)
     return [_token(row) for row in connection.execute(query)]
 

@@ -2,8 +2,8 @@
 
 While Postgres writes a body of a megabyte, the writer's connection could do nothing else. So a large body is first
 committed alone, under a negative key. Then the work is queued, and its unit gives the body its final key and its
-envelope. A unit writes a body itself if the insert has failed, or if other work has taken the stored body of the same
-payload object. Bodies that no unit takes are deleted, here or at the next start.
+envelope. If the body could not be stored, the unit writes it. Bodies that no unit takes are deleted, here or at the
+next start.
 """
 
 import asyncio

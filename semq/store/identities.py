@@ -118,7 +118,7 @@ def add_token(connection: Connection, ticket: Ticket) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Ticket | None:
-    """Return the token with this hash, also if it was used or has expired; None if there is none."""
+    """Return the token with this hash, also a used or expired one; None if there is none."""
     row = connection.execute(select(node_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _ticket(row)
 
@@ -162,7 +162,7 @@ def stores(connection: Connection) -> list[NodeStore]:
 
 
 def note_store(connection: Connection, store: NodeStore) -> None:
-    """Record the store that a node uses now. The caller has refused a change of the store."""
+    """Record the store that a node uses now."""
     values = {name: getattr(store, name) for name in NodeStore.__slots__}
     with connection.begin():
         connection.execute(

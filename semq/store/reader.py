@@ -73,7 +73,7 @@ class Reader:
     def _note_end(self, ended: "asyncio.Future[Any]") -> None:
         self._running.discard(ended)
         if not ended.cancelled():
-            ended.exception()  # marks the exception as retrieved: the caller may not be waiting any more
+            ended.exception()  # retrieved, because the caller may not be waiting any more
 
     def _connect(self, **more: str) -> psycopg.Connection[Any]:
         parameters = {**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"}

@@ -97,7 +97,7 @@ class Outbound:
     accepted_at: int = 0
     expires_at: int = 0  #: 0: never
     priority: int = 0
-    group: GroupPlace | None = None  #: only if it was submitted to a group
+    group: GroupPlace | None = None
     document: str = ""  #: if it is a manifest: name of the document in pieces
 
     @property
@@ -193,10 +193,7 @@ class InStream:
 
 
 class Recorded(Struct, frozen=True, gc=False):
-    """The entry of the receiver's ledger for one message.
-
-    It is found by position for class 3 (tb_0030_ledger), by ident for classes 1 and 2 (tb_0030_seen).
-    """
+    """An entry of tb_0030_ledger (class 3, found by position) or of tb_0030_seen (classes 1 and 2, found by ident)."""
 
     status: Arrival
     digest: bytes = b""
@@ -206,10 +203,7 @@ class Recorded(Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """A row of tb_0031_submit: a submission that an application wrote by SQL, or one that the node has scheduled.
-
-    A document in pieces is scheduled until its pieces are delivered.
-    """
+    """A row of tb_0031_submit: a submission that an application wrote by SQL, or one that the node has scheduled."""
 
     row_id: int
     target: str
@@ -224,11 +218,11 @@ class Submitted:
     content_encoding: str = ""
     priority: int = 0
     size: int = 0  #: of the payload as submitted; ``payload`` is empty if this exceeds the limit of the query
-    lk0: str = ""  #: the LK0 of its refusal, or the LK0 under which the node has scheduled it
-    wait_code: str | None = None  #: the reason why it waits, as noted last; None: no reason is noted
+    lk0: str = ""  #: of its refusal, or the one under which the node has scheduled it
+    wait_code: str | None = None  #: why it waits; None: no reason is noted
     wait_text: str | None = None
-    envelope: bytes = b""  #: attributes of a submission that the node has scheduled; empty for others
-    not_before: int = 0  #: earliest time of sending, milliseconds since 1970 UTC; 0: at once
+    envelope: bytes = b""  #: attributes, if the node has scheduled it
+    not_before: int = 0  #: earliest time of sending; 0: at once
 
 
 @dataclass(slots=True, frozen=True)
@@ -241,7 +235,7 @@ class TargetWait:
 
 @dataclass(slots=True, frozen=True)
 class SubmissionRefusal:
-    """The reason why a row of tb_0031_submit was refused, and the LK0 of the refusal in the ledger."""
+    """The refusal of a row of tb_0031_submit, with its LK0 in the ledger."""
 
     lk0: LK0
     reason: Reason
@@ -261,9 +255,9 @@ class KeptKey:
 
     id: bytes
     peer: str
-    key_id: str  #: id of the node's own key for which the session key is wrapped
+    key_id: str  #: of the node's own key
     alg: str
-    text: str  #: the wrapped session key
+    text: str
 
 
 @dataclass(slots=True, frozen=True)

@@ -9,8 +9,7 @@ def in_custody(groups: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]
     """Return spans of record ids (first, last), ascending, in which every own row without an outcome is in custody.
 
     ``groups``, ascending, has the groups of ids with own rows without an outcome: the lowest and the highest id of
-    these rows, and whether all of them are in custody. A row that is not in custody keeps only its own group out of the
-    spans.
+    these rows, and whether all of them are in custody. A span consists of whole groups.
     """
     spans: list[tuple[int, int]] = []
     is_continued = False

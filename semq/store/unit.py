@@ -1,8 +1,7 @@
 """One transaction of engine and store: the keys that it needs, the loaded rows, and its changes.
 
 The engine posts ``Work`` (``semq.store.work``), which names its keys (``Needs``) and decides on the loaded ``Unit``
-while the transaction is open. A store collects waiting work into one unit. ``Recovered`` is the state that a store
-returns when it is opened.
+while the transaction is open.
 """
 
 from collections.abc import Iterator
@@ -108,13 +107,13 @@ class ExpiredRows:
     Rows of classes 1 and 2 are included only in SS_INIT: once sent, they cannot be withdrawn.
     """
 
-    now: int  #: milliseconds since 1970 UTC
+    now: int
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedRows:
-    """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first, as rows.Submitted.
+    """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first.
 
     The result ends with the row at which the payloads reach 16 MiB.
     """
@@ -126,21 +125,21 @@ class SubmittedRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSubmissions:
-    """Refused rows of tb_0031_submit, selected by the LK0s of the refusals, as rows.Submitted without payloads."""
+    """Refused rows of tb_0031_submit, selected by the LK0s of the refusals, without payloads."""
 
     lk0s: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSubmission:
-    """The row of tb_0031_submit with this number, unless it was refused, as rows.Submitted without payload."""
+    """The row of tb_0031_submit with this number, unless it was refused, without payload."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSubmissions:
-    """Scheduled rows of tb_0031_submit with these client tokens, unless refused, as rows.Submitted without payloads."""
+    """Scheduled rows of tb_0031_submit with these client tokens, unless refused, without payloads."""
 
     tokens: tuple[str, ...]
 
@@ -149,10 +148,10 @@ class TokenSubmissions:
 class DueSubmissions:
     """Scheduled rows of tb_0031_submit that are due, the earliest first, and the next row that becomes due.
 
-    Each result is a pair of number and time (milliseconds since 1970 UTC).
+    Each result is a pair of number and time.
     """
 
-    now: int  #: milliseconds since 1970 UTC
+    now: int
     limit: int
 
 
@@ -284,17 +283,17 @@ class Unit:
     handled: dict[int, AppStatus]
     deleted_pending: set[int]
     new_submissions: dict[int, Submitted]  #: scheduled by this node
-    due_submissions: set[int]  #: numbers of scheduled submissions to be accepted now
+    due_submissions: set[int]  #: numbers to be accepted now
     taken_submissions: dict[int, LK0]  #: by number, the message that it became
     refused_submissions: dict[int, SubmissionRefusal]
-    requeued_submissions: set[int]  #: numbers of refused submissions to be tried again
-    removed_submissions: set[int]  #: numbers of refused submissions to be deleted
+    requeued_submissions: set[int]  #: numbers to be tried again
+    removed_submissions: set[int]  #: numbers to be deleted
     waiting_submissions: dict[int, Reason]  #: by number, the reason why it waits
     #: by target, all rows of tb_0031_wait from now on; None: the table stays as it is
     submissions_wait: dict[str, TargetWait] | None
     taken_done: set[int]  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine]
-    broker: list[StoreOp]  #: rows of the broker's own tables (events into durable queues)
+    broker: list[StoreOp]  #: rows of the broker's own tables
     rare_changes: list[RareChange]
 
     def __init__(self) -> None:
@@ -347,7 +346,7 @@ class Unit:
 
     # --- results of queries, including the changes of earlier work in the same unit
     def outbound_found(self, query: Query) -> Iterator[Outbound]:
-        """Yield the rows of tb_0031 that a query found, except rows deleted since; one object per row in the unit."""
+        """Yield the rows of tb_0031 that a query found, except deleted ones; one object per row in the unit."""
         for row in self.found.get(query, ()):
             if row.object_id not in self.deleted_outbound:
                 yield self.outbound.setdefault(row.object_id, row)
@@ -453,7 +452,7 @@ class Recovered:
     """The state of the store that an engine needs at its start."""
 
     store_uuid: str
-    boot: int  #: number of openings of the store; the ids of this process start at ``first_id``
+    boot: int  #: number of openings of the store
     inc: int
     first_id: int
     streams: list[StreamState] = field(default_factory=list)
@@ -462,10 +461,10 @@ class Recovered:
     unsettled: int = 0  #: rows of tb_0031 without an outcome
     settled: list[int] = field(default_factory=list)  #: rows of tb_0031 with an outcome, which wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
-    pending: int = 0  #: number of rows of tb_0030 that are not removable
-    retired: list[RetiredStore] = field(default_factory=list)  #: permanently lost stores of the hub
+    pending: int = 0  #: rows of tb_0030 that are not removable
+    retired: list[RetiredStore] = field(default_factory=list)
     custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
-    pieces: list[StoredPiece] = field(default_factory=list)  #: received pieces
+    pieces: list[StoredPiece] = field(default_factory=list)
 
 
 def first_id(boot: int) -> int:

@@ -55,7 +55,7 @@ web_token = Table(
     Index("web_token_hash", "hash", unique=True),
     CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="whole_revocation"),
 )
-# Append-only: a trigger refuses changes, and all deletions except those by the housekeeping.
+# Append-only, by a trigger
 web_audit = Table(
     "web_audit",
     metadata,

@@ -120,7 +120,7 @@ class SetDeliveryCount:
 class MarkHandedOut:
     """Note that messages of the queue up to ``position`` may have been delivered: a restart marks them as redelivered.
 
-    A lower position than before has no effect. The store has one row for each queue, so a delivery needs no write.
+    A lower position than before has no effect.
     """
 
     queue_id: int

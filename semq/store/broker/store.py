@@ -75,7 +75,7 @@ def _save(ops: Sequence[StoreOp], done: Done) -> Steps:
 
 
 class PostgresMessageStore:
-    """The message store on Postgres."""
+    """The message store on Postgres. It reads on connections other than the writer's."""
 
     def __init__(self, store: WriterPort) -> None:
         self._store = store
@@ -87,7 +87,6 @@ class PostgresMessageStore:
         self._store.post(saving)
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
-        """Read messages on a connection other than the writer's."""
         self._later(self._read_messages(queue_id, list(positions), done))
 
     async def _read_messages(self, queue_id: int, positions: list[int], done: RowsDone) -> None:
@@ -101,7 +100,6 @@ class PostgresMessageStore:
             done([AddMessage(*row) for row in rows], None)
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
-        """Read one chunk on a connection other than the writer's."""
         self._later(self._read_body(body_id, index, done))
 
     def _later(self, reading: Coroutine[Any, Any, None]) -> None:
@@ -113,7 +111,6 @@ class PostgresMessageStore:
         return await self._store.execute(load)
 
     async def knows(self, vhost: str) -> bool:
-        """Return whether the store has an exchange, queue or binding of this virtual host."""
         return await self._store.execute(knows, vhost)
 
     async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
@@ -197,7 +194,7 @@ def _columns(
         cursor.itersize = FETCHED
         for queue_id, position, priority, body_id, size in cursor.execute(COLUMNS):
             if body_id:
-                last.setdefault(queue_id, 0)  # large bodies stay in the store anyway
+                last.setdefault(queue_id, 0)  # large bodies are not loaded
             elif queue_id not in backlogs and count < EAGER_MAX and total < EAGER_BYTES:
                 last[queue_id], count, total = position, count + 1, total + size
             else:

@@ -47,10 +47,10 @@ class StoreState(NamedTuple):
 
 
 class OpenedStore(NamedTuple):
-    """The hub's record of a store that an instance opens."""
+    """The hub's record of a store that an instance opens, with its newest recorded state."""
 
     store_uuid: UUID
-    state: StoreState  #: the newest recorded state
+    state: StoreState
 
 
 class HomesRead(NamedTuple):
@@ -62,7 +62,7 @@ class HomesRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceRow:
-    """One incarnation of an instance, as it has last reported."""
+    """One incarnation of an instance, as last reported."""
 
     life: int
     semq_id: int
@@ -70,7 +70,7 @@ class InstanceRow:
     host: str
     endpoint: str
     started_at: datetime
-    until: datetime  #: the instance counts as ended at this time, unless it reports again
+    until: datetime  #: it counts as ended at this time, unless it reports again
     is_alive: bool
 
 

@@ -40,7 +40,7 @@ class SystemUser:
 
 # Ways for root to run a program as another user, best first. In a user namespace the files remain root's. Where
 # namespaces are forbidden (most containers), uid nobody keeps one capability of root: to enter folders such as /root.
-# Postgres checks its own program by access(2), which ignores this capability unless no_setuid_fixup is set.
+# Postgres checks its own program by access(2), for which the capability needs no_setuid_fixup.
 AS_ROOT = (
     SystemUser("namespace", ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--"), 0),
     SystemUser(

@@ -22,7 +22,7 @@ def postmaster_of(data: Path) -> int | None:
 
 
 def port_of(data: Path) -> int | None:
-    """Return the TCP port that the running server has recorded, or None if it has not recorded one yet."""
+    """Return the TCP port that the running server has recorded; None if there is none yet."""
     line = _recorded_line(data, 4)
     return int(line) if line.isdigit() else None
 
@@ -49,7 +49,7 @@ def is_postgres_of(pid: int, data: Path) -> bool:
         if Path(program).name == "postgres" and str(data) in arguments:
             return True
     with suppress(OSError):
-        # If an upgrade has replaced the program while it ran, " (deleted)" follows its name.
+        # " (deleted)" follows the name if an upgrade has replaced the program.
         name = (process / "exe").readlink().name.split(" ")[0]
         return name == "postgres" and (process / "cwd").readlink() == data
     return False

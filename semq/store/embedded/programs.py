@@ -27,7 +27,7 @@ SYSTEM = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*
 
 @dataclass(frozen=True)
 class Programs:
-    """The folder with ``postgres`` and ``initdb``, and the version they report (for example 18, "18.6")."""
+    """The folder with ``postgres`` and ``initdb``, and the version they report, for example 18 and "18.6"."""
 
     folder: Path
     major: int
@@ -86,7 +86,7 @@ def _newest_first(folders: Iterator[Path]) -> list[Path]:
 
 
 def _version(postgres: Path) -> str:
-    """Return the version that ``postgres --version`` prints; "" if it does not run here (another libc or processor)."""
+    """Return the version that ``postgres --version`` prints; "" if it does not run here."""
     try:
         result = subprocess.run([str(postgres), "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.SubprocessError):

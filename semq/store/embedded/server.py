@@ -44,7 +44,7 @@ from semq.store.embedded.process import (
 from semq.store.embedded.programs import Programs, find_programs
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
-SOCKET_PATH_MAX = 107  # sun_path of Linux minus the terminating zero
+SOCKET_PATH_MAX = 107  # of Linux
 SPAWNS_MAX = 5
 
 # log texts of faults after which another start may succeed
@@ -108,7 +108,6 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running postmaster; None if none runs."""
         return postmaster_of(self.data)
 
     @property
@@ -249,7 +248,6 @@ class EmbeddedPostgres:
         return stream
 
     def _log_tail(self) -> str:
-        """Return the last lines that the server has logged since its start."""
         with suppress(OSError), self.log.open("rb") as stream:
             stream.seek(max(self._log_start, self.log.stat().st_size - 8192))
             return last_lines(stream.read().decode(errors="replace"))

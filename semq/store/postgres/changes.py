@@ -288,8 +288,7 @@ def inserts(rows: NewRows, packer: Packer) -> Batch:
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
-    """Return the SQL text of a COPY for each table and a COMMIT at the end, and the data of each COPY: best for many
-    rows.
+    """Return the SQL text of a COPY for each table and a COMMIT, and the data of each COPY: best for many rows.
 
     ``lines``: the lines of the ledger, already packed for the chain.
     """

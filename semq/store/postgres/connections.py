@@ -104,7 +104,7 @@ class NeverRests:
 
 
 class SharedConnections:
-    """The ``Rest`` of the stores of a process that share a limited number of connections, ``most``."""
+    """The ``Rest`` of the stores of a process, which have at most ``most`` connections together."""
 
     def __init__(self, most: int, after_s: float, lease_s: float) -> None:
         self.after_s: float | None = after_s
@@ -115,7 +115,6 @@ class SharedConnections:
 
     @property
     def taken(self) -> int:
-        """The number of open connections."""
         return len(self._taken)
 
     async def enter(self, store: RestingStore) -> None:

@@ -1,7 +1,7 @@
 """Deletion of rows whose retention period has ended, and the partitions of the ledger.
 
-Rows of the queues are not deleted here: only their acknowledgements decide when they end. Other rows are deleted in
-small batches, so that the writer never waits long for a lock.
+Rows of the queues are not deleted here. Rows are deleted in small batches, so that the writer never waits long for a
+lock.
 
 | rows                             | kept                                                                         |
 |----------------------------------|------------------------------------------------------------------------------|
@@ -142,7 +142,7 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
 
 
 async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, Any]) -> int:
-    """Delete expired lines of the audit log. The setting ``semq.audit_retention`` makes its trigger permit this."""
+    """Delete expired lines of the audit log, which its trigger permits with ``semq.audit_retention``."""
     total = 0
     while True:
         async with connection.transaction():

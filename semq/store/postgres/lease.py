@@ -1,9 +1,9 @@
 """The right to write into a store: one process at a time, by an epoch that each takeover raises (PROTOCOL.md section
 10).
 
-The writer checks its epoch, under a row lock, in every transaction that writes. Clocks never decide who may write: if a
-process was suspended for an hour and its epoch is still the latest, no other process has written. The clock of the
-database only decides when another process may take over.
+The writer checks its epoch, under a row lock, in every transaction that writes. Clocks never decide who may write: a
+process that was suspended for an hour may write if its epoch is still the latest. The clock of the database only
+decides when another process may take over.
 """
 
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ NOWHERE = "-"
 class Owner:
     """One process: ``node`` and ``host`` for people, ``process`` drawn at random, ``place`` the name of its lock.
 
-    No field contains a blank, because the text in ``store_lease.owner`` separates them by blanks.
+    No field contains a blank, which separates them in ``store_lease.owner``.
     """
 
     node: str

@@ -258,7 +258,7 @@ class PipelineWire:
             self._lost(fault)
 
     def _broken(self, error: Exception) -> "asyncio.Future[list[PGresult]]":
-        """Handle a connection that broke while sending; return a future with the error."""
+        """Return a future with the error of a connection that broke while sending."""
         self._lose(error)
         answer: asyncio.Future[list[PGresult]] = self._loop.create_future()
         answer.set_exception(StoreUnavailable(fault=str(error).strip()))
@@ -276,5 +276,5 @@ class PipelineWire:
 
 
 def _forget(future: "asyncio.Future[list[PGresult]]") -> None:
-    # marks the exception as retrieved, so that asyncio does not log it
+    # so that asyncio does not log it as never retrieved
     future.exception()

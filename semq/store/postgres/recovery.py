@@ -32,7 +32,7 @@ EDGES = f"""
     ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
     WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
     ORDER BY u.dest, u.inc, u.sid"""
-# Fill the column ``source`` in rows of an older version, whose tables did not have it.
+# Fill the column ``source`` in rows of an older version.
 SOURCE = "split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2)"
 SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
@@ -44,7 +44,7 @@ REFUSALS = f"""
     WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
     WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
-# Bodies that were stored ahead of their rows (``store.bodies_ahead``), and that no unit took.
+# Bodies stored ahead of their rows (``store.bodies_ahead``) that no unit took.
 NOT_TAKEN = ("DELETE FROM tb_0031_body WHERE object_id < 0", "DELETE FROM tb_0030_body WHERE bref < 0")
 BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
 IN_CUSTODY = f"""

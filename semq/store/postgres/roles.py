@@ -1,8 +1,8 @@
 """Roles for applications that use the database of a node, limited to the calls of SQL.md.
 
-With the rights ``send`` and ``receive``, a role may execute some functions, which run with the rights of the owner of
-the tables; the role itself cannot read a table. The right ``read`` lets people and monitoring tools read the queues and
-the ledger without payloads.
+With the rights ``send`` and ``receive``, a role may execute functions, which run with the rights of the owner of the
+tables; it cannot read a table. The right ``read`` lets people and monitoring tools read the queues and the ledger
+without payloads.
 """
 
 import re

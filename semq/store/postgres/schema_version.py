@@ -21,7 +21,7 @@ REVISION = f"SELECT version_num FROM {VERSION_TABLE}".encode()
 
 @cache
 def known() -> Sequence[str]:
-    """Return the revisions of this version of SEMQ, the newest last, from the names of their files."""
+    """Return the revisions of this version of SEMQ, the newest last."""
     files = (Path(migrations.__file__).parent / "versions").glob("v[0-9]*_*.py")
     return sorted(file.name[1:].partition("_")[0] for file in files)
 
@@ -68,6 +68,6 @@ def refuse_other(revision: str | None) -> None:
 
 
 def refuse_newer(revision: str | None) -> None:
-    """Raise SchemaTooNew if this version of SEMQ does not know the revision."""
+    """Raise SchemaTooNew for a revision that this version does not know."""
     if revision is not None and revision not in known():
         raise SchemaTooNew(found=revision, needed=head())

@@ -46,7 +46,7 @@ from semq.store.reader import KEEPALIVE, Reader
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
-GIVE_BACK_S = 5.0  # time limit for the return of the lease, which otherwise expires by itself
+GIVE_BACK_S = 5.0  # time limit for the return of the lease
 POLLED_S = 2.0  # time until a store that was opened again, and has changed nothing, rests
 # Channels of NOTIFY. Without a notification, the node finds the change at its next poll.
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)
@@ -103,7 +103,7 @@ class PostgresStore:
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
-        self.chain = Chain("", None)  #: hash chain of the ledger; its end is known while the store is open
+        self.chain = Chain("", None)
         self._reader = Reader(lambda: self.url, readers)
         self._ahead: BodiesAhead | None = None
 
@@ -244,7 +244,7 @@ class PostgresStore:
         except BaseException as error:
             fault = StoreUnavailable(fault=str(error))
             wire.drop(fault)  # the event loop must not watch a socket that is closed
-            if isinstance(error, StatementRefused):  # the tables do not match, for instance after a change by hand
+            if isinstance(error, StatementRefused):  # for instance after a change by hand
                 raise fault.with_remedy("Run `semq db upgrade`, or undo the change of the tables.") from error
             raise
         self._wire = wire
@@ -276,13 +276,11 @@ class PostgresStore:
 
     @property
     def idle_since(self) -> float | None:
-        """The time of the loop since which the open store has had no work; None while it works or rests."""
         is_idle = self._writer is not None and self._deferred is None and self._writer.is_idle
         return self._idle_at if is_idle else None
 
     @property
     def _written(self) -> int:
-        """The number of units that changed rows."""
         return self.counters.units - self.counters.read_only
 
     def _pause_s(self, after_s: float) -> float:
@@ -290,7 +288,6 @@ class PostgresStore:
         return min(after_s, POLLED_S) if self._written == self._written_at_rest else after_s
 
     def _check_rest(self) -> None:
-        """Rest if there has been no work for long enough; otherwise check again later."""
         self._rest_timer = None
         if self._writer is None or self._deferred is not None or self._rest.after_s is None:
             return
@@ -308,7 +305,6 @@ class PostgresStore:
             self._rest_timer = None
 
     async def rest(self) -> bool:
-        """Close the connection for writing, unless there is work; return whether it is closed."""
         writer, wire = self._writer, self._wire
         if self.idle_since is None or writer is None or wire is None:
             return False

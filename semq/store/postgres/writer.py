@@ -158,7 +158,6 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the writer waits for work: it has no work and no transaction, and is neither stopped nor lost."""
         return not (self._queue or self._under_way or self._in_transaction or self._fault or self._stopping)
 
     async def rest(self, lease_s: float) -> bool:

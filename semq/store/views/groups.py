@@ -21,7 +21,7 @@ from semq.umx_t.short_name import read_short_name, short_name
 from semq.umx_t.status import Outcome
 
 CONTINUES = "continues as "  # text written by ``engine.sender.resealing``
-CONTINUED_MAX = 20  # how often one message may have been sealed again
+CONTINUED_MAX = 20  # times that one message may have been sealed again
 FOUND_MAX = 100  # messages with the same record id that are examined
 _ENDS = [Event[outcome.name] for outcome in Outcome]
 
@@ -29,7 +29,7 @@ _ENDS = [Event[outcome.name] for outcome in Outcome]
 def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
     """Return the members of a group submission and their outcomes; None if ``name`` denotes no such submission.
 
-    A name is a short name, an LK0 (also that of a scheduled submission), or ``sql-NUMBER``.
+    A name is a short name, an LK0, or ``sql-NUMBER``.
     """
     first = _first_member(connection, name)
     if first is None:
@@ -61,7 +61,7 @@ def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
 class _Member:
     """The message to one member of a group."""
 
-    lk0: str  #: its present LK0: a message that was sealed again has another one
+    lk0: str  #: the present one: it changes when the message is sealed again
     facts: dict[str, Any] = field(default_factory=lambda: {"outcome": None})
 
 

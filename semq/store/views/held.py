@@ -1,6 +1,5 @@
-"""View of the copies that a hub holds: their rows, counts and row numbers, selected by a filter. Read-only.
-
-A batch begins after the last row number of the previous batch, so only one batch is in memory.
+"""View of the copies that a hub holds, selected by a filter: their rows and row numbers in batches, and counts.
+Read-only.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """View of messages for people and tools, as dictionaries. Read-only.
 
 The command line and the console rely on keys and values: names of columns, names of statuses, times in milliseconds
-since 1970 UTC. The rows of finished messages are deleted, but their lines in the ledger are kept for traces.
+since 1970 UTC.
 """
 
 from collections.abc import Iterable, Mapping

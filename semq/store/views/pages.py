@@ -28,7 +28,7 @@ from semq.store.views.messages import (
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 
-COMPARED_MAX = 50_000  # rows of one queue that are compared with the filter for one page
+COMPARED_MAX = 50_000  # rows of one queue that are compared for one page
 NUMBER_MAX = (1 << 63) - 1
 Moment = Annotated[int, Meta(ge=0, le=MOMENT_MAX)]
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
@@ -61,13 +61,13 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """One of the two queues: tb_0031 (outbound) or tb_0030 (inbound)."""
+    """One of the two queues."""
 
     side: str
     table: Any
     number: Column[int]
     at: Column[Any]
-    states: Mapping[str, Any]  #: columns whose values ``Search.state`` may name, with their types
+    states: Mapping[str, Any]  #: columns with states, and their types
     facts: Callable[[Any], dict[str, Any]]
     is_piece: Callable[[Any], ColumnElement[bool]]  #: condition on the columns of a row
 

@@ -230,7 +230,7 @@ def _facts(row: Any) -> dict[str, Any]:
     reason = _reason(row)
     at = _ms(row.submitted_at)
     lk0 = row.lk0 if (is_refused or row.is_named) and row.lk0 else f"{PREFIX}{row.number}"
-    is_counted = row.pieces_left is not None  # a node of an older version has not stored the number of pieces
+    is_counted = row.pieces_left is not None  # older nodes have not stored the number of pieces
     pieces = {"pieces": {"count": row.pieces, "delivered": row.pieces - row.pieces_left}} if is_counted else {}
     not_before = None if row.is_in_pieces else _ms(row.not_before)
     since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
@@ -284,7 +284,7 @@ def _reason(row: Any) -> list[str] | None:
         return [row.wait_code, row.wait_text]
     if row.before_code is None:
         return None
-    if row.before is None:  # noted by a node of an older version
+    if row.before is None:  # noted by an older node
         return [row.before_code, row.before_text]
     waiting = (
         f"It waits behind {PREFIX}{row.before} to the same target, which waits: {row.before_code} {row.before_text}"

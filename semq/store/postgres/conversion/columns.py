@@ -3,7 +3,7 @@
 A line has columns in the order of the schema, the field, the values of the columns, the value of the field and, for
 columns that change after the insert, their packed values. A dot stands for the field or the column itself, a dash for
 nothing. In the expressions, ``row`` is the row, the name of a column is the value read, and all other names come from
-``rows``. The functions are compiled at import: they are as fast as functions written by hand.
+``rows``. The functions are compiled at import, to be as fast as functions written by hand.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +76,7 @@ priority                                   | priority     | .                   
 
 
 class RowField(NamedTuple):
-    """A line of a list: columns, the field that they hold, and the three expressions; an empty text stands for none."""
+    """A line of a list: columns, their field, and three expressions; an empty text stands for none."""
 
     columns: tuple[str, ...]
     field: str
@@ -109,7 +109,7 @@ def columns_of(lines: list[RowField]) -> Iterator[str]:
 
 
 def writer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToValues:
-    """Return the function from a row to the values of its columns. Raises TypeError if the schema has other columns."""
+    """Return the function from a row to the values of its columns. Raises TypeError for another schema."""
     if [*columns_of(lines)] != [column.name for column in table.columns]:
         raise TypeError(f"the columns of {table.name} are not those of its rows")
     body = [f"return ({', '.join(line.written for line in lines)},)"]
