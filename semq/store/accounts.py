@@ -232,7 +232,6 @@ def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Tok
 
 
 def _insert(table: Table, row: Any, **instead: Any) -> Any:
-    """Return the INSERT statement for a dataclass; ``instead`` replaces some values."""
     values = {name: getattr(row, name) for name in type(row).__slots__}
     lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     return insert(table).values(**values | lists | instead)

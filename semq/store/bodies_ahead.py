@@ -114,7 +114,6 @@ class BodiesAhead:
             self._close()
 
     async def _store_next(self) -> None:
-        """Store the bodies of the first work in the queue if possible, and pass the work to ``post`` in any case."""
         work, later = self._queue[0]
         stored: list[tuple[str, bytes, int]] = []
         try:
@@ -134,7 +133,6 @@ class BodiesAhead:
             self._post(self._release(stored), True)
 
     async def _delete(self) -> None:
-        """Delete the bodies of ended work that no unit has taken."""
         self._must_delete = False
         try:
             for table, keys in self._ended.items():

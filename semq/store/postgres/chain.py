@@ -204,7 +204,6 @@ def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]
 def _lines(
     connection: psycopg.Connection[Any], first: date, last: date
 ) -> Generator[tuple[int, str, bytes], None, None]:
-    """Yield number, day and bytes of each line, in the order of the numbers."""
     query = sql.SQL(
         "COPY (SELECT {} FROM semq_ledger WHERE at >= {} AND at < {} ORDER BY number) TO STDOUT (FORMAT binary)"
     ).format(

@@ -106,7 +106,6 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
 
 
 def _outbound_deletions(unit: Unit) -> Batch:
-    """Return one DELETE for each pair of status when loaded and last outcome, and one for all bodies."""
     by_statuses: dict[tuple[Param, Param], list[int]] = defaultdict(list)
     for object_id, (row, before) in unit.deleted_outbound.items():
         by_statuses[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)

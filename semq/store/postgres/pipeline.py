@@ -119,7 +119,6 @@ class PipelineWire:
             return self._broken(error)
 
     def send_forgetting(self, batch: Batch) -> None:
-        """Send a batch without waiting for its results."""
         self.send(batch).add_done_callback(_forget)
 
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
@@ -258,7 +257,6 @@ class PipelineWire:
             self._lost(fault)
 
     def _broken(self, error: Exception) -> "asyncio.Future[list[PGresult]]":
-        """Return a future with the error of a connection that broke while sending."""
         self._lose(error)
         answer: asyncio.Future[list[PGresult]] = self._loop.create_future()
         answer.set_exception(StoreUnavailable(fault=str(error).strip()))

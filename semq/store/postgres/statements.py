@@ -221,7 +221,7 @@ QUERY: dict[str, str] = {
 def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
     """Return the statement for a change that must affect ``expected`` rows, a number given as SQL.
 
-    If it affects another number, the transaction fails with the SQLSTATE ``otherwise``.
+    Otherwise the transaction fails with the SQLSTATE ``otherwise``.
     """
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 

@@ -205,7 +205,6 @@ class Writer:
                 await self._wait_for_work()
 
     async def _wait_for_work(self) -> None:
-        """Wait for work, or until the lease must be renewed."""
         self._ready.clear()
         timer = asyncio.get_running_loop().call_at(
             asyncio.get_running_loop().time() + self._renew_at - time.monotonic(), self._ready.set
@@ -419,7 +418,6 @@ class _Turns:
         self._until = time.perf_counter() + TURN_S
 
     def is_over(self) -> bool:
-        """Return whether the turn has lasted long enough; if so, begin the next one."""
         now = time.perf_counter()
         if now < self._until:
             return False
@@ -428,7 +426,7 @@ class _Turns:
 
 
 class _Size:
-    """The number of new rows and bytes of a unit."""
+    """The number of new rows and bytes of a unit. ``add_new`` counts what the last piece has staged."""
 
     __slots__ = ("_bodies", "_broker", "_bytes", "_pending")
 
@@ -436,7 +434,6 @@ class _Size:
         self._bodies = self._pending = self._bytes = self._broker = 0
 
     def add_new(self, unit: Unit) -> bool:
-        """Count what the last piece has staged. Return whether the unit is full."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),
@@ -461,7 +458,6 @@ def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def _is_bulky(rows: NewRows) -> bool:
-    """Return whether a row is so large that it should be sent in pieces, by COPY."""
     return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 

@@ -39,7 +39,6 @@ def groups(connection: Connection, late_before_ms: int, sent: Marks, received: M
 def _divided(
     connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the groups; marked rows are counted only in groups of their own."""
     groups_by_key = {_key(row): facts(row) | {"mark": ""} for row in connection.execute(query)}
     marked_groups = []
     for mark, numbers in marked.items():

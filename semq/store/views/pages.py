@@ -118,7 +118,6 @@ def _is_selected(wanted: Search, side: str) -> bool:
 
 
 def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> list[dict[str, Any]]:
-    """Return the matching rows in the window of a queue."""
     window = _window(select(queue.table), queue, wanted, begin).subquery()
     number = window.c[queue.number.name]
     query = select(window).where(*_conditions(queue, wanted, window.c))

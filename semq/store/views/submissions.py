@@ -180,7 +180,6 @@ def body(connection: Connection, number: int) -> bytes | None:
 
 
 def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
-    """Return the numbers of submissions with these earlier LK0s."""
     if not lk0s:
         return []
     return list(connection.execute(select(RENAMED.number).where(RENAMED.lk0.in_(lk0s))).scalars())
