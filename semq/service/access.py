@@ -1,9 +1,4 @@
-"""The configured users of a node: their permissions and virtual hosts.
-
-``semq.broker.users`` has the permissions of AMQP (three regular expressions per virtual host); this module adds
-permissions for administration and for inboxes. ``node`` uses the users, ``operations.reload`` the virtual hosts,
-``local_node.virtual.server`` the permissions, and ``local_node.doors.inbox`` the names of inboxes.
-"""
+"""The configured users of a node, and their permissions for AMQP, administration and inboxes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,15 +22,15 @@ def inbox_name(user: str) -> str:
 class ApplicationPermissions(Permissions):
     """Permissions in the virtual host of applications.
 
-    The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. The regular
-    expressions decide about all other names. An inbox also has to be in ``inboxes``, unless that is None.
+    The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. An inbox also has to
+    be in ``inboxes``, unless that is None.
     """
 
     is_admin: bool = False
     inboxes: frozenset[str] | None = None
 
     def allow(self, right: Right, name: str) -> bool:
-        """Return whether the user has a right to the queue or exchange with this name."""
+        """Whether the user has a right to the queue or exchange with this name."""
         if name == ADMIN:
             return self.is_admin and right is Right.WRITE
         if self.is_admin and name.startswith(ANSWER_QUEUE_PREFIX):

@@ -1,9 +1,6 @@
 """Administration: exchange ``semq.admin``, one JSON request per message, one JSON answer to ``reply_to``.
 
-The command line is an ordinary AMQP client of this exchange and needs the same permissions. The operations are those of
-``semq.service.operations``. Answers are transient messages. ``RequestExchange`` also serves the requests of nodes to
-their hub (``platform_node.enrolment``, ``platform_node.ask_exchange``) and to partners
-(``local_node.link.partner_questions``).
+Answers are transient messages. ``RequestExchange`` also serves the requests of nodes to their hub and to partners.
 """
 
 import asyncio
@@ -36,8 +33,8 @@ log = structlog.get_logger("semq.admin")
 class RequestExchange(ServiceExchange):
     """An exchange that answers requests by a table of handlers.
 
-    Of each user, at most ``at_once`` requests are in progress at a time, over all connections. A request has at most
-    ``body_max`` bytes.
+    Each user has at most ``at_once`` requests in progress, over all connections. A request has at most ``body_max``
+    bytes.
     """
 
     __slots__ = ("_at_once", "_handlers", "_tasks", "_vhost")
@@ -143,7 +140,7 @@ def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaita
 
 
 def answer(vhost: VirtualHost, request: ContentHeader, reply: Mapping[str, Any]) -> None:
-    """Publish an answer to the ``reply_to`` of a request."""
+    """Publish an answer to the queue that the request names in ``reply_to``."""
     body = msgspec.json.encode(reply, enc_hook=str)
     properties = Properties(content_type="application/json", correlation_id=request.correlation_id)
     vhost.publish_internal("", request.reply_to or "", ContentHeader.build(len(body), properties), body)

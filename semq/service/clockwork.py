@@ -1,7 +1,6 @@
-"""The engine's clockwork: timers as a table of jobs on APScheduler; mail flushed at the end of the turn that wrote it.
+"""The scheduled jobs of a node, by APScheduler, and the flush of the engine's mail at the end of a turn.
 
-``next_due`` of the engine is the time of its next work. After each unit of the store, each flush and each run of the
-engine's job, the job is moved to that time if it is earlier than planned. An idle engine therefore runs only every
+The job of the engine is moved to the time of the engine's next work (``next_due``). An idle engine runs every
 ``BACKSTOP_S``.
 
 APScheduler is only a timer within the process. Its job store in SQL is not used, because every scheduler that shares it
@@ -23,8 +22,8 @@ from semq.errors import Unavailable
 from semq.transport.turn import Turn
 
 ENGINE = "engine"  # name of the engine's job
-BACKSTOP_S = 10.0  # the engine runs at least this often
-TICK_S_MIN = 0.05  # shortest time until the engine's job runs again
+BACKSTOP_S = 10.0  # longest time between two runs of the engine's job
+TICK_S_MIN = 0.05  # shortest time between two runs of the engine's job
 WALL_CHECK_S = 15.0  # between two comparisons of the wall clock with the monotonic clock
 WALL_JUMP_S = 2.0  # a larger change of their difference means that the wall clock was set
 log = structlog.get_logger("semq.clockwork")
@@ -51,14 +50,14 @@ class ScheduledJob:
     name: str
     every_s: float
     run: Callable[[], None] | Callable[[], Awaitable[None]]
-    #: the next two fields are for a job that runs every ``every_s`` and does its work only when the work is due
+    # Fields of a job that runs every ``every_s`` and does its work only when the work is due.
     make_due: Callable[[], None] | None = None  #: makes the work due now
     due: Callable[[], float] | None = None  #: the monotonic time when the work is due
 
 
 @dataclass(slots=True)
 class JobRecord:
-    """Runs, errors and pause of a job since the node started. A pause ends with the process."""
+    """Runs, errors and pause of a job since the node started."""
 
     runs: int = 0
     last_at: datetime | None = None
@@ -71,7 +70,7 @@ class JobRecord:
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """A trigger that fires every ``every_s`` seconds, and the first time after ``first_s`` seconds if that is given."""
+    """A trigger that fires every ``every_s`` seconds; the first time after ``first_s`` seconds, if given."""
 
     def __init__(self, every_s: float, first_s: float | None = None) -> None:
         self.every_s = every_s
@@ -83,7 +82,7 @@ class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 
 
 class Clockwork:
-    """The clockwork of one node: the job of its engine, and its other jobs."""
+    """The scheduled jobs of one node: the job of its engine, and others."""
 
     def __init__(self, engine: Callable[[], TickedEngine], turn: Turn, clock: Clock, jobs: list[ScheduledJob]) -> None:
         """``engine`` returns the present engine, which a new one replaces after a loss of the store."""
@@ -101,7 +100,6 @@ class Clockwork:
         )
 
     def start(self) -> None:
-        """Start the jobs."""
         for job in self.jobs:
             self._scheduler.add_job(self._run, Every(job.every_s), [job], id=job.name, name=job.name)
         self._scheduler.start()
@@ -111,17 +109,13 @@ class Clockwork:
         self.reschedule()
 
     def stop(self) -> None:
-        """Stop the jobs."""
         if self._wall_timer is not None:
             self._wall_timer.cancel()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
-        """Run a job after ``in_s`` seconds, and from then on with its usual interval.
-
-        If the job is running now, it runs once more afterwards: this run may have missed the reason for the haste.
-        """
+        """Run a job after ``in_s`` seconds, and from then on with its usual interval; also if it is running now."""
         record = self.records[name]
         if record.running:
             record.again_in_s = in_s if record.again_in_s is None else min(in_s, record.again_in_s)
@@ -167,10 +161,7 @@ class Clockwork:
         self._wall_offset = offset
 
     async def _run(self, job: ScheduledJob) -> None:
-        """Run a job in the event loop.
-
-        This is a coroutine because APScheduler runs plain functions in threads, in parallel with the engine.
-        """
+        # A coroutine, because APScheduler runs plain functions in threads, in parallel with the engine.
         record = self.records[job.name]
         if record.paused_at is not None or record.running:
             return
@@ -181,7 +172,7 @@ class Clockwork:
             awaitable = job.run()
             if awaitable is not None:
                 await awaitable
-        except Unavailable as error:  # the database is unavailable: the job runs again at its next time
+        except Unavailable as error:
             log.warning("job_put_off", job=job.name, error=str(error))
             record.error = str(error)
         except asyncio.CancelledError:  # the node stops
@@ -199,7 +190,7 @@ class Clockwork:
                 self.hasten(job.name, again_in_s)
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
-        """Return the next time at which a job runs; None if it is paused or the clockwork has stopped."""
+        """Return the time of a job's next run; None if the job is paused or the clockwork has stopped."""
         planned = self._scheduler.get_job(job.name) if self._scheduler.running else None
         if planned is None or self.records[job.name].paused_at is not None:
             return None

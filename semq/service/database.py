@@ -1,8 +1,4 @@
-"""The database of a node: the configured one, or a Postgres of its own in its data directory.
-
-An older schema is upgraded with ``database.migrate = true``, and refused without it. Made by ``node_host``, used by
-``node``.
-"""
+"""The database of a node: the configured one, or a Postgres of its own in its data directory."""
 
 import asyncio
 
@@ -32,9 +28,10 @@ class NodeDatabase:
         return url
 
     async def update(self, url: str, revision: str | None) -> None:
-        """Upgrade the schema if it is older, ``revision``, and its upgrade is configured.
+        """Upgrade the schema from ``revision`` if ``database.migrate`` is true.
 
-        Raises SchemaTooOld, SchemaTooNew, and the errors of ``semq.store.postgres.migration``.
+        Raises SchemaTooOld without ``database.migrate``, SchemaTooNew, and the errors of
+        ``semq.store.postgres.migration``.
         """
         if self._settings.database.migrate and revision != schema_version.head():
             await asyncio.to_thread(_upgrade, url)
@@ -50,17 +47,15 @@ class NodeDatabase:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the embedded server has died. False for a configured server, whose state only connections show."""
+        """Whether the embedded server has died. False for a configured server."""
         return self._embedded is not None and self._embedded.pid is None
 
     async def close(self) -> None:
-        """Stop the embedded server."""
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
 
 
 def _upgrade(url: str) -> None:
-    """Upgrade an older schema. Alembic, which takes long to import, is imported only then."""
-    from semq.store.postgres.migration import upgrade
+    from semq.store.postgres.migration import upgrade  # imports Alembic, which takes long
 
     upgrade(url)

@@ -1,7 +1,6 @@
 """Housekeeping of a node: runs ``semq.store.postgres.housekeeping`` a minute after the start and every six hours.
 
-A run that fails (because of a lock or an unavailable database) is repeated after five minutes. Documents never wait for
-housekeeping.
+A run that fails is repeated after five minutes.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ class Housekeeping:
     """The housekeeping of one node's store."""
 
     def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings) -> None:
-        """``url`` returns the URL of the database. It is called before each run, because the URL may change."""
+        """``url`` returns the URL of the database. The URL may change."""
         self._url = url
         self._clock = clock
         self._keep = Keep(
@@ -38,11 +37,9 @@ class Housekeeping:
         return [ScheduledJob("housekeeping", CHECK_S, self.run_if_due, self.make_due, lambda: self._due)]
 
     def make_due(self) -> None:
-        """Make the housekeeping due at the next call of ``run_if_due``."""
         self._due = self._clock.monotonic()
 
     async def run_if_due(self) -> None:
-        """Run the housekeeping if it is due."""
         if self._clock.monotonic() < self._due:
             return
         try:

@@ -1,14 +1,10 @@
 """The intake: a queue for each speaker, where received frames wait until they are passed to the engine.
 
 A speaker is a session (at the listening end of links), a partner (at a local node with a hub), or another instance (on
-the carrier of a hub). The datagrams of a local node have an intake of their own, with a single speaker. The intake
-keeps one speaker from delaying the others. In each turn of the event loop it passes on a bounded number of frames and
-bytes, speaker by speaker, and none while the work of too many earlier frames is not committed.
+the carrier of a hub). In each turn of the event loop the intake passes on a bounded number of frames and bytes, speaker
+by speaker, so that no speaker delays the others. It passes on none while too much earlier work is not committed.
 
-The callers keep a speaker from filling the memory. The listening end leaves the publishes of waiting frames unsettled,
-and the broker stops reading from a session with too many of them. A local node drops the frames of a partner beyond a
-number of bytes, because the session with the hub carries the frames of all partners; beyond a total it stops reading
-from the hub.
+The callers keep a speaker from filling the memory: by its unsettled publishes, or by ``waiting_bytes_of``.
 """
 
 from collections import deque
@@ -37,8 +33,8 @@ class Intake(Generic[Speaker, Frame]):
         post: Callable[[Work, bool], None],
         loop_turn: Turn,
     ) -> None:
-        """``process`` passes frames of one speaker, in order, to the engine. ``post`` posts work to the store; its
-        second argument says whether the work may wait for a later commit.
+        """``process`` passes frames of one speaker to the engine. ``post`` posts work to the store; its second argument
+        says whether the work may wait for a later commit.
         """
         self._process = process
         self._post = post
@@ -64,7 +60,7 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def finish(self, speaker: Speaker) -> list[Frame]:
-        """Pass frames of a departed speaker to the engine, at most those of one turn; return the remaining frames."""
+        """Pass at most one turn's frames of a departed speaker to the engine; return the remaining frames."""
         if speaker in self._waiting:
             self._pass_on(speaker, FRAMES_PER_TURN, BYTES_PER_TURN)
         frames = self._waiting.pop(speaker, deque())
@@ -72,7 +68,7 @@ class Intake(Generic[Speaker, Frame]):
         return [frame for frame, _ in frames]
 
     def forget(self) -> list[Frame]:
-        """Remove and return all waiting frames, because the sessions have ended."""
+        """Remove and return all waiting frames."""
         frames = [frame for queue in self._waiting.values() for frame, _ in queue]
         self._waiting.clear()
         self._bytes.clear()
@@ -100,7 +96,7 @@ class Intake(Generic[Speaker, Frame]):
         return self.frames_under_way >= FRAMES_UNDER_WAY_MAX or self.bytes_under_way >= BYTES_UNDER_WAY_MAX
 
     def pass_on_turn(self) -> None:
-        """Pass the frames of one turn of the event loop to the engine; the rest waits for the next turn."""
+        """Pass the frames of one turn of the event loop to the engine."""
         self._is_scheduled = True
         frames_left, bytes_left = FRAMES_PER_TURN, BYTES_PER_TURN
         share = max(FRAMES_PER_TURN // max(len(self._waiting), 1), 16)
@@ -112,7 +108,7 @@ class Intake(Generic[Speaker, Frame]):
                     continue
                 count, size = self._pass_on(speaker, min(share, frames_left), bytes_left * share // FRAMES_PER_TURN)
                 frames_left, bytes_left = frames_left - count, bytes_left - size
-        finally:  # also after a failure: one speaker's failure must not stop the intake
+        finally:  # one speaker's failure must not stop the intake
             self._loop_turn.in_next(self._schedule_again)
 
     def _schedule_again(self) -> None:
@@ -120,10 +116,7 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def _pass_on(self, speaker: Speaker, frames_max: int, bytes_max: int) -> tuple[int, int]:
-        """Pass on the share of a speaker, at least one frame; the speaker then waits behind all others.
-
-        Returns the number of frames and their size.
-        """
+        """Pass on at least one frame of a speaker, which then waits behind all others; return their number and size."""
         queue = self._waiting.pop(speaker)
         batch: list[Frame] = []
         size = 0
@@ -142,14 +135,14 @@ class Intake(Generic[Speaker, Frame]):
         try:
             self._process(speaker, batch)
         finally:
-            # At the limit the next turn waits for this work, so this work must not wait for a later commit.
+            # At the limit the next turn waits for this work.
             settlement = after_commit(lambda: self.settle(len(batch), size))
             settlement.on_failure = lambda error: self.settle(len(batch), size)
             self._post(settlement, not self._is_full)
         return len(batch), size
 
     def settle(self, frames: int, size: int) -> None:
-        """Note that the work of ``frames`` frames is committed or has failed; more frames may be passed on."""
+        """Note that the work of ``frames`` frames is committed or has failed. More frames may be passed on."""
         self.frames_under_way -= frames
         self.bytes_under_way -= size
         self._schedule()

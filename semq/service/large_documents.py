@@ -1,9 +1,4 @@
-"""Documents in pieces, as operations show them: size and body of the document replace size and body of its manifest.
-
-A manifest is a row like any other; its payload describes the document. Bodies larger than any manifest are not read.
-Called by the operations that show rows and bodies, and by ``failed.remove``. ``local_node.pieces.assembly``, which
-assembles documents for applications, uses ``ordered``.
-"""
+"""Documents in pieces, as operations show them: size and body of the document replace those of its manifest."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,8 +19,7 @@ BODY_TABLES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 
 async def with_sizes(store: PostgresStore, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows. In the row of a manifest, ``size`` is the size of the document, and ``pieces`` has the number of
-    its pieces."""
+    """Return the rows; that of a manifest gets the document's ``size`` and the number of its ``pieces``."""
     candidates = [row for row in rows if _may_be_manifest(row)]
     if not candidates:
         return list(rows)
@@ -45,7 +39,7 @@ def _may_be_manifest(row: dict[str, Any]) -> bool:
 
 
 def _read_manifest(store: PostgresStore, side: str, number: int, stored: Stored) -> PiecesManifest | None:
-    """Return the manifest in a stored body; None if the body is no manifest, sealed by this node, or unreadable."""
+    """Return the manifest in a stored body; None if it is no manifest, sealed by this node, or unreadable."""
     try:
         envelope = decode_envelope(stored)
         if not _is_of_manifest(envelope.attributes.pieces) or (side == "outbound" and envelope.is_sealed):
@@ -60,7 +54,7 @@ def _size_and_count(manifest: PiecesManifest | None) -> dict[str, Any]:
 
 
 class _LastRead(NamedTuple):
-    """The document that was read last, and the row numbers of its pieces in order."""
+    """The document that was read last."""
 
     bref: int  #: the row of the manifest
     manifest: PiecesManifest
@@ -68,16 +62,15 @@ class _LastRead(NamedTuple):
 
 
 class LargeBodies:
-    """The bodies of received documents in pieces; one answer has the contents of a few pieces."""
+    """The bodies of received documents in pieces."""
 
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
         self._last: _LastRead | None = None
 
     async def read(self, row: dict[str, Any], offset: int | None, length: int | None) -> dict[str, Any] | None:
-        """Return at most ``length`` bytes of a document's body from ``offset`` on, with digest and size of the whole
-        body; None if the document is not in pieces. An answer has at most ANSWER_BYTES_MAX, or one piece; a longer
-        request is cut where a piece ends. ``length`` None: as much as one answer has.
+        """Return bytes of a document's body from ``offset`` on, with digest and size of the whole body; None if the
+        document is not in pieces. An answer has at most ``length`` bytes and ANSWER_BYTES_MAX, or one larger piece.
 
         Raises PayloadGone if this node sent the document in pieces, InPieces if ``offset`` is None, PiecesMissing.
         """
@@ -131,7 +124,7 @@ class LargeBodies:
 
 
 async def pieces_of(store: PostgresStore, brefs: Sequence[int]) -> dict[int, list[int]]:
-    """Return the row numbers of the pieces for those received messages of ``brefs`` that are manifests."""
+    """Return the row numbers of pieces by the row number of their manifest, for the manifests among ``brefs``."""
     piece_brefs: dict[int, list[int]] = {}
     for bref, stored_envelope, _ in await store.execute(views.bodies, "inbound", brefs) if brefs else ():
         envelope = decode_envelope(Stored(stored_envelope, b""))
@@ -152,7 +145,7 @@ def _is_of_manifest(pieces: str) -> bool:
 
 
 def ordered(arrived: Sequence[views.ArrivedPiece], document: str, manifest: PiecesManifest) -> list[int]:
-    """Return the row numbers of a document's pieces, in the order of the pieces.
+    """Return the row numbers of a document's pieces in order.
 
     Raises PiecesMissing unless ``arrived`` has all the pieces that the manifest states.
     """

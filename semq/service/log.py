@@ -1,6 +1,5 @@
 """Logs on standard error, those of libraries included: JSON with one event per line, or a form for people.
 
-On a terminal, the default is the form for people: a line, followed by the indented traceback if there is one.
 Foreign text can neither forge a line nor control a terminal: every text passes ``semq.foreign_text``.
 """
 
@@ -54,18 +53,18 @@ def set_up(settings: LogSection, node: str) -> None:
 
 
 def is_not_of_cancelled_job(record: logging.LogRecord) -> bool:
-    """Return False for APScheduler's report of a job that was cancelled because its node stops. Used as a filter."""
+    """Return False for APScheduler's report of a job that was cancelled because its node stops."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def render_json(logger: Any, name: str, event: structlog.typing.EventDict) -> str:
-    """Return a line as JSON that is safe on a terminal, too."""
+    """Return a line as JSON that is safe on a terminal."""
     rendered = structlog.processors.JSONRenderer(ensure_ascii=False)(logger, name, event)
     return in_json(rendered if isinstance(rendered, str) else rendered.decode())
 
 
 def shown_values(logger: Any, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Return an event with every text as one safe line; other values are printed by their repr, which is safe."""
+    """Return an event with every text as one safe line."""
     return {key: _shown(value) for key, value in event.items()}
 
 
@@ -84,6 +83,6 @@ def _is_exc_info(value: list[Any] | tuple[Any, ...]) -> bool:
 
 
 def plain_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
-    """Write a traceback without variables. Its lines are escaped and indented, so that none looks like an event."""
+    """Write a traceback without variables. Its lines are indented, so that none looks like an event."""
     lines = shown_lines("".join(traceback.format_exception(*exc_info)).rstrip("\n"))
     stream.write("".join(f"\n    {line}" for line in lines))

@@ -1,7 +1,6 @@
 """The search for a message by its name, and the outcomes of messages that have left the queues.
 
-Called by the operations on messages; every form of name of ``semq.store.views.names`` is accepted. The ledger keeps
-finished messages, so that the error for an act on a finished message states its outcome and the time of its end.
+Every form of name of ``semq.store.views.names`` is accepted. The ledger keeps the outcome of finished messages.
 """
 
 from collections import Counter
@@ -41,7 +40,7 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
 
 
 async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]:
-    """Like ``find_one``, but raise NotAccepted for a submission that is not accepted (``views.submissions``)."""
+    """Like ``find_one``, but raise NotAccepted for a submission that is not accepted."""
     rows = await find_one(store, name)
     if rows[0].get("submission"):
         raise NotAccepted(name=rows[0]["name"], waits_for=" ".join(rows[0].get("reason") or ()))
@@ -65,8 +64,7 @@ async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
 async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
     """Return a group submission with a summary of the outcomes of its members; None if no group has the name.
 
-    ``outcome`` is None until the message to each member has ended. Then it is DELIVERED if all were delivered, or else
-    the outcome of the first message that was not delivered.
+    ``outcome`` is None until all messages of the group have ended. Then it is DELIVERED, or the first other outcome.
     """
     group = await store.execute(groups.find_group, name)
     if group is None:
@@ -102,11 +100,11 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
                 facts[name] = line[name]
         side, event = str(line["side"]), str(line["event"])
         is_accepted = is_accepted or event == Event.ACCEPTED.name
-        # A refusal ends an SQL submission. It does not end an accepted document, of which it concerns a copy only.
+        # A refusal ends an SQL submission; of an accepted document it concerns only a copy.
         is_refusal = side == "sender" and event == Event.REFUSED.name and not is_accepted
         if is_refusal or event in FINAL_EVENTS.get(side, ()):
             facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
-            detail = str(line.get("detail") or "")  # the reason, or the statement or act that ended the message
+            detail = str(line.get("detail") or "")
             facts["reason"] = detail if detail.startswith("SEMQ-") else None
             if is_refusal:
                 facts["outcome"] = (Outcome.CANCELLED if detail.startswith(Cancelled.code) else Outcome.REJECTED).name
@@ -129,10 +127,10 @@ def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
 
 
 def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
-    """Return the messages that a search by name has found, each once. ``lk0s`` and the result are newest first.
+    """Return the messages that a search by name has found, each once, newest first like ``lk0s``.
 
-    A message whose short name is ``name`` comes before messages whose key is ``name``. A key may belong to several
-    messages; a number or a short name must denote exactly one. Raises NotThere, BadArguments.
+    A message whose short name is ``name`` comes first. Raises NotThere, and BadArguments if a number or a short name
+    fits several messages.
     """
     fitting = list(dict.fromkeys(lk0s))
     if not fitting:

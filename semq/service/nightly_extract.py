@@ -1,9 +1,7 @@
-"""The nightly extract: the node's scheduler starts the extract of its ledger as a process.
+"""The nightly extract: the node's scheduler starts ``spark_reconcile extract`` as a process.
 
-The program is ``python -m spark_reconcile extract``. It is a process of its own, so that the node does not need Arrow
-and is not affected by a failure of the extract. It runs once after the start of the node, for missed nights, then every
-day at ``extract.at``, and again a quarter of an hour after a failure. It extracts every completed date that has no
-extract yet, so that a repeated run does no harm. Used by ``node``.
+It runs after the start of the node, then every day at ``extract.at``, and again a quarter of an hour after a failure.
+It extracts every completed date that has no extract yet.
 """
 
 import asyncio
@@ -44,7 +42,7 @@ class Nightly:
     """The regular extracts of one node's ledger."""
 
     def __init__(self, settings: Settings, clock: Clock, environment: Callable[[], Mapping[str, str]]) -> None:
-        """``environment``: returns the variables of the process that only the running node knows (database, port)."""
+        """``environment`` returns the variables of the process that only the running node knows."""
         self._settings = settings
         self._clock = clock
         self._environment = environment
@@ -63,14 +61,12 @@ class Nightly:
         return [ScheduledJob("extract", CHECK_S, self.run_if_due, self.make_due, self._due_monotonic)]
 
     def make_due(self) -> None:
-        """Make the extract due at the next check."""
         self._due = self._clock.wall()
 
     def _due_monotonic(self) -> float:
         return self._clock.monotonic() + (self._due - self._clock.wall()).total_seconds()
 
     async def run_if_due(self) -> None:
-        """Run the extract if it is due."""
         extract, now = self._settings.extract, self._clock.wall()
         if extract.at is None or now < self._due:
             return
@@ -81,7 +77,7 @@ class Nightly:
             self._due = now + timedelta(seconds=RETRY_S)
 
     async def stop(self) -> None:
-        """Stop a running extract, because the node stops; an incomplete extract leaves no files."""
+        """Stop a running extract; an incomplete extract leaves no files."""
         self._is_stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):

@@ -1,9 +1,8 @@
 """The life of a node: it opens its database, store, engine, AMQP endpoint and clockwork, and closes them.
 
-The subclasses are in ``local_node`` and ``platform_node``; ``process`` runs one of them. An engine lives as long as one
-opening of its store. After a loss of the connection, or a commit with unknown outcome, the engine's state is discarded,
-the store is opened again (a new incarnation), and a new engine is built from the committed rows. A start after a crash
-does the same (PROTOCOL.md section 14).
+An engine lives as long as one opening of its store. After a loss of the connection, or a commit with unknown outcome,
+the store is opened again (a new incarnation), and a new engine is built from the committed rows, as after a crash
+(PROTOCOL.md section 14).
 """
 
 import asyncio
@@ -60,8 +59,8 @@ NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the 
 # Sections of the configuration with a companion program that has another name than semq.SECTION, or more rights.
 PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-# Between two checks whether the node's own Postgres runs: connections show no error while the child processes of a dead
-# server keep them open.
+# Seconds between two checks whether the node's own Postgres runs. Connections do not show its death as long as its
+# child processes keep them open.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
@@ -69,14 +68,14 @@ PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are t
 
 
 class Node(Generic[E]):
-    """The base of both kinds of nodes. Subclasses build the engine and register their services."""
+    """The base of both kinds of nodes."""
 
     vhosts: tuple[str, ...] = (APPLICATIONS,)
     table: tuple[Operation, ...]  #: the operations of this kind of node
     companion_sections: tuple[str, ...] = ("http",)  #: sections of the configuration with a companion process
 
     def __init__(self, settings: Settings, clock: Clock, host: NodeHost | None = None) -> None:
-        """``host``: the resources of the process; None for a process with this node only."""
+        """``host``: the resources of the process; None if the process has this node only."""
         self.host = host or NodeHost()
         self.settings = settings
         self.clock = clock
@@ -111,25 +110,20 @@ class Node(Generic[E]):
 
     # --- for subclasses
     async def prepare(self) -> None:
-        """Load the node's identity. Called when the database is open, before the store is opened.
-
-        Called again if the process has waited while another process owned the store.
-        """
+        """Load the node's identity. Called before the store is opened, and again if the process has waited for that."""
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context of the node's own port, or None for a port without TLS."""
         return None
 
     def greeting(self) -> Mapping[str, Any]:
-        """Return server properties for connection.start, in addition to ``identity``."""
+        """Return more server properties for connection.start, beside ``identity``."""
         return {}
 
     def build_engine(self, recovered: Recovered) -> E:
-        """Build an engine on a newly opened store."""
         raise NotImplementedError
 
     def authenticator(self) -> Authenticator:
-        """Return the authenticator of the endpoint."""
         raise NotImplementedError
 
     def register(self) -> None:
@@ -144,14 +138,14 @@ class Node(Generic[E]):
         """Begin or renew sessions, after a new engine was built."""
 
     async def end_sessions(self) -> None:
-        """End sessions and refuse further documents, because the node stops."""
+        """End sessions and refuse further documents."""
 
     def apply_settings(self, before: Settings) -> None:
         """Apply changed settings. Called by ``reconfigure``; must not raise."""
         raise NotImplementedError
 
     def reconfigure(self, settings: Settings, users: list[User]) -> list[str]:
-        """Apply changed settings in one turn of the event loop; return the users who lost a session. Never raises."""
+        """Apply changed settings; return the users who lost a session. Must not raise."""
         before, self.settings = self.settings, settings
         amqp, server = settings.amqp, self.server
         for name in access.virtual_hosts(amqp):
@@ -193,7 +187,7 @@ class Node(Generic[E]):
             clock=self.clock,
             lost=self._store_lost,
             notified=self.notified,
-            after_unit=lambda: self.clockwork.reschedule(),  # a lambda, because the clockwork does not exist yet
+            after_unit=lambda: self.clockwork.reschedule(),  # the clockwork does not exist yet
             on_lines=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
             readers=self.host.readers(),
@@ -242,7 +236,8 @@ class Node(Generic[E]):
     def _start_companions(self) -> None:
         sections = [name for name in self.companion_sections if getattr(self.settings, name)]
         if sections and self.settings.file is None:
-            log.warning("companions_need_a_file", sections=sections, remedy="Processes beside the node read the file.")
+            remedy = "Start the node with --config FILE: the programs of these sections read it."
+            log.warning("companions_need_a_file", sections=sections, remedy=remedy)
             return
         arguments = ("--config", str(self.settings.file), "--with-parent", *self._institution_arguments())
         for section in sections:
@@ -254,7 +249,6 @@ class Node(Generic[E]):
             companion.start()
 
     def _institution_arguments(self) -> tuple[str, ...]:
-        """Return the arguments that choose this institution in a configuration file with several."""
         institution = self.settings.institution
         return ("--institution", institution) if institution is not None else ()
 
@@ -300,7 +294,6 @@ class Node(Generic[E]):
 
     @property
     def _is_restarting(self) -> bool:
-        """Return whether the store was lost and the node does not serve with a new engine yet."""
         return self._restart is not None and not self._restart.done()
 
     async def _restart_engine(self) -> None:
@@ -317,17 +310,13 @@ class Node(Generic[E]):
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Make ``wait_failed`` raise the error, which ends the process."""
         if isinstance(error, StoreFenced):
             log.error("fenced", error=error.advice())
         if not self._failed.done():
             self._failed.set_exception(error)
 
     async def _reopened(self) -> Recovered:
-        """Open the store again, repeatedly if needed: its server may fail again while it recovers.
-
-        Raises StoreFenced when another process has taken over the store meanwhile.
-        """
+        """Open the store again, repeatedly if needed. Raises StoreFenced if another process has taken it over."""
         failures = 0
         while True:
             try:
@@ -343,10 +332,7 @@ class Node(Generic[E]):
                 await asyncio.sleep(pause_s)
 
     async def _begin_sessions_again(self) -> None:
-        """Call ``begin_sessions`` until it succeeds or the store is lost again.
-
-        ``begin_sessions`` may fail because the database becomes unavailable before the writer notices the loss.
-        """
+        # `begin_sessions` may fail because the database becomes unavailable before the writer notices the loss.
         while not self._is_lost:
             try:
                 await self.begin_sessions()
@@ -371,7 +357,6 @@ class Node(Generic[E]):
 
     @property
     def port(self) -> int:
-        """Return the port of the AMQP endpoint."""
         return self.server.port
 
     @property
@@ -382,13 +367,11 @@ class Node(Generic[E]):
 
     # --- parts
     def engine_settings(self) -> EngineSettings:
-        """Return the engine's settings from the configuration."""
         protocol = self.settings.protocol
         shared = {each.name for each in fields(EngineSettings)}.intersection(type(protocol).model_fields)
         return EngineSettings(**{name: getattr(protocol, name) for name in shared})
 
     def broker_limits(self) -> BrokerLimits:
-        """Return the limits of the broker from the configuration."""
         amqp = self.settings.amqp
         return BrokerLimits(
             unacked_bytes=amqp.max_unacked_bytes,
@@ -424,10 +407,7 @@ class Node(Generic[E]):
 
     @property
     def link_bytes_max(self) -> int:
-        """The largest body that a link between nodes accepts, in bytes: no packet and no permitted document is larger.
-
-        The body of a larger message is read and dropped, so that the refusal can name the message.
-        """
+        """The largest body that a link between nodes accepts, in bytes; a larger body is read and dropped."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
@@ -437,7 +417,7 @@ class Node(Generic[E]):
         return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the properties that the node sends to peers at login: node, store, incarnation, protocol version."""
+        """Return the properties that the node sends to peers at login."""
         return {
             "node": str(self.address),
             "store_uuid": self.recovered.store_uuid,
@@ -477,7 +457,7 @@ class Node(Generic[E]):
         """Return the health checks with their verdicts."""
         try:
             return checks(await self.status(), self.settings.tls.warn_days)
-        except Unavailable as error:  # the status needs the database, which is not available
+        except Unavailable as error:
             return [Check("store", FAILING, str(error))]
 
     def engine_violations(self) -> list[dict[str, str | int]]:
@@ -485,9 +465,7 @@ class Node(Generic[E]):
         raise NotImplementedError
 
     def engine_counters(self) -> Mapping[str, int]:
-        """Return the counters of the engine."""
         raise NotImplementedError
 
     def latency(self) -> Mapping[Stage, Histogram]:
-        """Return the engine's histograms of latency."""
         return {}

@@ -1,7 +1,6 @@
 """The resources that a process gives to a node: ``Turn``, port, database, connections, and the rule for idle stores.
 
-``NodeHost`` is for a process with a single node, which shares nothing. ``local_node.virtual`` has a subclass for a
-process in which the nodes of many institutions share these resources.
+``local_node.virtual`` has a subclass for a process in which the nodes of many institutions share these resources.
 """
 
 import socket
@@ -29,7 +28,7 @@ class NodeHost:
         return Turn()
 
     def probe(self, host: str, port: int) -> None:
-        """Raise PortTaken if the node cannot listen on the port. Called before a database is created or migrated."""
+        """Raise PortTaken if the node cannot listen on the port."""
         try:
             with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
                 pass
@@ -41,7 +40,6 @@ class NodeHost:
         return None
 
     def database(self, settings: Settings) -> NodeDatabase:
-        """Return the database of a node."""
         return NodeDatabase(settings)
 
     def readers(self) -> Readers:

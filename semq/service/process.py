@@ -1,8 +1,6 @@
 """A node as an operating-system process: start, the line ``ready`` or the reason of a failure, the end on a signal.
 
-Called by the programs ``local_node`` and ``platform_node``, and by ``semq local run`` and ``semq platform run``. A
-server of many institutions, a plain broker and companions use parts of it. ``semq.service.node`` has the life of the
-node itself.
+A server of many institutions, a plain broker and companions use parts of it.
 """
 
 import argparse
@@ -30,7 +28,7 @@ log = structlog.get_logger("semq.process")
 CLIENT_VARIABLE = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
-STANDBY_CHECK_S = 0.5  # between two checks whether a node that is starting and has to end has become a standby
+STANDBY_CHECK_S = 0.5  # between two checks whether a starting node that has to end has become a standby
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # thresholds of the garbage collector's three generations
 
 
@@ -45,7 +43,7 @@ class Runnable(Protocol):
     """A node as this module uses it."""
 
     async def start(self) -> None:
-        """Start, and return when it serves. Raises SemqError."""
+        """Start; return when the node serves. Raises SemqError."""
 
     async def wait_failed(self) -> None:
         """Wait until the node cannot continue; raise the reason."""
@@ -102,9 +100,9 @@ def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) ->
 
 
 def tune_garbage_collector() -> None:
-    """Exclude the objects that live as long as the node from garbage collection, and collect less often.
+    """Exclude the present objects from garbage collection, and collect less often.
 
-    Under load thousands of documents are in progress; the collector would visit them often and free none.
+    Under load the collector would often visit thousands of documents in progress and free none.
     """
     gc.collect()
     gc.freeze()
@@ -121,13 +119,13 @@ async def run(node: Runnable) -> None:
         stop_requested.set()
         if node.is_standing_by:
             start.cancel()
-        elif not start.done():  # the start continues, but the node may still become a standby
+        elif not start.done():  # the node may still become a standby
             loop.call_later(STANDBY_CHECK_S, request_stop)
 
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, request_stop)
-    if not os.isatty(0):  # with a terminal, SIGHUP ends the process: the terminal was closed
+    if not os.isatty(0):  # with a terminal, SIGHUP ends the process
         loop.add_signal_handler(signal.SIGHUP, node.reload_soon)
     try:
         try:

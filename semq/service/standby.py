@@ -1,7 +1,7 @@
 """The claim of this process to its node's store, and the standby while another process of the same node owns the store.
 
 A standby listens on no port, checks the lease at least every two seconds, and serves as soon as the lease has expired
-or was released (PROTOCOL.md section 10). ``semq.store.postgres.owner`` identifies processes. Used by ``node`` only.
+or was released (PROTOCOL.md section 10).
 """
 
 import asyncio
@@ -27,14 +27,14 @@ class Claim:
 
     def __init__(self, settings: Settings, own_store: Store, clock: Clock) -> None:
         self.is_waiting = False  #: another process owns the store
-        self.has_waited = False  #: another process owned the store at some time after this process started
+        self.has_waited = False  #: another process has owned the store since this process started
         self._node = str(own_store)
         self._host = "_".join(socket.gethostname().split()) or "?"
         self._process = clock.uuid().hex
         self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)
 
     def owner(self) -> Owner:
-        """Return this process as an owner. Each call tries to take the lock, because its holder may have ended."""
+        """Return this process as an owner. Each call tries again to take the lock."""
         place = EMBEDDED if self._lock is None else self._lock.take()
         return Owner(self._node, self._host, self._process, place)
 
@@ -67,6 +67,6 @@ class Claim:
             await asyncio.sleep(pause_s)
 
     def release(self) -> None:
-        """Release the claim, after the store is closed."""
+        """Release the claim. Called after the store is closed."""
         if self._lock is not None:
             self._lock.release()

@@ -1,12 +1,8 @@
-"""The story of a message: the message's events and their times, as one node's answer to another party (PROTOCOL.md
-section 20).
+"""The story of a message: its events and their times, as a node's answer to another party (PROTOCOL.md section 20).
 
-A question comes from another party, through the hub (``platform_node.questions``) or over a direct link
-(``local_node.link.partner_questions``); ``local_node.link.answers`` answers it. A message that did not go between the
-asker and the answering node counts as unknown, except to the hub, which may ask about any message. Details, which may
-contain tracebacks and operators' texts, are left out, except the reason of a refusal, which the other end already has.
-A node with a certificate signs its story together with the asker's nonce, so that the hub can suppress a story, but
-neither change nor forge one.
+A message that did not go between the asker and the answering node counts as unknown, except to the hub. Details are
+left out, because they may contain tracebacks and operators' texts, except the reason of a refusal. A node with a
+certificate signs its story together with the asker's nonce, so that the hub can neither change nor forge it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +25,8 @@ LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
 PRIVATE_EVENTS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
-# Detail of the line that the receiver's import writes for a legacy message. The sender's import learns from this line
-# that the message has arrived.
+# Detail of the line that the receiver's import writes for a legacy message; it tells the sender's import of the
+# arrival.
 IMPORTED = "imported: it has arrived through an older SEMQ"
 FIELDS = ("at", "side", "event", "words", "att")
 
@@ -54,7 +50,7 @@ def story_for(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER
     lines = [line for line in events if _is_public(line) and line["side"] == side.name.lower()]
-    # For a message sent here, only the line ACCEPTED names the target reliably; an impostor may have caused the others.
+    # Only the line ACCEPTED names the target reliably; an impostor may have caused the others.
     targets = {target_node(line) for line in lines if line["event"] == Event.ACCEPTED.name}
     if not lines or asker not in (targets if source == me else {source}) | {hub}:
         raise NotThere(id=lk0)
@@ -66,7 +62,7 @@ def _is_public(line: Mapping[str, Any]) -> bool:
 
 
 def target_node(line: Mapping[str, Any]) -> str:
-    """Return the institution to which the message of a ledger line is addressed, without its user."""
+    """Return the institution in the target of a ledger line."""
     return str(line["target"]).partition("/")[0]
 
 
@@ -76,7 +72,7 @@ def _story_line(line: Mapping[str, Any]) -> StoryLine:
 
 
 def sign(keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
-    """Return the signature of a story; empty if the node has no key. ``keys``: None for a node without certificates."""
+    """Return the signature of a story; empty if the node has no key."""
     key = keys.signing if keys is not None else None
     return "" if key is None else write_signature(key, _signed_bytes(answerer, asker, nonce, lk0, story))
 
@@ -104,7 +100,7 @@ def read(story: bytes) -> list[dict[str, Any]]:
 
 
 def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event of the hub's own ledger, after a check of those fields that a story line has, too.
+    """Return an event of the hub's own ledger, with the fields of a story line checked.
 
     Raises ValueError, TypeError.
     """

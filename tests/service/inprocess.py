@@ -1,4 +1,4 @@
-"""Nodes in the event loop of the test, on real databases and sockets; they start faster than processes."""
+"""Nodes in the event loop of the test, on real databases and sockets."""
 
 import asyncio
 import re
@@ -71,29 +71,27 @@ class InProcess:
     new_database: Callable[[], str]
 
     def settings(self, name: str, text: str) -> Settings:
-        """Return the settings of one node, on a database of its own."""
+        """Return the settings of a node, with a new database."""
         file = self.folder / f"{name}.toml"
         file.write_text(f'{text}\n[database]\nurl = "{self.new_database()}"\n')
         return load(file, {})
 
     async def hub(self, text: str = HUB_CONFIG) -> HubNode:
-        """Start and return a hub."""
         node = HubNode(self.settings("hub", text), SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
         return node
 
     async def secure_hub(self, more: str = "") -> HubNode:
-        """Start and return a hub with TLS and an authority of its own, which accepts no passwords of nodes."""
+        """Start a hub with TLS and an authority of its own, which accepts no passwords of nodes."""
         text = re.sub("^password = .*\n", "", HUB_CONFIG, flags=re.MULTILINE)
         return await self.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
 
     async def local(self, name: str, hub_port: int) -> LocalNode:
-        """Start and return the local node of an institution."""
         return await self.start_node(self.settings(name, LOCAL_CONFIG.format(name=name, hub=hub_port)))
 
     async def start_node(self, settings: Settings) -> LocalNode:
-        """Start and return a local node with these settings."""
+        """Start a local node."""
         node = LocalNode(settings, SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
@@ -105,13 +103,13 @@ class InProcess:
         return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
 
     async def enrol(self, settings: Settings, hub: HubNode) -> None:
-        """Give a node its first certificate, by token and fingerprint as an operator does."""
+        """Give a node its first certificate."""
         answer = (await ask(await self.client(hub), "nodes.token", {"node": settings.node.id}))["result"]
         address = HubAddress("127.0.0.1", hub.port)
         await enrol(ring_of(settings), address, answer["fingerprint"], answer["token"], SystemClock())
 
     async def secure_local(self, name: str, hub: HubNode, more: str = "") -> LocalNode:
-        """Enrol, start and return a node that logs in by its certificate."""
+        """Enrol and start a node that logs in by its certificate."""
         settings = self.secure_settings(name, hub, more)
         await self.enrol(settings, hub)
         return await self.start_node(settings)
@@ -129,7 +127,7 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
-    # Logs of nodes go to pytest, because standard output belongs to the commands that run in the same process.
+    # Logs go to pytest: standard output belongs to the commands that run in this process.
     with logging_by(structlog.stdlib.LoggerFactory()):
         async with AsyncExitStack() as stack:
             yield InProcess(stack, folder, new_database)
@@ -146,12 +144,11 @@ def logging_by(factory: Any) -> Iterator[None]:
 
 
 async def ask(link: ClientLink, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """Send a request to ``semq.admin``; return the whole answer: ``ok``, and ``result`` or ``error``."""
+    """Send a request to ``semq.admin``; return the answer: ``ok``, and ``result`` or ``error``."""
     return await ask_at(link, "semq.admin", operation, arguments)
 
 
 async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """Send a request to an exchange; return the whole answer."""
     channel = await link.open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -174,7 +171,7 @@ async def linked_node(nodes: "InProcess") -> LocalNode:
 
 
 async def linked(*nodes: LocalNode) -> None:
-    """Wait until each node has a session with the hub, and has the complete list of its partners from it."""
+    """Wait until each node has a session with the hub, and the list of its partners."""
     for node in nodes:
         await until(partial(_is_linked, node))
 

@@ -1,4 +1,4 @@
-"""Rights of configured users at a node's port, and the separation of virtual hosts, also after a restart."""
+"""Rights of configured users, and the separation of virtual hosts."""
 
 import asyncio
 from typing import Any
@@ -78,7 +78,6 @@ async def consumed(link: ClientLink, queue: str) -> Delivered:
 
 
 async def check_refused(link: ClientLink, request: Any, error: type[amqp.AmqpError] = amqp.AccessRefused) -> None:
-    """Check that a request on a new channel is refused with this error."""
     channel = await confirming(link)
     with pytest.raises(error):
         async with asyncio.timeout(60):
@@ -109,9 +108,7 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
 
 
 async def test_virtual_hosts_are_kept_apart_and_survive_a_restart(inprocess: InProcess) -> None:
-    """Queues with the same name in two virtual hosts have their own messages. A virtual host that is not configured
-    keeps its stored contents.
-    """
+    """A virtual host that is not configured keeps its stored contents."""
     hub = await inprocess.hub()
     node = await local(inprocess, hub.port)
     header = ContentHeader.build(4, Properties(delivery_mode=2))

@@ -1,6 +1,4 @@
-"""Exchange ``semq.admin``: each wrong request gets an answer with its error, and changes nothing; acts are logged,
-and the requests of a user are limited.
-"""
+"""Exchange ``semq.admin``."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +15,7 @@ from tests.waiting import until
 
 DOCUMENT: dict[str, Any] = {"target": "10008", "body_base64": "eA=="}
 ARGUMENTS = "SEMQ-2102"
-# Operation | arguments | the code of the answer
+# Operation | arguments | code of the answer
 WRONG_REQUESTS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("nonsense", {}, "SEMQ-2101"),
     ("msg.show", {}, ARGUMENTS),

@@ -1,4 +1,4 @@
-"""The engine's job runs when the engine is due; a hastened job runs at once; a wall clock set back delays none."""
+"""The scheduled jobs of a node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ class DueEngine:
         self.ticked.set()
 
     def flush(self) -> None:
-        """Do nothing: the engine has no mail."""
+        """Do nothing."""
 
 
 class ClockworkScene:
@@ -38,7 +38,7 @@ class ClockworkScene:
         self.clockwork = Clockwork(lambda: self.engine, Turn(), self.clock, jobs)
 
     def planned(self, name: str) -> float:
-        """Return the seconds until a job runs."""
+        """Seconds until a job runs."""
         job = self.clockwork._scheduler.get_job(name)
         assert job is not None
         wait: timedelta = job.next_run_time - datetime.now(UTC)
@@ -113,7 +113,6 @@ async def test_a_job_that_is_hastened_while_it_runs_runs_once_more() -> None:
 async def test_jobs_run_on_time_after_the_wall_clock_was_set_back(
     scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs that were planned by a clock one day ahead run now, not one day later."""
     monkeypatch.setattr(clockwork, "WALL_CHECK_S", 1000)
     for job in scene.clockwork.jobs:
         scene.clockwork.hasten(job.name, 86_400)

@@ -1,4 +1,4 @@
-"""Housekeeping of a node: its intervals, its repetition after a failure, and the configured retention periods."""
+"""Housekeeping of a node."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -39,13 +39,13 @@ async def test_the_housekeeping_runs_at_its_intervals(database: str, tmp_path: P
     housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path))
     assert count_tokens(database, INSERT_OLD_TOKENS) == 3
     await housekeeping.run_if_due()
-    assert count_tokens(database) == 3  # not due yet
+    assert count_tokens(database) == 3
     clock.ahead = timedelta(seconds=FIRST_S)
     await housekeeping.run_if_due()
     assert count_tokens(database) == 0
     assert count_tokens(database, INSERT_OLD_TOKENS) == 3
     await housekeeping.run_if_due()
-    assert count_tokens(database) == 3  # not due again yet
+    assert count_tokens(database) == 3
     clock.ahead += timedelta(seconds=EVERY_S)
     await housekeeping.run_if_due()
     assert count_tokens(database) == 0

@@ -1,4 +1,4 @@
-"""Speakers take turns of bounded size, no faster than the store commits the work."""
+"""Speakers take turns of bounded size."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from semq.transport.turn import Turn
 
 
 class IntakeDesk:
-    """An intake and its surroundings: the frames of each turn, and the posted work, which ``commit`` ends."""
+    """An intake with the frames of each turn, and the posted work, which ``commit`` ends."""
 
     def __init__(self) -> None:
         self.turns: list[list[tuple[str, list[int]]]] = [[]]
@@ -31,7 +31,7 @@ class IntakeDesk:
     async def turn(self) -> list[tuple[str, list[int]]]:
         """Return the frames of the next turn."""
         self.turns.append([])
-        for _ in range(3):  # enough for the callback that schedules the intake, and the end of the turn
+        for _ in range(3):
             await asyncio.sleep(0)
             if self.turns[-1]:
                 break
@@ -55,7 +55,7 @@ async def test_a_flood_of_one_speaker_does_not_delay_another_speaker() -> None:
         desk.intake.put("quiet", n, 10)
     first = await desk.turn()
     assert sum(len(frames) for _, frames in first) <= FRAMES_PER_TURN
-    assert desk.processed("quiet") == [0, 1, 2]  # in the first turn, although frames for ten turns were there before
+    assert desk.processed("quiet") == [0, 1, 2]
     await until_empty(desk)
     assert desk.processed("flood") == list(range(10 * FRAMES_PER_TURN))
     assert max(sum(len(frames) for _, frames in turn) for turn in desk.turns) <= FRAMES_PER_TURN
@@ -88,7 +88,7 @@ async def test_the_frames_of_a_paused_speaker_wait_and_delay_no_other_speaker() 
     desk = IntakeDesk()
     desk.intake.pause("paused")
     desk.intake.put("paused", 0, 10)
-    assert not desk.intake._is_scheduled  # no turn is scheduled while only frames of paused speakers wait
+    assert not desk.intake._is_scheduled
     desk.intake.put("other", 1, 10)
     assert await desk.turn() == [("other", [1])]
     assert await desk.turn() == []

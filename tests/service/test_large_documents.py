@@ -1,4 +1,4 @@
-"""Operations show documents in pieces with size and progress, and single pieces on request only (a hub: always)."""
+"""Documents in pieces, as operations show them."""
 
 import asyncio
 from base64 import b64decode
@@ -39,7 +39,7 @@ async def answer(admin: Any, operation: str, **arguments: Any) -> Any:
 
 
 async def parts_of(admin: Any) -> list[bytes]:
-    """Return the body of document K1 as the parts that successive answers contain."""
+    """Return the body of document K1, in parts, one for each answer."""
     parts: list[bytes] = []
     while (position := sum(map(len, parts))) < SIZE:
         part = await answer(admin, "msg.body", id="K1", offset=position)
@@ -57,8 +57,8 @@ async def body_by_command(node: LocalNode) -> bytes:
     return body
 
 
-async def sending(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
-    """Start a node with a document in pieces for an absent node; return it, its administrator's link, and its hub."""
+async def start_sender(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
+    """Start a node with a document in pieces for an absent node; return the node, its administrator's client, the hub."""
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port, LATE)
     await linked(a)
@@ -69,8 +69,8 @@ async def sending(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
 
 @pytest.fixture(scope="module")
 async def sender(shared_inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
-    """Return the results of ``sending`` for tests that change nothing at these nodes."""
-    return await sending(shared_inprocess)
+    """The result of ``start_sender``, for tests that change nothing at these nodes."""
+    return await start_sender(shared_inprocess)
 
 
 async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
@@ -93,7 +93,7 @@ async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
 
 
 async def test_sql_shows_documents_and_no_pieces(inprocess: InProcess) -> None:
-    a, _, hub = await sending(inprocess)
+    a, _, hub = await start_sender(inprocess)
     state = "SELECT count(*) FROM semq_status('T1'::text) WHERE state = "
     assert counted(a, f"{state} 'IN_PIECES'")
     b = await local(inprocess, "56001", hub.port)
@@ -105,7 +105,7 @@ async def test_sql_shows_documents_and_no_pieces(inprocess: InProcess) -> None:
 
 
 async def test_pieces_are_marked_where_they_are_shown(sender: Any, shared_inprocess: InProcess) -> None:
-    """A hub always shows pieces, because it does not know their documents; a local node shows them on request."""
+    """A hub always shows pieces, a local node on request."""
     _, admin_a, hub = sender
     await until(lambda: counted_at(hub.store.url, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     hub_admin = await shared_inprocess.client(hub)
@@ -150,7 +150,7 @@ async def test_counts_are_counts_of_documents_and_not_of_pieces(sender: Any) -> 
 async def test_a_receiver_sees_size_and_body_of_the_document(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, admin_a, hub = await sending(inprocess)
+    a, admin_a, hub = await start_sender(inprocess)
     b = await local(inprocess, "56001", hub.port, LATE)
     admin = await inprocess.client(b)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))

@@ -1,4 +1,4 @@
-"""The log of a node on standard error, in a separate process, because the set-up concerns the whole process."""
+"""The log of a node, in a process of its own."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The nightly extract of a node: a process at the configured time, repeated after a failure."""
+"""The nightly extract of a node."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ from tests.waiting import until
         ("2026-11-20T00:29+00:00", "UTC", "2026-11-20T00:30+00:00"),
         ("2026-11-20T00:30+00:00", "UTC", "2026-11-21T00:30+00:00"),
         ("2026-11-20T12:00+00:00", "Asia/Shanghai", "2026-11-20T16:30+00:00"),
-        ("2026-03-28T23:45+00:00", "Europe/Berlin", "2026-03-29T22:30+00:00"),  # the day on which summer time begins
+        ("2026-03-28T23:45+00:00", "Europe/Berlin", "2026-03-29T22:30+00:00"),  # summer time begins
     ],
 )
 def test_the_next_extract_is_at_the_time_of_day_in_the_zone(now: str, zone: str, expected: str) -> None:
@@ -33,7 +33,6 @@ def node_with(inprocess: InProcess, more: str) -> LocalNode:
 
 
 async def start_extracting(node: LocalNode) -> None:
-    """Start a node, and let its job check now whether an extract is due."""
     await node.start()
     node.clockwork.hasten("extract")
 

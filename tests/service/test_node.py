@@ -1,4 +1,4 @@
-"""A node continues after the loss of its store, at any moment and any number of times."""
+"""A node continues after the loss of its store."""
 
 import asyncio
 import os
@@ -34,7 +34,6 @@ def cut_off(node: HubNode) -> None:
 
 
 async def engine_starts(node: HubNode, inprocess: InProcess) -> int:
-    """Return the number of engines that the node has built, from ``node.status``."""
     status = (await ask(await inprocess.client(node), "node.status"))["result"]
     return int(status["engine_starts"])
 
@@ -47,7 +46,6 @@ async def hub(inprocess: InProcess) -> HubNode:
 async def test_a_store_that_is_lost_again_while_sessions_begin_is_opened_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loss is noticed although it happens between the opening of the store and the beginning of the sessions."""
     begin_sessions, store_lost = hub.begin_sessions, hub._store_lost
     lost = asyncio.Event()
 
@@ -74,7 +72,6 @@ async def test_a_store_that_is_lost_again_while_sessions_begin_is_opened_again(
 async def test_a_server_that_dies_again_while_it_recovers_is_started_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """The server is started and the store opened repeatedly, until both have succeeded."""
     part = hub._database if where == "revive" else hub.store
     original: Callable[..., object] = getattr(part, where)
     attempts: list[str] = []
@@ -95,11 +92,7 @@ async def test_a_server_that_dies_again_while_it_recovers_is_started_again(
 async def test_changes_of_clients_without_the_store_are_stored_when_it_is_open_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients were told that their changes are not stored, but the broker keeps the changes in memory.
-
-    The next declaration finds such a queue, and an acknowledged message must not be delivered again after the next
-    start.
-    """
+    """Clients were told that their changes are not stored, but the broker keeps them in memory."""
     channel = await (await inprocess.client(hub)).open_channel()
     await channel.confirm_select()
     await channel.declare_queue("old", durable=True)
@@ -135,7 +128,6 @@ def persistent(body: bytes) -> ContentHeader:
 async def test_queries_that_fail_while_sessions_begin_are_repeated(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database may be unavailable to ``begin_sessions`` before the writer notices its loss, or without a loss."""
     execute, attempts = hub.store.execute, 0
 
     async def fail_twice(query: Callable[..., object], *arguments: object) -> object:
@@ -164,7 +156,7 @@ async def test_an_embedded_server_that_starts_again_at_another_port_is_found(tmp
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
         port_file = tmp_path / "hub" / "postgres" / "port"
-        port_file.unlink()  # as after a start that found a remainder of the former server
+        port_file.unlink()
         await until(lambda: hub.engine_starts >= 2 and not hub._is_restarting)
         assert hub.store.url == server.url != former
     finally:
@@ -172,7 +164,7 @@ async def test_an_embedded_server_that_starts_again_at_another_port_is_found(tmp
 
 
 async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_started_again(tmp_path: Path) -> None:
-    """The socket of the backend stays open and silent, so that the connection of the node shows no error."""
+    """The connection of the node shows no error, because the socket of the backend stays open."""
     file = tmp_path / "hub.toml"
     file.write_text(HUB_CONFIG)
     copy_empty_database(tmp_path / "hub")
@@ -188,7 +180,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
         def is_restarted() -> bool:
             if hub._failed.done():
                 hub._failed.result()
-            hub.clockwork.hasten("database")  # do not wait for the interval of the job
+            hub.clockwork.hasten("database")
             return hub.engine_starts >= 2 and not hub._is_restarting
 
         await until(is_restarted)
@@ -199,7 +191,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
 async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The start fails when the node has an engine and no AMQP server yet; ``stop`` must work on such a node, too."""
+    """The start fails when the node has an engine and no AMQP server yet."""
     settings = inprocess.settings("hub", HUB_CONFIG)
 
     def fail(node: HubNode, settings: object) -> list[object]:

@@ -12,8 +12,8 @@ from tests.local_node.test_node import confirming, publish, put
 from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 
 DOCUMENTS = 10
-RARE_CLEANUPS = ("cleanup_s = 0.1", "cleanup_s = 3600")  # on a busy machine, each cleanup would find a row to delete
-OTHER_COMMITS_MAX = 3  # commits of a node that belong to no document: at the start, at the end, by a schedule
+RARE_CLEANUPS = ("cleanup_s = 0.1", "cleanup_s = 3600")  # each cleanup might find a row to delete
+OTHER_COMMITS_MAX = 3  # commits of a node that belong to no document
 
 
 def commits(node: LocalNode | HubNode) -> int:
@@ -21,9 +21,7 @@ def commits(node: LocalNode | HubNode) -> int:
 
 
 async def test_a_single_document_costs_three_commits(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commits the acceptance, B the record, A the receipt. All other work is in one of these commits, or in one for
-    the next document.
-    """
+    """A commits the acceptance, B the record, A the receipt."""
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     hub = await inprocess.hub(HUB_CONFIG.replace(*RARE_CLEANUPS))
     local = LOCAL_CONFIG.replace(*RARE_CLEANUPS)

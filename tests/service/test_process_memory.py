@@ -1,9 +1,8 @@
 """Bodies of documents leave memory with their last use, without the garbage collector.
 
-Nodes collect garbage rarely (``semq.service.process.COLLECTOR_THRESHOLDS``), because under load thousands of documents
-are in progress, none of which is garbage. A body in a cycle of references would therefore stay in memory for thousands
-of documents more. Each test sends documents on one path with the collector switched off, and then lists the objects
-that only the collector would free.
+Nodes collect garbage rarely (``semq.service.process.COLLECTOR_THRESHOLDS``), so a body in a cycle of references would
+stay in memory for long. Each test sends documents on one path with the collector switched off, and then lists the
+objects that only the collector would free.
 """
 
 import asyncio
@@ -41,10 +40,7 @@ class BodiesKept(AssertionError):
 
 @contextmanager
 def no_body_in_a_cycle(case: object = "") -> Iterator[None]:
-    """Raise BodiesKept if a cycle of objects keeps the body of a document that was used within the block.
-
-    ``case``: named in the error.
-    """
+    """Raise BodiesKept if a cycle of objects keeps the body of a document that was used within the block."""
     gc.collect()
     gc.disable()
     try:
@@ -73,7 +69,7 @@ def _described(holder: object) -> str:
 
 @pytest.fixture(autouse=True)
 def older_objects_frozen() -> Iterator[None]:
-    """Exclude objects that are older than the test from collections: they would take most of the time."""
+    """Exclude older objects from collections, to save time."""
     gc.freeze()
     yield
     gc.unfreeze()

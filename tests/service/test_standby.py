@@ -1,4 +1,4 @@
-"""Two processes of one node on one database: one serves, the other waits; a process whose store was taken over ends."""
+"""Two processes of one node on one database: one serves, the other waits."""
 
 import asyncio
 import json
@@ -79,7 +79,7 @@ async def _reader_of(pipe: IO[bytes]) -> asyncio.StreamReader:
 
 
 class HubProcesses:
-    """Starts processes of one hub, in the same folder or in different ones."""
+    """Starts processes of one hub."""
 
     def __init__(self, stack: AsyncExitStack, folder: Path, url: str) -> None:
         self.url = url
@@ -95,7 +95,6 @@ class HubProcesses:
         return hub_process
 
     def expire_lease(self) -> None:
-        """Let the lease expire, as after 15 s without a renewal."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("UPDATE store_lease SET until = clock_timestamp()")
 
@@ -121,7 +120,7 @@ async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_e
     assert await first.wait_ended() == EXIT_UNAVAILABLE
     assert first.has_logged("fenced")
     assert "SEMQ-3002" in first.reported[-1]["event"]
-    second.process.send_signal(signal.SIGTERM)  # an orderly end gives the lease back
+    second.process.send_signal(signal.SIGTERM)  # an orderly end releases the lease
     assert await second.wait_ended() == 0
     await third.wait_ready()
 
@@ -134,7 +133,7 @@ async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(proce
     restarted = await processes.start("one")
     await restarted.wait_ready()
     assert not restarted.has_logged("standby")
-    beside = await processes.start("one")  # in the same folder, whose lock the restarted process holds
+    beside = await processes.start("one")  # in the same folder
     await beside.wait_logged("standby")
     elsewhere = await processes.start("two")
     await elsewhere.wait_logged("standby")
@@ -175,7 +174,7 @@ async def test_a_process_that_becomes_a_standby_after_a_signal_ends() -> None:
     running = asyncio.create_task(process.run(node))
     await node.is_opening.wait()
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.05)  # the signal is handled while the node is not a standby yet
+    await asyncio.sleep(0.05)  # the signal is handled before the node is a standby
     node.is_open.set()
     done, _ = await asyncio.wait([running], timeout=20)
     assert done
@@ -185,7 +184,6 @@ async def test_a_process_that_becomes_a_standby_after_a_signal_ends() -> None:
 async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_process(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer notices only that its connection is lost; the new owner is found when the store is opened again."""
     hub = await inprocess.hub()
     back = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The bytes between nodes, recorded in both directions by a proxy on each link: no clear text of sealed documents."""
+"""The bytes between nodes, recorded by a proxy on each link, contain no clear text of sealed documents."""
 
 import asyncio
 from base64 import b64encode
@@ -16,7 +16,7 @@ from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
 OURS = authority()
-# The forms in which the recorded bytes are searched for the secret: plain, encoded, a part of it, and its digest.
+# Forms of the secret that are searched in the recorded bytes
 FORMS = [
     SECRET.encode(), SECRET.encode().hex().encode(), b64encode(SECRET.encode()), SECRET[8:24].encode(),
     sha256(SECRET.encode()).digest(), sha256(SECRET.encode()).hexdigest().encode(),
@@ -91,7 +91,7 @@ async def test_links_in_clear_hide_sealed_documents_only(inprocess: InProcess, e
         a = nodes[0]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await send_and_wait(inprocess, a, encrypt)
-        assert ATTRIBUTE.encode() in tap.recorded  # the tap works: the hub needs the attributes in clear
+        assert ATTRIBUTE.encode() in tap.recorded  # the hub needs the attributes in clear
         assert any(form in tap.recorded for form in FORMS) is not encrypt
         assert b"PRIVATE KEY" not in tap.recorded
 

@@ -1,9 +1,7 @@
-"""The main function of a companion.
+"""The main function of a companion: a program beside a node that serves applications and speaks AMQP to the node.
 
-A companion is a program that runs beside a node, serves applications, and speaks AMQP to the node. It reads the node's
-configuration, connects to the node, and runs its jobs until a signal. If the node has started it (``program``), it ends
-with the node: its standard input is a pipe that closes when the node ends. Used by ``semq.web``, and through
-``sections`` by ``semq.folders`` and ``semq.webhooks``.
+It runs until a signal. If the node has started it (``--with-parent``), it ends with the node: its standard input is a
+pipe that closes when the node ends.
 """
 
 import argparse
@@ -28,7 +26,7 @@ log = structlog.get_logger("semq.companion")
 Job = Callable[[], Coroutine[Any, Any, None]]
 Serve = Callable[[Settings, str, Job], Coroutine[Any, Any, None]]
 
-# Environment variable with the URL of the node. Without it, the host and port of the configuration are used.
+# Environment variable with the URL of the node. Default: the host and port of the configuration.
 NODE_VARIABLE = "SEMQ_NODE"
 # variables that are not settings, although their names look like those of settings
 NO_SETTINGS = (NODE_VARIABLE, DATABASE_VARIABLE)
@@ -67,7 +65,6 @@ def main(
 
 
 def _wait_for_stop(with_parent: bool) -> Job:
-    """Return a coroutine function that waits for a signal, or for the end of standard input (the parent's end)."""
 
     async def wait_for_stop() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -81,9 +78,9 @@ def _wait_for_stop(with_parent: bool) -> Job:
 
 
 async def run_until_stop(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
-    """Run jobs until ``wait_for_stop`` or a job returns, or a job fails. Raises the error of the failed job.
+    """Run jobs until ``wait_for_stop`` or a job ends. Raises the error of a job.
 
-    A job that raises Unavailable, because the node is away, is started again after ``RETRY_S``.
+    A job that raises Unavailable is started again after ``RETRY_S``.
     """
     stop = asyncio.ensure_future(wait_for_stop())
     tasks = [asyncio.ensure_future(_repeat_while_unavailable(job)) for job in jobs]

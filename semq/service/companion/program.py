@@ -1,9 +1,7 @@
 """A program that a node keeps running: started with the node, restarted when it ends, stopped with the node.
 
-Its standard input is a pipe from the node; when the node dies, the pipe closes, and the program has to end. On its
-standard output the program reports the sections that fail (``section_states``). A program with ``shares_output``
-reports no sections: it writes to the standard output of the node. Every program writes its log lines to the standard
-error of the node. Used by ``semq.service.node``.
+Its standard input is a pipe from the node, which closes when the node dies. On its standard output the program reports
+the sections that fail (``section_states``), unless it ``shares_output``. Its log lines go to the node's standard error.
 """
 
 import asyncio
@@ -29,7 +27,7 @@ GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The module that a companion runs, and what the node gives it."""
+    """The module that a companion runs, and the resources that it gets from the node."""
 
     module: str
     shares_output: bool = False  #: the program writes to the standard output of the node
@@ -42,7 +40,7 @@ class Companion:
     def __init__(
         self, program: Program, arguments: Sequence[str], environment: Callable[[], Mapping[str, str]], clock: Clock
     ) -> None:
-        """``environment``: variables for the program that only the running node knows, such as its port."""
+        """``environment`` returns variables for the program that only the running node knows, such as its port."""
         self._program = program
         self._arguments = arguments
         self._environment = environment
@@ -55,7 +53,6 @@ class Companion:
 
     @property
     def is_running(self) -> bool:
-        """Return whether the process exists."""
         return self._process is not None and self._process.returncode is None
 
     def status(self) -> dict[str, Any]:
@@ -69,7 +66,6 @@ class Companion:
         }
 
     def start(self) -> None:
-        """Start the program. It is restarted whenever it ends, until ``stop``."""
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
@@ -111,11 +107,10 @@ class Companion:
             await asyncio.sleep(pause_s)
 
     async def _read_states(self, output: asyncio.StreamReader) -> None:
-        """Read the reports of the program until it closes its standard output; a line that is too long is dropped."""
         while True:
             try:
                 line = await output.readline()
-            except ValueError:
+            except ValueError:  # the line is too long
                 continue
             if not line:
                 return

@@ -2,8 +2,7 @@
 events.
 
 The companion writes a line of JSON to its standard output whenever a state changes, and at most once a second for
-counts. Its node reads the lines (``program``), and shows the failing sections in its health and the counts in its
-metrics. A section without a line has not failed and has counted nothing.
+counts. Its node shows the failing sections in its health and the counts in its metrics.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ COUNTS_S = 1.0  # between two lines about counts
 
 
 class FailingSection(msgspec.Struct, frozen=True):
-    """The state of a section whose last attempt has failed."""
+    """A section whose last attempt has failed."""
 
     failures: int  #: consecutive failures
     since: int  #: time of the first of these failures, milliseconds since 1970
@@ -31,7 +30,7 @@ class FailingSection(msgspec.Struct, frozen=True):
 
 
 class StateLine(msgspec.Struct, frozen=True):
-    """The content of a line: the state and the counts of one section."""
+    """A line: the state and the counts of one section."""
 
     section: str
     failing: FailingSection | None  #: None if the section works
@@ -39,7 +38,7 @@ class StateLine(msgspec.Struct, frozen=True):
 
 
 class SectionStates:
-    """The states of all sections, as the companion itself keeps them."""
+    """The states of all sections, in the companion."""
 
     def __init__(self, write: Callable[[bytes], object], clock: Clock) -> None:
         """``write`` writes a line to the node."""
@@ -81,7 +80,7 @@ class SectionStates:
 
 
 class ReportedStates:
-    """The failing sections and the counts of one companion, as its node keeps them, by section."""
+    """The failing sections and the counts of one companion, in its node; both by section."""
 
     def __init__(self) -> None:
         self.failing: dict[str, FailingSection] = {}

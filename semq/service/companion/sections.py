@@ -1,7 +1,6 @@
 """Sections of a companion ([[folders]], [[webhooks]]): each runs independently, and its failures are reported.
 
-A failing section is reported to the node (``section_states``) and started again after a pause; the other sections
-continue. Used by ``semq.folders`` and ``semq.webhooks``.
+A failing section is reported to the node (``section_states``) and started again after a pause.
 """
 
 import asyncio
@@ -50,7 +49,7 @@ def main(program: str, description: str, serve: Serve, argv: list[str] | None = 
 
 
 def _report(line: bytes) -> None:
-    with suppress(OSError):  # the pipe is closed: the node has ended, and this process ends, too
+    with suppress(OSError):  # the node has ended
         os.write(STDOUT, line)
 
 
@@ -60,10 +59,7 @@ async def run_until_stop(
     states: SectionStates,
     fatal: tuple[type[SemqError], ...] = (),
 ) -> None:
-    """Serve sections until ``wait_for_stop`` returns or all sections have ended.
-
-    Raises errors of the types ``fatal``, which concern all sections.
-    """
+    """Run sections until ``wait_for_stop`` returns or all sections have ended. Raises ``fatal`` errors of a section."""
     stop = asyncio.ensure_future(wait_for_stop())
     serving = asyncio.ensure_future(side_by_side(sections, states, fatal))
     try:
@@ -79,8 +75,7 @@ async def run_until_stop(
 async def side_by_side(
     sections: Sequence[CompanionSection], states: SectionStates, fatal: tuple[type[SemqError], ...]
 ) -> None:
-    """Run all sections until each has ended or this call is cancelled. Raises the first ``fatal`` error of a
-    section."""
+    """Run sections until all have ended. Raises the first ``fatal`` error of a section."""
     tasks = [asyncio.ensure_future(_keep_running(section, states, fatal)) for section in sections]
     try:
         await asyncio.gather(*tasks)
@@ -91,7 +86,6 @@ async def side_by_side(
 
 
 async def _keep_running(section: CompanionSection, states: SectionStates, fatal: tuple[type[SemqError], ...]) -> None:
-    """Run a section until it ends; start it again after a pause whenever it fails. Raises ``fatal`` errors."""
     failures = 0
 
     def on_success() -> None:

@@ -1,8 +1,6 @@
 """The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-A node creates a ``NodeIdentity`` if it uses TLS, or, for seals and signatures, if a local node has been enrolled; it
-takes its TLS contexts from there. A job of the node calls ``maintain``, and renews the certificate when ``is_due``: a
-hub signs its own certificate, an institution requests one from its hub (``local_node.renewal``).
+A node has one if it uses TLS; an enrolled local node also has one for seals and signatures without TLS.
 """
 
 import ssl
@@ -47,7 +45,7 @@ class NodeIdentity:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.ring = ring_of(settings)
-        # Read before the authorities: without enrolment, reading either fails, and only this error names the reason.
+        # Read before the authorities: if the node is not enrolled, only this error says so.
         self.current: Identity = self.ring.identity()
         self.trust = trust_of(settings, self.ring)
         self._settings = settings
@@ -90,8 +88,7 @@ class NodeIdentity:
     def adopt(self) -> None:
         """Load certificate, keys and authorities again from their files; the caller must create new contexts.
 
-        Raises the same errors as the constructor, and Untrusted or a subclass if the authorities do not accept the
-        certificate; if it raises, nothing has changed.
+        Raises the errors of the constructor. After an error nothing has changed.
         """
         current, trust = self.ring.identity(), trust_of(self._settings, self.ring)
         trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))
@@ -102,10 +99,7 @@ class NodeIdentity:
         log.warning("certificate_adopted", **self.status())
 
     def replace_authorities(self, authorities: Sequence[x509.Certificate]) -> None:
-        """Trust these authorities only; the caller must create new contexts. Raises TrustNeeded, TrustUnreadable.
-
-        The file is written first, so that a crash leaves either the old or the new authorities.
-        """
+        """Trust these authorities only; the caller must create new contexts. Raises TrustNeeded, TrustUnreadable."""
         trust = TrustStore(authorities)
         chain = self.ring.chain(self.certificate.key_id)
         try:
@@ -115,19 +109,18 @@ class NodeIdentity:
                 "The certificate of this node comes from an authority that would no longer be trusted.",
                 node=str(self.ring.node),
             ) from error
+        # The file first: a crash leaves either the old or the new authorities.
         write_safely(self._settings.tls.trust or self.ring.trust_path, trust.pem)
         self.trust.change(trust.authorities)
         self._contexts.clear()
         log.warning("authorities_changed", fingerprints=trust.fingerprints)
 
     def now(self) -> datetime:
-        """Return the present time, for checks of certificates."""
         return self._clock.wall()
 
     # --- time
     @property
     def certificate(self) -> NodeCertificate:
-        """Return the active certificate."""
         return self.current.certificate
 
     @property
@@ -136,12 +129,11 @@ class NodeIdentity:
         return self.certificate.renew_at(self._jitter)
 
     def is_due(self) -> bool:
-        """Return whether the renewal is due."""
         return self._clock.wall() >= self.renew_at
 
     @property
     def state(self) -> str:
-        """Return ok, renew (renewal is due), ending (due, and at most ``tls.warn_days`` remain), or expired."""
+        """``ok``, ``renew`` (renewal is due), ``ending`` (due, and at most ``tls.warn_days`` remain), or expired."""
         lifetime = self.certificate.not_after - self._clock.wall()
         if lifetime <= timedelta(0):
             return "expired"

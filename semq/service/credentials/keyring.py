@@ -1,9 +1,8 @@
 """The keys of a node, and the trusted certificates of partners: ``KeyHolder`` (``semq.engine.secrecy.sealing``).
 
-A certificate of the directory is trusted only if a trusted authority has signed it, it names the partner, and it is
-among the partner's pins, if there are any (``secrecy.pins``). An expired certificate still verifies signatures of
-stored documents; no new document is sealed for its key. A certificate that the directory no longer contains (revoked,
-or removed) verifies nothing.
+A certificate of the directory is trusted if a trusted authority has signed it, it names the partner, and it is among
+the partner's pins (``secrecy.pins``), if there are any. An expired certificate still verifies signatures; no document
+is sealed for its key. A certificate that was revoked or removed from the directory verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -70,8 +69,8 @@ class NodeKeys:
         pins: Mapping[str, Collection[str]] | None = None,
         refresh: Callable[[OwnKeys | None], OwnKeys | None] = lambda own_keys: own_keys,
     ) -> None:
-        """``own_keys``: None for a node without a certificate. ``pins``: fingerprints by node id. ``refresh`` returns
-        the present ``OwnKeys``, given the previous ones.
+        """``own_keys``: None for a node without a certificate. ``pins``: fingerprints by node id. ``refresh`` gets the
+        previous ``OwnKeys`` and returns the present ones.
         """
         self._node = str(node)
         self._clock = clock
@@ -115,7 +114,7 @@ class NodeKeys:
         return key
 
     def certificate(self, node: str, key_id: str) -> str | None:
-        """Return a partner's certificate by key id, as PEM with its chain; None if it is not trusted. For proofs."""
+        """Return a partner's certificate by key id, as PEM with its chain; None if it is not trusted."""
         trusted = self._partners.get(node, ())
         return next((pem for certificate, pem in trusted if certificate.key_id == key_id), None)
 
@@ -124,15 +123,12 @@ class NodeKeys:
         return tuple(pem for _, pem in self._partners.get(node, ()))
 
     def knows(self, node: str) -> bool:
-        """Return whether a certificate of a node was ever trusted.
-
-        This stays true when the directory no longer contains the certificate. Otherwise the directory could make this
-        node accept unsigned statements again, as before the node's first certificate.
-        """
+        """Whether a certificate of a node was ever trusted."""
+        # Also if the directory has removed it; else the directory could make it accept unsigned statements.
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
-        """Learn the stored certificates of a node, without news of them; none if the directory has removed them all."""
+        """Learn the stored certificates of a node, without news of them."""
         self.learn(node, certificates)
         self._news.clear()
         self._certified.add(node)
@@ -143,9 +139,9 @@ class NodeKeys:
         return () if self.own_keys is None else self.own_keys.introduced
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Trust the valid ones among these certificates, which replace the node's earlier ones, except expired ones.
+        """Trust the valid ones among these certificates, instead of the node's earlier ones that have not expired.
 
-        Returns whether session keys for the node have to be wrapped for another key now.
+        Returns whether session keys for the node have to be wrapped for another key.
         """
         key_before, now = self.receiver(node), self._clock.wall()
         trusted_before = self._partners.get(node, [])
@@ -154,7 +150,7 @@ class NodeKeys:
         for pem in certificates[:CERTIFICATES_MAX]:
             try:
                 certificate = self._verified(parse_address(node), pem)
-                # The same object for the same certificate: the sessions of its key continue.
+                # Keep the object of a known certificate: the sessions of its key continue.
                 trusted.append(TrustedCertificate(by_pem.get(pem, certificate), pem))
             except SemqError as error:
                 log.warning("certificate_not_believed", node=node, error=str(error))
@@ -175,9 +171,9 @@ class NodeKeys:
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
         """Return the valid certificates that were issued after all known ones of a node and that a known key proves.
 
-        A known key proves a certificate for the same key, and a certificate that it has signed. A certificate issued
-        earlier is left out: it may have been revoked, and a signature by a newer key does not exclude that.
+        A known key proves a certificate for itself, and a certificate that it has signed.
         """
+        # A certificate issued earlier may have been revoked, and a signature by a newer key does not exclude that.
         trusted = self._partners.get(node, ())
         if not trusted:
             return ()
@@ -196,7 +192,7 @@ class NodeKeys:
         return tuple(successors)
 
     def _note_new(self, node: str, trusted: Sequence[TrustedCertificate], keys_before: Mapping[str, PublicKey]) -> None:
-        """Note new certificates, and whether a key that was known before proves each (as in ``successors``)."""
+        """Note new certificates, and whether an earlier key proves each (as in ``successors``)."""
         seen = self._seen.setdefault(node, set())
         for certificate, pem in trusted:
             fingerprint = certificate.fingerprint
@@ -219,7 +215,7 @@ class NodeKeys:
         return news
 
     def check_all(self) -> None:
-        """Check all known certificates, expired ones included, against the present authorities; keep the valid ones."""
+        """Check all known certificates against the present authorities; keep the trusted ones."""
         for node, trusted in list(self._partners.items()):
             self._partners[node] = []
             self.learn(node, [pem for _, pem in trusted])

@@ -1,7 +1,7 @@
 """Sealing for a running node, built from its identity, the stored certificates and the configuration.
 
-A local node uses one ``Sealing`` with all its engines, because the ``Sealing`` holds the session keys. A node without
-certificates has none, and refuses documents that have to be sealed.
+A ``Sealing`` holds the session keys, so a local node passes it on to each new engine. A node without certificates has
+none, and refuses documents that have to be sealed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,13 +58,10 @@ def vault_of(settings: Settings) -> Vault | None:
 
 
 def own_keys_of(identity: NodeIdentity, clock: Clock) -> OwnKeys:
-    """Return the identity, and its certificates that have not expired, also those of retired keys.
-
-    The active certificate is the first. At most CERTIFICATES_MAX are returned.
-    """
+    """Return the identity and at most CERTIFICATES_MAX certificates that have not expired, the active one first."""
     slots, now = identity.ring.slots(), clock.wall()
     certificates = []
-    # Documents signed with retired keys may still wait at the hub.
+    # Retired keys, too: documents signed with them may still wait at the hub.
     retired_ids = [retired.key_id for retired in reversed(slots.retired)]
     for key_id in filter(None, (slots.active, slots.next, slots.previous, *retired_ids)):
         certificate = identity.ring.certificate(key_id)

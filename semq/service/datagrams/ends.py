@@ -1,7 +1,6 @@
 """The two ends of datagrams beside a link. The listening end offers channels at a UDP port; the dialling end uses them.
 
-The listening end is the hub or, on a direct link, the partner that listens. The dialling end may use any port. Nodes
-create the ends if their configuration has the section ``[datagrams]``.
+The listening end is the hub or, on a direct link, the partner that listens. The dialling end may use any port.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ log = structlog.get_logger("semq.datagrams")
 
 
 class DatagramEnd:
-    """The common part of both ends: the socket, the links, and the figures of each peer."""
+    """The common part of both ends."""
 
     def __init__(self, section: DatagramsSection, own: Address, clock: Clock) -> None:
         self._section = section
@@ -48,11 +47,10 @@ class DatagramEnd:
         return self._counts.setdefault(str(peer), DatagramCounts())
 
     def stop(self) -> None:
-        """Close the socket."""
         self.port.close()
 
     def status(self) -> dict[str, Any]:
-        """Return the port, the number of datagrams that name no channel (``strangers``), and the state by peer."""
+        """Return the port, the state by peer, and the number of datagrams that name no channel (``strangers``)."""
         return {
             "port": self.port.number,
             "strangers": self.port.strangers,
@@ -79,7 +77,6 @@ class OfferingEnd(DatagramEnd):
         """Offer a channel on a new link, and return its datagrams.
 
         Returns None if the port is closed, or if the peer, by the ``properties`` of its login, uses no channels.
-        ``send_packet`` and ``on_document`` are those of ``LinkDatagrams``.
         """
         if properties.get(DATAGRAMS_PROPERTY) != VERSION or not self.port.is_open:
             return None
@@ -97,7 +94,6 @@ class DiallingEnd(DatagramEnd):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Close the socket, and accept no channel whose offer has arrived."""
         for task in self._tasks:
             task.cancel()
         super().stop()
@@ -113,7 +109,7 @@ class DiallingEnd(DatagramEnd):
         send_packet: Callable[[Packet], None],
         on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams:
-        """Return the datagrams of a new link to a peer at ``host``. The callbacks are those of ``LinkDatagrams``."""
+        """Return the datagrams of a new link to a peer at ``host``."""
 
         def on_offer(link: LinkDatagrams, record: ChannelRecord) -> None:
             task = asyncio.get_running_loop().create_task(self._accept(link, record, record.host or host))
@@ -128,7 +124,7 @@ class DiallingEnd(DatagramEnd):
             family, address = await _resolve(host, record.port)
             own_host = self._section.host or ("::" if family == socket.AF_INET6 else "0.0.0.0")
             own_address = await _resolve(own_host, self._section.port or 0)
-            # From here on without a pause: offers of two links arrive at the same time, and share one socket.
+            # No await from here on: offers of two links may arrive at the same time, and share one socket.
             if self.port.is_open and self.port.family != family:  # the peer has changed between IPv4 and IPv6
                 self.port.close()
             if not self.port.is_open:

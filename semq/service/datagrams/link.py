@@ -1,8 +1,4 @@
-"""The datagrams of one link: the choice of the frames that leave as datagrams, and the packets about channels.
-
-Used by both ends of links (``semq.service.links.sessions``, ``local_node.link.uplink``). ``semq.datagrams`` has
-channels and sessions.
-"""
+"""The datagrams of one link: the choice of the frames that leave as datagrams, and the packets about channels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,8 +46,8 @@ class LinkDatagrams:
     def try_send(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body, room: int) -> bool:
         """Send a best-effort document as a datagram; return False if the frame must be sent over the connection.
 
-        If the document cannot leave as a datagram, and the connection has no ``room`` either (in messages), the
-        document is dropped, and True is returned.
+        If the document cannot leave as a datagram, and the connection has no ``room`` (in messages), it is dropped, and
+        True is returned.
         """
         if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
             return False
@@ -75,5 +71,4 @@ class LinkDatagrams:
         return True
 
     def end(self) -> None:
-        """End the session, because the link has ended."""
         self._port.end(self.session)

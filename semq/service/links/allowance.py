@@ -1,8 +1,4 @@
-"""A limit on the rate of expensive actions of each node: a token bucket for each node.
-
-Used by ``platform_node.registry`` for renewals and by ``sessions`` for logins. The buckets are in memory: a restart
-fills them.
-"""
+"""A limit on the rate of expensive actions of each node: a token bucket for each node, in memory."""
 
 
 class RateAllowance:

@@ -1,4 +1,4 @@
-"""The virtual host of links, and the permissions of a node in it. Used by links and by authenticators of nodes."""
+"""The virtual host of links, and the permissions of a node in it."""
 
 import re
 

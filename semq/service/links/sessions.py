@@ -1,9 +1,7 @@
 """The listening end of links: exchange ``umx``, and for each institution a queue of documents and a queue of packets.
 
-Hubs use it, and nodes with direct links. A node logs in with its own name, consumes ``node.<type>.<id>`` (documents,
-with acknowledgements: its prefetch is the session's credit) and ``node.<type>.<id>.control`` (packets). A node with
-both consumers is online. Its publishes to ``umx`` are processed in batches; sessions take turns
-(``semq.service.intake``).
+A node logs in with its own name and consumes ``node.<type>.<id>`` (documents; its prefetch is the session's credit) and
+``node.<type>.<id>.control`` (packets). With both consumers it is online.
 """
 
 import re
@@ -57,7 +55,7 @@ def queue_name(node: Address) -> str:
 
 
 def control_name(node: Address) -> str:
-    """Return the name of the queue of packets for a node, a separate queue so that documents never delay a receipt."""
+    """Return the name of the queue of packets for a node. It is separate so that documents never delay a receipt."""
     return f"node.{node}.control"
 
 
@@ -86,27 +84,24 @@ class NodeLink:
         self.is_up = True
 
     def end(self) -> None:
-        """Send nothing more, because the session has ended."""
         self.is_up = False
         if self.datagrams is not None:
             self.datagrams.end()
 
     @property
     def room(self) -> int:
-        """Return how many messages the session takes now: prefetch minus unacknowledged messages; 0 at the limit of
+        """The number of messages that the session takes now: prefetch minus unacknowledged ones, or 0 at the limit of
         unacknowledged bytes.
-
-        A socket that is full for the moment does not reduce the number: messages wait in the output of the session,
-        within the same limits. Storing them would cost many times more, and after a stored message the following ones
-        must be stored, too.
         """
+        # A full socket does not count: messages wait in the session's output within the same limits. Storing them would
+        # cost many times more, and all following messages would have to be stored, too.
         if not self.is_up or self._unacked_bytes >= self._bytes_max:
             return 0
         return self._messages_max - self._unacked_messages
 
     @property
     def takes_datagrams(self) -> bool:
-        """Return whether best-effort documents leave as datagrams now."""
+        """Whether best-effort documents leave as datagrams now."""
         return self.datagrams is not None and self.datagrams.is_open
 
     def send(self, frame: Frame) -> None:
@@ -136,7 +131,7 @@ class NodeLink:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatement:
-    """The statement of a node about its process, in the properties of its login."""
+    """A node's statement about its store and process, in the properties of its login."""
 
     store_uuid: str
     boot: int  #: number of openings of the store
@@ -157,13 +152,13 @@ class ListeningEngine(Protocol):
         """End a session."""
 
     def receive(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Process the frames of a session, in the order in which they were read."""
+        """Process the frames of a session, in order."""
 
     def send_waiting(self, link: Link) -> None:
         """Send waiting messages, because the session has room again."""
 
     def note_violation(self, source: Address, error: SemqError) -> None:
-        """Note a violation by ``source`` in the ledger: an unreadable frame, or too many logins."""
+        """Note a violation by ``source`` in the ledger."""
 
 
 class Links:
@@ -184,7 +179,7 @@ class Links:
         self._note_store = note_store  #: notes node, store and boot of a login; raises SemqError to refuse the store
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
-        self.statements: dict[str, NodeStatement] = {}  #: the last statement of each node about its process
+        self.statements: dict[str, NodeStatement] = {}  #: the last one of each node
         self._consumers: dict[str, dict[str, ServiceConsumer]] = {}  #: by node and name of the queue
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
@@ -192,21 +187,16 @@ class Links:
         )
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
-        """Return exchange ``umx`` for the virtual host. A frame whose body is larger than ``frame_bytes_max`` reaches
-        the engine without the body."""
+        """Return exchange ``umx``. A frame with a body over ``frame_bytes_max`` reaches the engine without the body."""
         return UmxExchange(self, frame_bytes_max)
 
     def queues(self, nodes: Sequence[Address]) -> list[ServiceQueue]:
-        """Return the two queues of each institution for the virtual host."""
+        """Return the two queues of each institution."""
         return [NodeQueue(self, node, name(node)) for node in nodes for name in (queue_name, control_name)]
 
     # --- login
     def check_login(self, session: SessionInfo) -> None:
-        """Note the statement of a node that has logged in.
-
-        The session is ended if the node has no common version of the protocol, uses the name of another node, or makes
-        a statement about its store that is unreadable or refused.
-        """
+        """Note the statement of a node that has logged in, or refuse the session."""
         properties = session.client_properties
         try:
             agree(properties.get(PROPERTY))
@@ -226,7 +216,6 @@ class Links:
 
     # --- presence
     def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
-        """Note a consumer of one of a node's queues; the node is online when both queues are consumed."""
         consumers = self._consumers.setdefault(str(node), {})
         consumers[name] = consumer
         data, control = consumers.get(queue_name(node)), consumers.get(control_name(node))
@@ -244,7 +233,6 @@ class Links:
                 link.datagrams = self._datagrams.begin(node, data.session.client_properties, link.send, on_document)
 
     def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
-        """Note the end of a consumer; the node is then offline."""
         consumers = self._consumers.get(str(node), {})
         if consumers.get(name) is consumer:
             del consumers[name]
@@ -261,20 +249,16 @@ class Links:
         self._engine().link_down(link)
 
     def end_session_of(self, node: str, error: AmqpError) -> None:
-        """End a node's session from this side."""
         link = self.links.get(node)
         if link is not None:
             link.session.close(error)
 
     def end_all_sessions(self, error: AmqpError) -> None:
-        """End all sessions, because a new engine starts; the nodes log in again and inquire.
-
-        A session with only one of its two consumers is ended, too: its consumer is forgotten here, so the second
-        consumer would not make the node online.
-        """
+        """End all sessions, because a new engine starts; the nodes log in again and inquire."""
         for link in self.links.values():
             link.end()
             self._engine().link_down(link)  # the node may already have logged in at the new engine
+        # Also sessions with only one consumer: it is forgotten here, so the second would not make the node online.
         sessions = [consumer.session for consumers in self._consumers.values() for consumer in consumers.values()]
         for session in dict.fromkeys(sessions):
             session.close(error)
@@ -284,7 +268,6 @@ class Links:
 
     # --- frames of nodes
     def _process(self, session: SessionInfo, messages: list[OfferedMessage]) -> None:
-        """Decode frames of one session, pass them to the engine, and settle their messages. Called by the intake."""
         link = self.links.get(session.user)
         frames: list[Frame] = []
         for message in messages:
@@ -311,7 +294,7 @@ class Links:
         return True
 
     def _read(self, session: SessionInfo, message: OfferedMessage) -> Frame | None:
-        """Return the frame. If it is unreadable, note the violation and return None; the link stays up."""
+        """Return the frame; None if it is unreadable, which is noted as a violation. The link stays up."""
         try:
             if message.settle is not_acknowledged:
                 return read_datagram(message.routing_key, message.header, message.body)
@@ -321,28 +304,25 @@ class Links:
             return None
 
     def resume(self, node: Address) -> None:
-        """Note that the node takes messages again."""
         link = self.links.get(str(node))
         if link is not None:
             self._engine().send_waiting(link)
 
 
 def not_acknowledged(outcome: Outcome) -> None:
-    """Do nothing. This is the ``settle`` of a document that arrived as a datagram: the document is not acknowledged,
-    and ``_read`` recognises it by this function."""
+    """Do nothing: the ``settle`` of a document that arrived as a datagram, by which ``_read`` recognises it."""
 
 
 def _refuse(messages: Sequence[OfferedMessage]) -> None:
-    """Settle messages of an ended session as not accepted; their sender inquires about them."""
+    """Refuse messages of an ended session; their sender inquires about them."""
     for message in messages:
         message.settle(NACKED)
 
 
 def _read_statement(properties: Mapping[str, Any]) -> NodeStatement:
-    """Read the statement of a node about its process from its login properties. Raises StoreStatementUnreadable."""
+    """Read a node's statement from its login properties. Raises StoreStatementUnreadable."""
     store_uuid, incarnation = str(properties.get("store_uuid", "")), str(properties.get("incarnation", ""))
-    # The statement is written in a transaction shared with other nodes: a text that Postgres refuses would fail their
-    # work, too.
+    # A text that Postgres refuses would also fail the work of other nodes in the same transaction.
     if not STORE_UUID.fullmatch(store_uuid) or not INCARNATION.fullmatch(incarnation):
         raise StoreStatementUnreadable(store_uuid=store_uuid[:80], incarnation=incarnation[:80])
     return NodeStatement(store_uuid, _read_boot(properties), incarnation)
@@ -365,15 +345,12 @@ class UmxExchange(ServiceExchange):
         self._links = links
 
     def publish(self, message: OfferedMessage) -> None:
-        """Put a frame into the intake. Its confirm is flow control only, never custody or receipt.
-
-        See PROTOCOL.md section 14. The broker stops reading from a session whose unsettled frames exceed its limits.
-        """
+        """Put a frame into the intake. Its confirm is flow control only (PROTOCOL.md section 14)."""
         self._links.intake.put(message.session, message, len(message.header.raw) + len(message.body))
 
 
 class NodeQueue(ServiceQueue):
-    """One of the two queues of an institution. Only its own node may consume the queue, with one consumer."""
+    """One of the two queues of an institution, for one consumer of its own node."""
 
     def __init__(self, links: Links, node: Address, name: str) -> None:
         super().__init__(name)
@@ -385,8 +362,7 @@ class NodeQueue(ServiceQueue):
         if session.user != str(self._node):
             return AccessRefused(f"queue '{self.name}' belongs to node {self._node}")
         if self._consumer is not None:
-            # The newer session replaces the older one only if the older one is dead: its socket is closed, or it has
-            # been silent for long enough (PROTOCOL.md section 10).
+            # A newer session replaces only a dead one (PROTOCOL.md section 10).
             log.warning("second_session", node=str(self._node), peer=str(session.peer), queue=self.name)
             return ResourceLocked(f"node {self._node} has another session, which has not been silent for long enough")
         if self._links.is_elsewhere(self._node):

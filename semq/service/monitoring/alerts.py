@@ -1,9 +1,8 @@
 """Alerts: the node starts a program of the operator when a health check changes.
 
 The program gets one JSON object on standard input: ``node``, ``check``, ``verdict`` (ok, warning, failing), ``before``,
-``detail``, ``since`` and ``at`` (RFC 3339). A change is reported after ``alerts.after_s``, so that a short loss of the
-link causes no alert; a further change in that time begins the wait anew. The recovery is reported, too. A program that
-fails, or is killed after ``PROGRAM_S_MAX``, is started again later, until it ends with status 0 or the verdict changes.
+``detail``, ``since`` and ``at`` (RFC 3339). A change, also to ok, is reported when it has lasted ``alerts.after_s``. A
+program that fails, or is killed after ``PROGRAM_S_MAX``, is started again until it succeeds or the verdict changes.
 Reported alerts are not stored: after its start, a node reports every check that is not ok.
 """
 
@@ -37,7 +36,7 @@ ERRORS_MAX = 4096  # bytes read from the end of the program's standard error
 
 @dataclass(slots=True)
 class _Change:
-    """A change of a check's verdict that is not reported yet."""
+    """An unreported change of a check's verdict."""
 
     verdict: str
     since: datetime
@@ -55,7 +54,7 @@ class Alerts:
         clock: Clock,
         checks: Callable[[], Awaitable[list[Check]]],
     ) -> None:
-        """``settings`` returns the present settings, which a reload may change; ``checks`` makes the health checks."""
+        """``settings`` returns the present settings; ``checks`` makes the health checks."""
         self._node = node
         self._settings = settings
         self._clock = clock
@@ -85,7 +84,6 @@ class Alerts:
             await self._report_change(check)
 
     async def _report_change(self, check: Check) -> None:
-        """Report a check whose verdict has changed, if the change has lasted long enough."""
         if self._is_stopping:
             return
         verdict_before, now = self._reported.get(check.name, OK), self._clock.monotonic()
@@ -137,7 +135,7 @@ class Alerts:
                 *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=variables
             )
             try:
-                if self._is_stopping:  # `stop` has ended nothing: the program was being started
+                if self._is_stopping:  # `stop` was called while the program was being started
                     await self._end()
                 async with asyncio.timeout(PROGRAM_S_MAX):
                     await _write(process, alert)
@@ -154,7 +152,7 @@ class Alerts:
         return f"status {process.returncode}: {shortened(lines[-1], 200) if lines else ''}"
 
     async def stop(self) -> None:
-        """Stop a running program, because the node stops."""
+        """Stop a running program and start no other."""
         self._is_stopping = True
         await self._end()
 

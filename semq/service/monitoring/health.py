@@ -1,8 +1,4 @@
-"""Health of a node for monitoring: the checks with their verdicts (``node.health``).
-
-The checks are derived from ``node.status``, so that they agree with the status that operators see. ``metrics`` makes
-figures of the verdicts, and ``alerts`` reports their changes.
-"""
+"""Health of a node: checks with their verdicts (``node.health``), derived from ``node.status``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,8 +89,8 @@ def _links(status: Status) -> Iterable[Check]:
 
 
 def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
-    """Return the check of datagrams. It warns of recent loss. It also warns of a closed path to a linked peer, if
-    documents for the peer have been sent over the AMQP connection instead since the path was last open.
+    """Return the check of datagrams. It warns of recent loss, and of a closed path to a linked peer if documents for
+    the peer have been sent over the AMQP connection since it closed.
     """
     closed, lossy = [], []
     for peer, path in sorted(peers.items()):
@@ -108,7 +104,7 @@ def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
 
 
 def _loss(direction: str, documents: int, lost: int, full: int) -> str:
-    """Describe the loss of one direction; empty if the loss is small, or if there were few documents."""
+    """Describe the loss of one direction; empty if there were few documents or losses."""
     if documents < SAMPLE or lost + full <= documents * LOSS_MAX:
         return ""
     dropped = f", and {full / documents:.0%} dropped by the receiver for lack of room" if full else ""
@@ -116,7 +112,6 @@ def _loss(direction: str, documents: int, lost: int, full: int) -> str:
 
 
 def _companion(name: str, state: Mapping[str, Any]) -> Check:
-    """Return the check of a companion: its process, and its failing sections."""
     if not state["running"]:
         return Check(name, FAILING, f"the process ended with status {state['exit']} and is started again")
     failing = state.get("failing", {})
@@ -133,14 +128,13 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _describe(section: str, state: Mapping[str, Any]) -> str:
-    """Describe a failing section of a companion."""
     times = "1 failure" if state["failures"] == 1 else f"{state['failures']} failures in a row"
     paused = ", paused" if state["is_paused"] else ""
     return f"{section}: {times} since {utc_text(state['since'])}{paused}: {state['error']}"
 
 
 def _telemetry(state: Mapping[str, Any]) -> Check:
-    """Return the check of the export of spans. Its worst verdict is a warning, because no document depends on it."""
+    """Return the check of the export of spans, at worst a warning: no document depends on it."""
     if state["failures"] < TELEMETRY_FAILURES:
         return Check("telemetry", OK)
     since = f"{state['failures']} failures in a row since {utc_text(state['failing_since'])}"
@@ -156,7 +150,6 @@ def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[st
 
 
 def _violations(violations: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the violations of the last day: peer, kind, count, time."""
     texts = []
     for violation in violations:
         times, last = _times(violation["count"]), utc_text(violation["last"])

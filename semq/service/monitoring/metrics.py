@@ -1,8 +1,7 @@
 """Figures of a node for Prometheus, derived from ``node.status``, the census of the queues, and the latency histograms.
 
-``METRICS`` has a row for each family. Labels have few values: checks, states, causes, events, configured sections. Only
-the detailed answer has figures per institution (``detailed``). ``render`` makes the text; this takes so long that
-``semq.service.operations.node`` calls it in a thread.
+Labels have few values: checks, states, causes, events, configured sections. Only the detailed answer has figures per
+institution. ``render`` takes so long that it is called in a thread.
 """
 
 from collections import Counter
@@ -19,7 +18,7 @@ from semq.service.monitoring.health import VERDICTS, checks
 
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
-# Figures of the AMQP endpoint that are sums since the start; all other figures of the endpoint are current values.
+# Figures of the AMQP endpoint that are sums since the start; the others are current values.
 SUMS = frozenset(
     "connections_accepted connections_refused handshakes_failed logins_refused published delivered alarms".split()
 )
@@ -31,7 +30,7 @@ IGNORED = "forged repeated unreadable full".split()
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The values from which the families (metrics with the same name) are made."""
+    """The values from which the families (metrics of one name) are made."""
 
     status: Status
     warn_days: float  #: a certificate that ends within so many days causes a warning
@@ -52,17 +51,17 @@ class Metric(NamedTuple):
 
 
 def _number(name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that makes the sample of a family: one number of the status."""
+    """Return a function that makes the sample of a family from a number of the status."""
     return lambda figures: [({}, float(figures.status[name]))] if figures.status.get(name) is not None else []
 
 
 def _numbers(part: str, label: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that makes the samples of a family: a number for each entry of a part of the status."""
+    """Return a function that makes a sample from each entry of a part of the status."""
     return lambda figures: [({label: name}, value) for name, value in figures.status.get(part, {}).items()]
 
 
 def _number_in(part: str, name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that makes the sample of a family: one number of a part of the status."""
+    """Return a function that makes the sample of a family from a number in a part of the status."""
     return lambda figures: [({}, float(figures.status[part][name]))] if name in figures.status.get(part, {}) else []
 
 
@@ -175,7 +174,7 @@ def _datagram_peers(figures: Figures) -> Iterable[Mapping[str, Any]]:
 
 
 def _datagram_sums(names: Iterable[str], label: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that makes the samples of a family: for each name, the sum over all peers."""
+    """Return a function that makes a sample for each name: the sum over all peers."""
 
     def samples(figures: Figures) -> list[Sample]:
         if "datagrams" not in figures.status:
@@ -250,7 +249,6 @@ def _pairs(name: str) -> Callable[[Figures], list[Sample]]:
 
 
 EVENTS = "; ".join(f"{name}: {meaning}" for name, meaning in COUNTERS.items())
-# Name | kind | help | function for the samples | True if only the detailed answer has the family
 METRICS = (
     Metric("semq_node_info", "info", "The node, its kind and its version.", _info),
     Metric("semq_start_time_seconds", "gauge", "Time of the start of the node.", _started),
@@ -334,10 +332,7 @@ LATENCY_HELP = "Time from the acceptance of a document, or at its receiver from 
 
 
 def render(figures: Figures, *, detailed: bool = False, openmetrics: bool = False) -> str:
-    """Return the families in the text format of Prometheus (0.0.4), or in OpenMetrics (1.0.0).
-
-    ``detailed``: include the families that grow with the number of institutions.
-    """
+    """Return the families in the text format of Prometheus (0.0.4), or in OpenMetrics (1.0.0)."""
     from prometheus_client import CollectorRegistry, exposition, metrics_core
     from prometheus_client import openmetrics as om
 

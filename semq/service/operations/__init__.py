@@ -17,6 +17,4 @@
 | tokens    | bearer tokens for the HTTP API                                              |
 | trust     | ``trust.list``, ``trust.add``, ``trust.remove``                             |
 | audit     | the lines of the audit log about acts and payloads, ``audit.list``          |
-
-The tables of each kind of node are ``local_node.operations.table`` and ``platform_node.operations.table``.
 """

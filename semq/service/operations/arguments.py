@@ -1,7 +1,6 @@
 """Arguments of operations: the reading of a request into a struct, and fields that several operations have.
 
-Only ``read_arguments`` checks the form of arguments. The handlers interpret the values: they find the institution or
-the message that a value names.
+``read_arguments`` checks the form of arguments; the handlers find the institution or message that a value names.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ ROWS_MAX = 1000  # rows in one answer
 TEXT_MAX = 255  # characters of a short text
 SHOWN_MAX = 60  # characters of an unknown name in an error
 INT64_MAX = (1 << 63) - 1
-# Parts of the error texts of msgspec: before the place of the error, and about a text that does not match a pattern.
+# Parts of msgspec's error texts: before the place of the error, and about a text that does not match a pattern.
 PLACE_MARK, PATTERN_MARK = " - at `$", "matching regex"
 
 
@@ -60,16 +59,13 @@ class ByName(Arguments, frozen=True, kw_only=True):
 
 
 class ByNameWhy(ByName, frozen=True, kw_only=True):
-    """The arguments of an act on one message: the message and a reason."""
+    """The arguments of an act on one message."""
 
     why: Why = ""
 
 
 def read_arguments(operation: str, struct: type[A], given: Mapping[str, Any]) -> A:
-    """Read the arguments of a request; an argument that is null counts as absent.
-
-    Raises BadArguments, which names the wrong argument.
-    """
+    """Read the arguments of a request; an argument that is null counts as absent. Raises BadArguments."""
     names = struct.__struct_encode_fields__
     unknown = next((name for name in given if name not in names), None)
     if unknown is not None and struct.__struct_config__.forbid_unknown_fields:
@@ -116,7 +112,7 @@ def _meaning(struct: type[msgspec.Struct], name: str) -> dict[str, str]:
 
 @cache
 def descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the description of each field that has one, keyed by the name of the field."""
+    """Return the descriptions of fields by name."""
     schema = msgspec.json.schema(struct)
     fields = schema["$defs"][schema["$ref"].rpartition("/")[2]]["properties"]
     return {name: text for name, field in fields.items() if (text := _description(field))}

@@ -1,8 +1,7 @@
 """The audit log at a node: a line for every act and every shown payload that is requested over AMQP; ``audit.list``.
 
-The web process writes the lines about its requests itself: it writes a line before the act and names the line's number
-in the request, and the node adds none. All lines are in one table (``semq.store.audit``), without payloads and secrets,
-and in bounded length.
+The web process writes the lines about its requests itself, and names the line's number in the request. Lines
+(``semq.store.audit``) contain no payloads or secrets, and have a bounded length.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ class AuditedNode(Protocol):
 class ListAudit(Arguments, frozen=True, kw_only=True):
     """The selection of lines, the newest first."""
 
-    who: Annotated[Text, Meta(description="The user who acted.")] | None = None
+    who: Annotated[Text, Meta(description="Name of the user or token that acted.")] | None = None
     act: Annotated[Text, Meta(description="Beginning of the name of the act.")] | None = None
     outcome: (
         Annotated[str, Meta(pattern="^(asked|done|refused|failed)$", max_length=7, description="Outcome.")] | None
@@ -82,7 +81,7 @@ def _moment(ms: int | None) -> datetime | None:
 
 
 class ActAudit:
-    """The writer of the lines about the acts and shown payloads of one node."""
+    """The writer of one node's lines."""
 
     def __init__(self, node: AuditedNode) -> None:
         self._node = node
@@ -93,8 +92,8 @@ class ActAudit:
     ) -> None:
         """Commit a line about an act that has ended, or about a payload that is going to be shown.
 
-        Raises StoreUnavailable for payloads only. An act cannot be undone; without the database, only the node's own
-        log records it.
+        For ANSWERED_AT_ONCE it returns before the line is written. Raises StoreUnavailable for payloads only: an act
+        cannot be undone.
         """
         is_payload = operation.role is AccessRole.PAYLOAD
         line = Line(
@@ -124,9 +123,11 @@ def _add_line(connection: Connection, line: Line, asked: int | None) -> None:
 
 
 def recorded(value: Any, name: str = "", depth: int = 0) -> Any:
-    """Return the value of the argument ``name`` as the log keeps it: without secrets, and in bounded length."""
+    """Return the value of the argument ``name`` as the log keeps it: without secrets, in bounded length."""
     if name.casefold() in SECRET and value is not None:
-        return f"({len(value)} bytes)" if isinstance(value, str | bytes) else "(not recorded)"
+        if isinstance(value, str | bytes):
+            return f"({len(value)} {'characters' if isinstance(value, str) else 'bytes'})"
+        return "(not recorded)"
     if isinstance(value, Mapping):
         if depth >= DEPTH_MAX:
             return "…"

@@ -1,10 +1,8 @@
 """Operations ``broker.*`` and ``worker.list`` of ``semq.admin``: queues, consumers, connections, channels, exchanges,
 bindings.
 
-Rows are sorted by virtual host and main name (of the queue, user, exchange or source), and returned in pages. ``vhost``
-and ``name``, a prefix of the main name, select rows. ``limit`` bounds the page. To get the following page, pass
-``next`` of the answer as ``after``. A request makes one pass over all names, in the event loop; only the rows of the
-page are built.
+Rows are sorted by virtual host and main name (of the queue, user, exchange or source). ``next`` of an answer, as
+``after``, requests the following page. A request makes one pass over all names; only the rows of the page are built.
 """
 
 import heapq
@@ -30,7 +28,7 @@ Entry = tuple[Key, Callable[[], Row]]  # a key, and the function that builds its
 
 
 class BrokerPage(Arguments, frozen=True, kw_only=True):
-    """The selection of rows, and the place of a page."""
+    """The selection of rows, and of a page."""
 
     vhost: Annotated[Text | None, Meta(description="Only this virtual host.")] = None
     name: Annotated[Text, Meta(description="Beginning of the name (queue, user, exchange, source).")] = ""
@@ -95,7 +93,7 @@ def page(entries: Iterable[Entry], wanted: BrokerPage) -> Page:
 
 
 def queues(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the queues. Service queues, whose messages the node supplies, have no message count."""
+    """Yield the queues. Service queues have no message count."""
     consumers_of: dict[Key, list[Any]] = {}
     for session, channel in _channels(server):
         for consumer in channel.consumers.values():
@@ -135,7 +133,7 @@ def _consumer(key: Key, consumer: Any, session: Any) -> Row:
 
 
 def inbox_consumers(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the consumers of this institution's inboxes: ``semq worker`` and other applications."""
+    """Yield the consumers of this institution's inboxes."""
     return ((key, build) for key, build in consumers(server) if key[1] == INBOX or key[1].startswith(f"{INBOX}."))
 
 
@@ -224,7 +222,6 @@ def _channels(server: AmqpServer) -> Iterator[tuple[Any, Any]]:
 
 
 def _client_name(session: Any) -> str:
-    """Return the name of a connection, or product and version of its client."""
     properties = session.info.client_properties
     name = properties.get("connection_name")
     if not name:
@@ -233,5 +230,4 @@ def _client_name(session: Any) -> str:
 
 
 def _connected_at(session: Any) -> int:
-    """Return the time of the connection in milliseconds since 1970 UTC."""
     return int(session.info.connected_at.timestamp() * 1000)

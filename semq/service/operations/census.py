@@ -1,9 +1,7 @@
-"""A census of the queues of one node, kept and shared by all readers. Used by ``overview``.
+"""A count of all rows of a node's queues, shared by all readers.
 
-It counts every row of both queues, so it is kept for ``KEPT_FACTOR`` times the duration of the count. For small queues
-it is therefore always recent; for millions of rows it is taken about once a minute and costs the database a few
-percent of its time. ``as_of`` is the time of the census. A page waits for a new census at most ``WAIT_S``, then shows
-the previous one.
+A census is kept for ``KEPT_FACTOR`` times the duration of the count, so that counting costs the database a few percent
+of its time.
 """
 
 import asyncio
@@ -28,7 +26,7 @@ class OverviewNode(Protocol):
     clock: Clock
 
     def surroundings(self) -> Surroundings:
-        """Return the node's state besides the rows, to find causes of stuck messages."""
+        """Return the node's state beside the rows, for the causes of stuck messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting":
 
 
 class SharedCensus:
-    """The newest census of one node; if it is too old, a new one is counted."""
+    """The newest census of one node."""
 
     def __init__(self, node: OverviewNode) -> None:
         self._node = node
@@ -57,7 +55,7 @@ class SharedCensus:
     async def census(self) -> Census:
         """Return the newest census. If it is too old, begin a new one, and wait for it at most ``WAIT_S``.
 
-        Returns EMPTY, with ``as_of`` 0, before the first one is complete. Raises StoreUnavailable.
+        Returns EMPTY before the first census. Raises StoreUnavailable.
         """
         if self._last is not EMPTY and self._node.clock.monotonic() < self._kept_until:
             return self._last
@@ -91,9 +89,7 @@ class SharedCensus:
 
 
 def _marked_rows(surroundings: Surroundings) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Return the numbers of the sent and of the received rows whose cause depends on the engine's memory, at most
-    MARKED_MAX of each kind.
-    """
+    """Return the numbers of sent and received rows whose cause depends on the engine's memory, MARKED_MAX per cause."""
     count_max = census.MARKED_MAX
     silent = [number for number, inquiries in (surroundings.inquiry_counts or {}).items() if inquiries >= SILENT_AFTER]
     sent = {"away": list(surroundings.away_rows)[:count_max], "silent": silent[:count_max]}

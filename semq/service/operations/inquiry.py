@@ -1,4 +1,4 @@
-"""Operation ``msg.inquire``: inquire about a message now instead of at its scheduled time, through the engine."""
+"""Operation ``msg.inquire``: inquire about a message before its scheduled time."""
 
 from typing import Any, Protocol
 

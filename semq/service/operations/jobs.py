@@ -1,7 +1,7 @@
 """Operations ``job.list``, ``job.run``, ``job.pause`` and ``job.resume``: the scheduled work of a node.
 
-A pause lasts until the job is resumed or the node ends, so that a forgotten pause ends with a restart. A job cannot be
-paused if messages would stop or be accepted wrongly without it (``NEVER_PAUSED``).
+A pause lasts until the job is resumed or the node ends. A job cannot be paused if messages would stop or be accepted
+wrongly without it (``NEVER_PAUSED``).
 """
 
 from typing import Annotated, Any, Protocol

@@ -1,7 +1,6 @@
 """Operations that read messages: lists, one message, its trace, its body, counts, stuck messages.
 
-The operation ``msg.trace`` is in ``local_node.operations.trace`` and ``platform_node.ask_exchange``, which use the
-trace of this module. ``overview`` has the operations for large queues.
+``overview`` has the operations for large queues.
 """
 
 from base64 import b64encode
@@ -105,11 +104,11 @@ class ReadableNode(Protocol):
     address: Address
 
     def surroundings(self) -> Surroundings:
-        """Return the node's state besides the rows, to find causes of stuck messages."""
+        """Return the node's state beside the rows, for the causes of stuck messages."""
 
 
 def message_filter(wanted: MessageSelection, limit: int, state: str | None = None) -> messages.Filter:
-    """Return the filter of the view for a selection."""
+    """Return a selection as the filter of a view."""
     return messages.Filter(
         side=wanted.side.value,
         state=state,
@@ -123,7 +122,7 @@ def message_filter(wanted: MessageSelection, limit: int, state: str | None = Non
 
 
 class MessageReading:
-    """The handlers, and ``trace``: the ledger lines of this node about a message."""
+    """The handlers, and ``trace``."""
 
     def __init__(self, node: ReadableNode) -> None:
         self._node = node
@@ -153,10 +152,8 @@ class MessageReading:
         return row | facts
 
     async def _sender_outcome(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the sender's outcome of a message from this institution to itself; empty for any other message.
-
-        The ledger has the outcome even if the sender's row is deleted before the receiver's row.
-        """
+        """Return the sender's outcome of a message from this institution to itself; empty for any other message."""
+        # From the ledger, because the sender's row may be deleted before the receiver's row.
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
         record = await past_record(self._node.store, row["lk0"])
@@ -165,10 +162,10 @@ class MessageReading:
         return {name: record[name] for name in ("outcome", "ended_at", "reason") if record.get(name)}
 
     async def trace(self, name: str) -> dict[str, Any]:
-        """Return this node's ledger lines about one message; if several messages have the key, about the newest one.
-        ``others`` names the other messages. A submission that was refused and tried again, or that was scheduled, also
-        has the lines under its earlier names (``before``). A document to a group has the lines about its first members,
-        and the number of all its members (``members``).
+        """Return this node's ledger lines about one message. ``others`` names older messages with the same key.
+
+        A submission that was refused and tried again, or that was scheduled, also has the lines under its earlier names
+        (``before``). A group has the lines about its first members, and the number of all (``members``).
         """
         store = self._node.store
         rows = await store.execute(names.find_messages, name)
@@ -218,7 +215,7 @@ class MessageReading:
         unlock = self._node.store.locking.unlock
         if "submission" not in row:
             payload = unlock("tb_0030_body" if row["side"] == "inbound" else "tb_0031_body", row["id"], payload)
-        elif row["id"] == row["submission"]:  # scheduled by the node; the body of an SQL submission is never encrypted
+        elif row["id"] == row["submission"]:  # scheduled by the node; bodies of SQL submissions are not encrypted
             payload = unlock("tb_0031_submit", row["id"], payload)
         begin = arguments.offset or 0
         end = len(payload) if arguments.length is None else begin + arguments.length
@@ -226,7 +223,6 @@ class MessageReading:
         return {**message, "digest": row["digest"], "size": len(payload), "body_base64": body_base64}
 
     def _large_bodies(self) -> LargeBodies:
-        """Return the reader of large bodies in the present store, which a restart of the engine may have replaced."""
         if self._large is None or self._large.store is not self._node.store:
             self._large = LargeBodies(self._node.store)
         return self._large
@@ -253,7 +249,7 @@ class MessageReading:
         overdue_before = surroundings.now_ms - surroundings.overdue_ms
         stuck = [*with_cause(await self._node.store.execute(messages.stuck_submissions, limit))]
         after = (0, 0)  # number of the last row that was read, for each queue
-        while len(stuck) < limit:  # in pages, because the requested cause may be rare
+        while len(stuck) < limit:  # the requested cause may be rare
             rows = await self._node.store.execute(messages.stuck_candidates, overdue_before, ROWS_MAX, after)
             if not rows:
                 break
@@ -268,7 +264,7 @@ class MessageReading:
         return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of the message with a name; empty if it has been deleted from the queues, or is unknown."""
+        """Return the rows of the message with a name; empty if the queues have none."""
         rows = await self._node.store.execute(names.find_messages, name)
         lk0 = newest_first(name, [row["lk0"] for row in rows])[0] if rows else ""
         return [row for row in rows if row["lk0"] == lk0]
@@ -286,10 +282,9 @@ READING = (
 
 
 def _waits(row: Mapping[str, Any]) -> bool:
-    """Return whether a row is a submission that is neither accepted nor refused."""
+    """Whether a row is a submission that is neither accepted nor refused."""
     return "submission" in row and row["outcome"] is None
 
 
 def _last_number(rows: Sequence[Mapping[str, Any]], side: str, default: int) -> int:
-    """Return the highest number of the rows of one side, or ``default`` if there are none."""
     return max((int(row["id"]) for row in rows if row["side"] == side), default=default)

@@ -1,4 +1,4 @@
-"""Operations ``node.*`` of both kinds of nodes: status, health, metrics, reload, and the table of operations itself."""
+"""Operations ``node.*`` of both kinds of nodes: status, health, metrics, reload, and the list of operations."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ class NodeOperations:
         return health(str(self._node.address), await self._node.checks())
 
     async def metrics(self, arguments: ReadMetrics) -> dict[str, str]:
-        """Return the figures of this node in a format of Prometheus; figures of the queues are from the last census."""
+        """Return the figures of this node for Prometheus; those of the queues are from the last census."""
         node, queues, causes = self._node, {}, {}
         status: dict[str, Any] = {"node": str(node.address), "kind": node.settings.node.kind, "store_open": False}
         try:

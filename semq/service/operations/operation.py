@@ -1,8 +1,7 @@
 """Operations of a node as rows: name, kind, role, arguments, handler.
 
-The tables are in ``local_node.operations.table`` and ``platform_node.operations.table``; they can be imported without a
-node. ``bind`` connects the rows with the handlers of a node. Used by ``semq.service.admin``, the command line
-(``semq call``) and the HTTP API.
+The tables (``local_node.operations.table``, ``platform_node.operations.table``) can be imported without a node.
+``bind`` connects their rows with the handlers of a node.
 """
 
 import inspect
@@ -34,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user of an operation, and the way by which the request came (``door``)."""
+    """The user of an operation, and the way of the request (``door``)."""
 
     user: str
     door: str = "amqp"
@@ -68,7 +67,7 @@ class Operation:
         return _summary(self.handler)
 
     def described(self) -> dict[str, Any]:
-        """Return the row as JSON values, with the JSON schema of its arguments."""
+        """Return the row as JSON values."""
         return {
             "name": self.name,
             "kind": self.kind.value,
@@ -78,7 +77,7 @@ class Operation:
         }
 
 
-@cache  # a web process needs each summary several times
+@cache
 def _summary(handler: Callable[..., Awaitable[Any]]) -> str:
     text = " ".join((inspect.getdoc(handler) or "").partition("\n\n")[0].split())
     return text.partition(". ")[0].rstrip(".") + "." if text else ""
@@ -108,14 +107,14 @@ Note = Callable[[Operation, Mapping[str, Any], Caller, str, str], Awaitable[None
 
 @dataclass(frozen=True, slots=True)
 class BoundOperation:
-    """An operation of a running node: its row, its handler, and the writer of the audit log (None: no audit)."""
+    """An operation of a running node."""
 
     operation: Operation
     handle: Callable[..., Awaitable[Any]]
-    note: Note | None = None
+    note: Note | None = None  #: None: no audit
 
     async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
-        """Run the operation; return values that JSON can carry. Raises BadArguments and the errors of the handler."""
+        """Run the operation; return JSON values. Raises BadArguments and the errors of the handler."""
         operation = self.operation
         arguments = read_arguments(operation.name, operation.arguments, given)
         if operation.kind is Kind.LOOK:
@@ -151,14 +150,11 @@ class OfferedOperation(Protocol):
         """The row of the operation."""
 
     async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
-        """Run the operation; return values that JSON can carry."""
+        """Run the operation; return JSON values."""
 
 
 def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None = None) -> dict[str, BoundOperation]:
-    """Return the operations by name, each with its handler as a method of one of the ``parts``.
-
-    ``note`` writes the audit log; None: no audit.
-    """
+    """Return the operations by name; their handlers are methods of the ``parts``."""
     methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
         function: function.__get__(part)
         for part in parts

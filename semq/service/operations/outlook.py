@@ -37,7 +37,7 @@ class OutlookNode(OverviewNode, Protocol):
         """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows; None if it makes none."""
 
     def engine_time(self) -> float:
-        """Return the time in seconds on the clock that the schedules use."""
+        """Return the engine's time in seconds."""
 
 
 class Outlook:
@@ -112,7 +112,7 @@ def _event_of_unsent(row: Mapping[str, Any], surroundings: Surroundings) -> str:
 def _event_of_received(row: Mapping[str, Any]) -> tuple[str, bool]:
     owes_sender = row["save_fwd"] == SaveFwd.MUST.value and row["s_ack_status"] == AckStatus.AS_INIT.name
     owes_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
-    is_owed = owes_sender or owes_hub  # an acknowledgement that the other side has not noted yet
+    is_owed = owes_sender or owes_hub
     if row["app_status"] == AppStatus.NEW.name:
         return "application", is_owed
     return ("reack" if is_owed else "nothing"), is_owed

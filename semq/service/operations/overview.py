@@ -1,7 +1,7 @@
 """Operations on large queues: ``queue.census``, ``stuck.causes``, ``stuck.page``, ``failed.page`` and ``msg.search``.
 
-Each answer takes a fraction of a second for queues of any length: figures come from the shared census, and each page
-reads a bounded number of rows. The operations change nothing. Used by the console and the HTTP API.
+Each answer takes a fraction of a second for queues of any length: figures come from the census, and each page reads a
+bounded number of rows.
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ SUBMISSIONS_MAX = 500  # submissions in one answer
 PAGES_MAX = 5  # pages of rows that are searched for one cause
 ROWS_READ_MAX = 50_000  # rows that are read in the search for one cause
 FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page that filter
-# StuckCause | filter of the search for its rows; rows of other causes are searched among the late rows
+# StuckCause | filter of the search for its rows. Rows of a cause without an entry are searched among the late rows.
 NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.HELD: {"mark": "held"},
     StuckCause.UNREADABLE: {"mark": "held"},
@@ -53,7 +53,7 @@ RowNumber: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 
 
 class SelectFailed(Arguments, frozen=True, kw_only=True):
-    """The selection of failed messages, and the place of a page."""
+    """The selection of failed messages, and of a page."""
 
     side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
     partner: Partner | None = None
@@ -65,7 +65,7 @@ class SelectFailed(Arguments, frozen=True, kw_only=True):
 
 
 class SelectMessages(Arguments, frozen=True, kw_only=True):
-    """The selection of messages, and the place of a page."""
+    """The selection of messages, and of a page."""
 
     side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
     state: Annotated[Text | None, Meta(description="Name of a status or an outcome.")] = None
@@ -85,7 +85,7 @@ class SelectMessages(Arguments, frozen=True, kw_only=True):
     pieces: OfPieces = False
 
     def given(self) -> dict[str, Any]:
-        """Return the arguments that have a value: not None, and not empty."""
+        """Return the arguments that are neither None nor empty."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value not in (None, "")}
 
@@ -217,7 +217,7 @@ class Views:
     async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
         """Return a page of failed messages: refused submissions (first page only), sent, received; each newest first.
 
-        ``after``: number of sent and received failed messages that earlier pages have passed.
+        ``after``: number of failed messages on earlier pages, without submissions.
         """
         census = await self._census.census()
         after, limit = arguments.after, arguments.limit
@@ -233,7 +233,7 @@ class Views:
             for number in numbers:  # in the order of the census
                 after += 1
                 row = by_number.get(number)
-                # Since the census, the row may have been deleted, or its document repeated.
+                # The row may have been deleted, or its document repeated, since the census.
                 if row is not None and is_failed(row) and _fits(row, wanted):
                     rows.append(row)
                 if len(rows) >= limit:
@@ -247,7 +247,6 @@ class Views:
         return {"as_of": census.as_of, "rows": refused + with_errors, "next": next_page, "of": count}
 
     async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
-        """Return refused submissions, which are not in the queues."""
         rows = await self._node.store.execute(
             submissions.list_submissions,
             SUBMISSIONS_MAX,
@@ -276,12 +275,11 @@ OVERVIEW = (
 
 
 def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
-    """Return a cause for people, with the next step for a row."""
+    """Return a cause and the next step for a row, for people."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 
 
 def _fits(row: Mapping[str, Any], wanted: Search) -> bool:
-    """Return whether a failed row fits the filter."""
     _, type_, _, key = (*str(row["app_key"]).split("/", 3), "", "", "")[:4]
     partner = row["source"] if row["side"] == "inbound" else str(row["target"]).partition("/")[0]
     code = row["reason"][0] if row["reason"] else ""

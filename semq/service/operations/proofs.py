@@ -1,7 +1,6 @@
 """Operations ``msg.prove``, which makes the proof of a delivery, and ``ledger.verify``, which checks the hash chain.
 
-A proof is built from the ledger (receipt and place), ``semq_receipts`` (the receiver's signature) and, for a sealed
-document, ``semq_session_key`` (the salt of its digest).
+A proof is built from the ledger, ``semq_receipts`` and, for a sealed document, ``semq_session_key``.
 """
 
 import re
@@ -99,7 +98,6 @@ def _head_text(link: ChainLink | None) -> str:
 
 
 def _read_head(text: str | None) -> tuple[int, bytes] | None:
-    """Return number and hash of a link from a text of ``_head_text``; None if ``text`` is None."""
     if text is None:
         return None
     number, _, hash_ = text.partition(":")
@@ -158,10 +156,10 @@ class Proofs:
         return {"lk0": proof.lk0, "receiver": receiver, "stated_at": at, "proof": write_proof(proof).decode()}
 
     async def _salt(self, sealing: Sealing, lk0: str, detail: str) -> bytes | None:
-        """Return the salt of a document. ``detail`` is the detail of its line ACCEPTED.
+        """Return the salt of a document, of its first message if it was sealed again.
 
-        Returns None if the document was not sealed, or if its session key is no longer kept. If the document was sealed
-        again, the result is the salt of its first message.
+        ``detail`` is the detail of its line ACCEPTED. Returns None if the document was not sealed, or if its session
+        key is no longer kept.
         """
         execute = self._node.store.execute
         for _ in range(ORIGINS_MAX):

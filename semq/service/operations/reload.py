@@ -1,10 +1,8 @@
 """Operation ``node.reload`` and SIGHUP: read the configuration again without a restart.
 
-First the whole configuration is read and checked; then all reloadable keys change in one turn of the event loop.
-``RELOADED`` lists these keys; any other changed key is reported and keeps its value until the next start. Two are
-reloaded in part: of ``amqp.virtual_hosts``, new ones without stored contents are added, and none is removed; ``direct``
-changes, unless the section is new or removed. Used by ``semq.service.node``, which applies the changes in
-``reconfigure``.
+First the whole configuration is read and checked; then all reloadable keys change in one turn of the event loop. Any
+other changed key is reported and keeps its value until the next start. Of ``amqp.virtual_hosts``, only new ones without
+stored contents are added. ``direct`` changes, unless the section is new or removed.
 """
 
 import asyncio
@@ -53,7 +51,7 @@ class ReloadedNode(Protocol):
         """Return whether anything is stored for a virtual host."""
 
     def reconfigure(self, settings: Settings, users: list[User]) -> list[str]:
-        """Apply changed settings in one turn of the event loop; return the users who lost a session. Never raises."""
+        """Apply changed settings; return the users who lost a session. Must not raise."""
 
 
 class Reloading:
@@ -71,7 +69,6 @@ class Reloading:
         task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        """Stop reloads in progress, because the node stops."""
         for task in self._tasks:
             task.cancel()
 
@@ -87,8 +84,7 @@ class Reloading:
         """Read the configuration and apply it. Return the keys that have ``changed``, the keys that wait for a
         ``restart``, and the users whose sessions have ``ended`` because of the change.
 
-        ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable, StoreUnavailable; if it raises, nothing has
-        changed.
+        ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable, StoreUnavailable; then nothing has changed.
         """
         async with self._lock:
             node, before = self._node, self._node.settings
@@ -108,8 +104,7 @@ class Reloading:
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
             section, section_before = getattr(configured, name), getattr(before, name)
-            # A section may be missing: a hub has no section hub. Direct links cannot begin or end without a restart,
-            # because they need a virtual host and a certificate.
+            # A hub has no section hub. Direct links need a virtual host and a certificate, which need a restart.
             is_missing = section is None or section_before is None
             if (keys and is_missing) or (name == "direct" and bool(section) != bool(section_before)):
                 section = section_before
@@ -121,16 +116,13 @@ class Reloading:
         return with_sections(after, {"amqp": after.amqp.model_copy(update={"virtual_hosts": hosts})})
 
     async def _new_hosts(self, before: Settings, configured: Iterable[str]) -> list[str]:
-        """Return the new virtual hosts without stored contents, which can be added now.
-
-        A virtual host with stored contents is added at the next start, because only a start restores them.
-        """
+        """Return the new virtual hosts without stored contents, which only a start could restore."""
         new = [name for name in configured if name not in before.amqp.virtual_hosts]
         return [name for name in new if not await self._node.has_contents(name)]
 
 
 def with_sections(settings: Settings, sections: Mapping[str, Any]) -> Settings:
-    """Return a copy of the settings in which these sections are replaced."""
+    """Return the settings with these sections replaced."""
     return settings.model_copy(update=dict(sections))
 
 

@@ -1,7 +1,6 @@
 """Operations ``token.*``: bearer tokens for the HTTP API. Only their hashes are stored.
 
-A token is ``semq_ID_SECRET``: the id names it in lists and in the audit log. ``semq.web.access.tokens`` checks the
-tokens of requests.
+A token is ``semq_ID_SECRET``; the id names it in lists and in the audit log.
 """
 
 import hashlib
@@ -107,7 +106,6 @@ def token_hash(text: str) -> bytes:
 
 
 def _described(token: Token) -> dict[str, Any]:
-    """Return a token as JSON values, without its hash."""
     moments = {"made_at": token.made_at, "expires_at": token.expires_at, "revoked_at": token.revoked_at}
     return {
         "id": token.id,

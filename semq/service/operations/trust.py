@@ -1,8 +1,8 @@
 """Operations ``trust.list``, ``trust.add`` and ``trust.remove``: the trusted authorities of a running node.
 
-Institutions can change to a new authority gradually: first all nodes trust both authorities, then each node installs a
-certificate of the new one, then all nodes remove the old one. A change is stored before it takes effect. New
-connections use it, and links reconnect, so that no link depends on a removed authority.
+Institutions change to a new authority gradually: first all nodes trust both authorities, then each node installs a
+certificate of the new one, then all nodes remove the old one. A change takes effect when it is stored: the sessions end
+and are opened again.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class NodeWithAuthorities(Protocol):
         """Return the node's certificates and authorities. Raises NoIdentity, NoAuthority if it has none."""
 
     async def apply_authorities_and_end_sessions(self) -> None:
-        """Apply the present authorities to new connections, and end the sessions, which are opened again."""
+        """Apply the present authorities to new connections, and end the sessions."""
 
 
 class TrustOperations:

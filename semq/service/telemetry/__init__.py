@@ -5,6 +5,4 @@
 | otlp      | spans as OTLP in JSON, and the answers of a collector                |
 | collector | one collector: requests to it                                        |
 | export    | the queue of spans: batches, retries, losses, the state for health   |
-
-``semq.engine.document_spans`` makes the spans. ``semq.service.node`` creates the export.
 """

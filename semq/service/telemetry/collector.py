@@ -1,7 +1,6 @@
-"""Requests to one collector, and the meaning of its answers. Used by ``export``.
+"""Requests to one collector, and the meaning of its answers.
 
-Redirects are not followed, because a header may hold a secret. Cookies are not kept, proxies of the environment are not
-used, and only the first bytes of an answer are read.
+Redirects are not followed, because a header may hold a secret.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ class CollectorAnswer(NamedTuple):
 
 
 class OtlpCollector:
-    """The connection of one node to its collector, open while spans wait. Raises OSError if ``trust`` is unreadable."""
+    """The connection of one node to its collector. Raises OSError if ``trust`` is unreadable."""
 
     def __init__(self, settings: TelemetrySection, clock: Clock) -> None:
         self._settings = settings
@@ -82,7 +81,7 @@ class OtlpCollector:
 
 @lru_cache(maxsize=4)
 def _tls_context(trust: Path | None) -> ssl.SSLContext:
-    """Return the TLS context; all nodes of a process share it, because the system's authorities take a megabyte."""
+    # Shared by all nodes of a process, because the system's authorities take a megabyte.
     return ssl.create_default_context(cafile=str(trust) if trust else None)
 
 

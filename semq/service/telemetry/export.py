@@ -1,9 +1,7 @@
 """The export of one node: a bounded queue of spans, sent in batches, and its state for ``node.status``.
 
-The engine only appends spans to the queue. A thread encodes them; the event loop sends the requests. If the collector
-cannot accept a batch now (no connection, no answer, 429, 502, 503, 504), the batch is sent again with growing pauses,
-or after the pause that the collector requests. After any other refusal the batch is dropped. Dropped spans are counted.
-No fault of the export delays a document or makes it fail.
+If the collector cannot accept a batch now (no connection, no answer, 429, 502, 503, 504), the batch is sent again with
+growing pauses, or after the pause that the collector requests. After any other refusal the batch is dropped.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ STOP_S = 2.0  # time for the last spans, when the node stops
 
 
 class SpanExport:
-    """The spans of one node on their way to its collector."""
+    """The waiting spans of one node."""
 
     def __init__(self, section: TelemetrySection, settings: Settings, clock: Clock) -> None:
         self._section = section
@@ -74,7 +72,7 @@ class SpanExport:
         }
 
     async def stop(self) -> None:
-        """Send the waiting spans and end, within STOP_S; if the last request has failed, end at once."""
+        """Send the waiting spans within STOP_S, and end; end at once if the last request has failed."""
         self._is_stopping = True
         self._batch_ready.set()
         running = self._running
@@ -110,7 +108,6 @@ class SpanExport:
             self._running = None  # the next span starts a new task
 
     async def _wait_for_batch(self) -> None:
-        """Wait until enough spans for a batch are queued, but at most ``telemetry.every_s``."""
         self._batch_ready.clear()
         if len(self._queue) < self._section.batch_spans and not self._is_stopping:
             try:
@@ -132,7 +129,6 @@ class SpanExport:
         self._note_result(answer.fault)
 
     def _remove(self, batch: list[Span], dropped: int) -> None:
-        """Remove the batch from the queue. Count ``dropped`` of its spans as dropped, the rest as exported."""
         for _ in batch:
             self._queue.popleft()
         self.exported += len(batch) - dropped
@@ -174,7 +170,7 @@ def export_of(settings: Settings, clock: Clock) -> SpanExport | None:
 
 
 def _resource(section: TelemetrySection, settings: Settings) -> Mapping[str, str | int]:
-    """Return the attributes of the node, which OTLP calls the resource."""
+    """Return the attributes of the node (the resource of OTLP)."""
     node = settings.node
     return {
         "service.name": section.service_name or f"semq-{node.id}",

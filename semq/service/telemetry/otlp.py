@@ -1,7 +1,6 @@
 """Spans as OTLP 1.x in JSON, and the answers of a collector (opentelemetry.io/docs/specs/otlp, section OTLP/HTTP).
 
-Attributes follow the semantic conventions for messaging. They contain no payload, key or header of a document. Used by
-``collector`` and ``export``.
+Attributes follow the semantic conventions for messaging. They contain no payload, key or header of a document.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,8 +41,8 @@ def rejected(answer: bytes) -> tuple[int, str]:
     try:
         partial_success = msgspec.json.decode(answer or b"{}", type=_Answer).partial_success
         return int(partial_success.rejected_spans), partial_success.error_message
-    except (ValueError, RecursionError):  # RecursionError: the body is nested too deeply
-        return 0, ""  # a body of another form says nothing; the status of the answer is a success
+    except (ValueError, RecursionError):  # RecursionError: nested too deeply
+        return 0, ""
 
 
 def pause_of(retry_after: str | None, now: datetime) -> float:
@@ -100,7 +99,7 @@ def _span(span: Span) -> dict[str, Any]:
 
 
 def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return attributes in the form of OTLP, without the empty ones."""
+    """Return the non-empty attributes in the form of OTLP."""
     return [{"key": key, "value": _value(value)} for key, value in values.items() if value]
 
 

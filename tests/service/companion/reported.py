@@ -1,4 +1,4 @@
-"""The states of a companion's sections (folders, webhooks), as the companion writes and its node reads them."""
+"""The states of a companion's sections."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from semq.service.companion.section_states import FailingSection, ReportedStates
 
 
 class ConnectedStates:
-    """The states at a companion (``states``), whose lines go directly to the ``ReportedStates`` of a node."""
+    """The states at a companion (``states``), and those at its node."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -20,10 +20,8 @@ class ConnectedStates:
 
     @property
     def failing(self) -> dict[str, FailingSection]:
-        """The sections that fail now."""
         return self._reported.failing
 
     @property
     def counts(self) -> dict[str, Mapping[str, int]]:
-        """The counts that the node knows."""
         return self._reported.counts

@@ -1,6 +1,4 @@
-"""A companion of a node is started again when it ends, is stopped with the node, ends if the node dies, and reports its
-failing sections.
-"""
+"""Programs that a node keeps running."""
 
 import asyncio
 import sys
@@ -13,7 +11,7 @@ from semq.clock import SystemClock
 from semq.service.companion.program import Companion, Program
 from tests.waiting import until
 
-ENDING = "this"  # a module of Python that prints a text and ends
+ENDING = "this"  # a module of Python that ends
 SERVER = ("http.server", ("0", "--bind", "127.0.0.1"))
 
 
@@ -83,7 +81,7 @@ sys.stdin.read()
 async def test_a_node_reports_the_failing_sections_of_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before its report, the program prints a line that is too long to be a report."""
+    # Before its report, the program prints a line that is too long.
     (tmp_path / "reporting.py").write_text(REPORTS)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
     reporting = companion("reporting")

@@ -1,4 +1,4 @@
-"""Lines in which a companion reports failing sections and counts, and how its node reads them."""
+"""Lines in which a companion reports failing sections and counts."""
 
 import json
 

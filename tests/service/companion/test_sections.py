@@ -1,4 +1,4 @@
-"""Sections of a companion, which run independently of each other."""
+"""Sections of a companion run independently of each other."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,6 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def fail_three_times(
     error: Exception, runs: list[int], succeeded: asyncio.Event, on_success: Callable[[], None]
 ) -> None:
-    """Raise the error in three runs, and succeed in the fourth."""
     runs[0] += 1
     if runs[0] <= 3:
         raise error
@@ -44,7 +43,7 @@ async def test_a_failed_section_is_started_again_while_the_others_continue(error
     ]
     await run_until_stop(lambda: _wait(succeeded), sections, reported.states)
     assert runs == [4]
-    assert len(reported.lines) == 4  # three failures and one success
+    assert len(reported.lines) == 4
     assert reported.failing == {}
 
 

@@ -19,8 +19,6 @@ CONFIG = '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "amqps://hub"\n'
 
 
 class SettableClock(SystemClock):
-    """A clock that can be set."""
-
     now = NOW
 
     def wall(self) -> datetime:
@@ -111,7 +109,7 @@ def test_a_node_without_a_certificate_of_its_own_does_not_start(tmp_path: Path) 
     (settings.pki_dir / "slots.json").unlink()
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())
-    # As before enrolment: the authorities are missing, too, but the error is about the identity.
+    # As before enrolment: the authorities are missing, too.
     shutil.rmtree(settings.pki_dir)
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())

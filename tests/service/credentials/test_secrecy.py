@@ -1,7 +1,4 @@
-"""Nodes with certificates from the authority of their hub, on real databases and sockets: sealed documents and proofs.
-
-No document or key is in clear in logs, command lines, and the tables of sender and hub.
-"""
+"""Sealed documents and proofs between nodes with certificates of their hub's authority."""
 
 import asyncio
 import json
@@ -24,7 +21,7 @@ SECRET = "PLANTED 4711 crates of quince brandy"
 
 
 async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
-    """Return two institutions that have each other's certificates, and their hub."""
+    """Start two institutions that have each other's certificates, and their hub."""
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
 
@@ -36,7 +33,7 @@ async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
 
 
 async def send_document(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
-    """Send a document, wait until it is delivered, and return the result of its submission."""
+    """Deliver a document, and return the result of its submission."""
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()} | more
     answer = await ask(admin, "msg.submit", document)
@@ -52,7 +49,7 @@ async def send_document(inprocess: InProcess, a: LocalNode, **more: Any) -> dict
 
 
 def everything_in(database: str) -> bytes:
-    """Return all rows of all tables as encoded text; bytea columns are in hexadecimal."""
+    """Return all rows of all tables as text; bytea columns are in hexadecimal."""
     rows_as_bytes = b""
     with psycopg.connect(database) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
@@ -63,7 +60,6 @@ def everything_in(database: str) -> bytes:
 
 
 def command_lines() -> str:
-    """Return the command line of every process of this machine."""
     lines = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # the process has just ended

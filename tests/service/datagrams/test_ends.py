@@ -1,6 +1,4 @@
-"""Datagrams between real nodes over a UDP relay: documents with ``@Reliable=0``, faults on the way, and the AMQP
-connection, over which documents go where no datagram passes.
-"""
+"""Datagrams between nodes over a UDP relay, with faults, and the AMQP connection where no datagram passes."""
 
 import asyncio
 import socket
@@ -42,7 +40,7 @@ class DatagramScene:
         self.bodies: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def renew(self, faults: DatagramFaults) -> None:
-        """Begin new sessions with these faults; all counts begin at zero."""
+        """Begin new sessions and counts with these faults."""
         before = self.sessions()
         self.relay.faults = faults
         for end in (self.a.uplink.datagrams, self.b.uplink.datagrams, self.hub.datagrams):
@@ -67,12 +65,10 @@ class DatagramScene:
     def paths(self) -> list[dict[str, Any]]:
         """Return the status of the four ends: of A, of B, of the hub to A, and of the hub to B."""
         hub = self.hub_status()["peers"]
-        return [facts(self.a), facts(self.b), hub.get(f"1.{A}", CLOSED), hub.get(f"1.{B}", CLOSED)]
+        return [path_status(self.a), path_status(self.b), hub.get(f"1.{A}", CLOSED), hub.get(f"1.{B}", CLOSED)]
 
     def is_counted(self) -> bool:
-        """Whether each end counts all datagrams of the other end as received or lost, and the hub has passed on all
-        that it received.
-        """
+        """Whether all datagrams of A are counted at the hub, and all of the hub at B, as received or lost."""
         a, b, hub_a, hub_b = self.paths()
         at_hub = a["sent"] + by_connection(a) - hub_a["lost"]
         return bool(
@@ -113,11 +109,11 @@ CLOSED: dict[str, Any] = {"state": "closed"}
 
 
 def by_connection(counts: dict[str, Any]) -> int:
-    """Return the number of best-effort documents that were sent over the AMQP connection."""
+    """Return the number of documents that were sent over the AMQP connection instead."""
     return int(counts["too_large"] + counts["not_open"] + counts["too_fast"])
 
 
-def facts(node: LocalNode) -> dict[str, Any]:
+def path_status(node: LocalNode) -> dict[str, Any]:
     """Return the status of a node's datagrams beside its link to the hub."""
     assert node.uplink.datagrams is not None
     status: dict[str, Any] = node.uplink.datagrams.status()["peers"].get(HUB, CLOSED)
@@ -157,7 +153,7 @@ async def shared_scene(shared_inprocess: InProcess) -> AsyncIterator[DatagramSce
 
 @pytest.fixture
 async def start(shared_scene: DatagramScene) -> Callable[[DatagramFaults], Any]:
-    """Return a function that begins new sessions of the nodes of this file, with faults."""
+    """Return ``renew`` of the shared scene."""
 
     async def started(faults: DatagramFaults | None = None) -> DatagramScene:
         await shared_scene.renew(faults or DatagramFaults())
@@ -174,10 +170,10 @@ async def test_best_effort_documents_travel_as_datagrams_to_the_hub_and_from_it(
     await scene.until_open()
     await scene.send(*(b"%d" % number for number in range(20)))
     assert sorted(map(int, await scene.received(20))) == list(range(20))
-    assert facts(scene.a)["sent"] == 20
+    assert path_status(scene.a)["sent"] == 20
     hub = scene.hub_status()["peers"]
     assert (hub["1.10008"]["received"], hub["1.56001"]["sent"]) == (20, 20)
-    assert (facts(scene.b)["received"], facts(scene.b)["lost"]) == (20, 0)
+    assert (path_status(scene.b)["received"], path_status(scene.b)["lost"]) == (20, 0)
 
 
 async def test_datagrams_contain_neither_body_nor_addresses_in_clear(start: Start) -> None:
@@ -185,7 +181,7 @@ async def test_datagrams_contain_neither_body_nor_addresses_in_clear(start: Star
     await scene.until_open()
     await scene.send(b"a secret of the two institutions")
     await scene.received(1)
-    assert facts(scene.a)["sent"] == 1
+    assert path_status(scene.a)["sent"] == 1
     assert not any(word in datagram for datagram in scene.relay.recorded for word in (b"secret", b"10008", b"56001"))
 
 
@@ -193,17 +189,17 @@ async def test_documents_go_over_the_connection_without_a_path_for_datagrams_and
     start: Start,
 ) -> None:
     scene = await start(DatagramFaults(is_blocked=True))
-    await until(lambda: "is UDP blocked" in facts(scene.a)["why"])
+    await until(lambda: "is UDP blocked" in path_status(scene.a)["why"])
     await scene.send(b"one", b"two")
     assert await scene.received(2) == [b"one", b"two"]
-    assert (facts(scene.a)["not_open"], facts(scene.a)["sent"]) == (2, 0)
+    assert (path_status(scene.a)["not_open"], path_status(scene.a)["sent"]) == (2, 0)
     assert scene.hub_status()["peers"]["1.10008"]["why"] == "no datagram of the other end has arrived"
 
     scene.relay.faults.is_blocked = False
     await scene.until_open()
     await scene.send(b"three")
     assert await scene.received(1) == [b"three"]
-    assert facts(scene.a)["sent"] == 1
+    assert path_status(scene.a)["sent"] == 1
 
 
 async def test_a_path_that_is_blocked_later_is_closed(start: Start) -> None:
@@ -228,7 +224,7 @@ async def test_loss_is_counted_at_both_ends(start: Start) -> None:
     a, b, hub_a, _ = scene.paths()
     assert a["sent"] > 50
     assert hub_a["lost"] > 0
-    # All documents that were not lost on one of the two paths arrive once, as a datagram or over the connection.
+    # Documents that were not lost arrive once, as a datagram or over the connection.
     bodies = await scene.received(150 - hub_a["lost"] - b["lost"])
     assert len(set(bodies)) == len(bodies)
 
@@ -242,7 +238,7 @@ async def test_recent_loss_is_a_warning_at_both_ends_and_lowers_the_rate(start: 
         return [check.detail for check in results if check.name == "datagrams" and " lost" in check.detail]
 
     async with asyncio.timeout(PATIENCE_S):
-        while len(await warned()) < 2 or not facts(scene.a)["slowed"]:
+        while len(await warned()) < 2 or not path_status(scene.a)["slowed"]:
             await scene.send(*(b"%d" % number for number in range(20)))
     at_a, at_hub = await warned()
     assert "2.hub: " in at_a
@@ -306,7 +302,7 @@ async def test_a_document_that_does_not_fit_goes_over_the_connection(start: Star
     await scene.until_open()
     await scene.send(bytes(1200), b"small")
     assert {len(body) for body in await scene.received(2)} == {1200, 5}
-    assert (facts(scene.a)["too_large"], facts(scene.a)["sent"]) == (1, 1)
+    assert (path_status(scene.a)["too_large"], path_status(scene.a)["sent"]) == (1, 1)
 
 
 async def test_datagrams_need_no_room_on_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,9 +314,9 @@ async def test_datagrams_need_no_room_on_the_connection(start: Start, monkeypatc
     assert await scene.received(1) == [b"one"]
     await scene.send(b"on the connection", **{"@Reliable": 1})
     await scene.send(bytes(1200))
-    assert facts(scene.a)["no_room"] == 1
+    assert path_status(scene.a)["no_room"] == 1
     await scene.send(b"two")
-    assert await scene.received(1) == [b"two"]  # the documents for the connection were dropped: they have class 1
+    assert await scene.received(1) == [b"two"]  # those for the connection were dropped
 
 
 async def test_other_classes_never_travel_as_datagrams(start: Start) -> None:
@@ -329,7 +325,7 @@ async def test_other_classes_never_travel_as_datagrams(start: Start) -> None:
     await scene.send(b"class 3", **{"@SaveFwd": 3, "@Reliable": 1, "@Ack2": 1})
     await scene.send(b"class 1", **{"@Reliable": 1})
     assert await scene.received(2) == [b"class 3", b"class 1"]
-    assert (facts(scene.a)["sent"], facts(scene.b)["received"]) == (0, 0)
+    assert (path_status(scene.a)["sent"], path_status(scene.b)["received"]) == (0, 0)
 
 
 async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> None:
@@ -350,12 +346,12 @@ async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(inproc
     async with running(inprocess, DatagramFaults(size_max=1400), "search_s = 0.2\n") as scene:
         await until(lambda: [path.get("datagram_bytes") for path in scene.paths()] == [1400] * 4)
         scene.relay.faults.size_max = 1300
-        await until(lambda: facts(scene.a)["datagram_bytes"] in (1200, 1280))
+        await until(lambda: path_status(scene.a)["datagram_bytes"] in (1200, 1280))
         scene.relay.faults.size_max = 65_535
-        await until(lambda: facts(scene.a)["datagram_bytes"] > 8000)
+        await until(lambda: path_status(scene.a)["datagram_bytes"] > 8000)
         await scene.send(bytes(5000))
         assert await scene.received(1) == [bytes(5000)]
-        assert facts(scene.a)["sent"] == 1
+        assert path_status(scene.a)["sent"] == 1
 
 
 async def test_keys_are_renewed_while_documents_are_sent(inprocess: InProcess) -> None:
@@ -387,14 +383,14 @@ async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) 
     hub = await inprocess.secure_hub(section + "port = 0\n")
     a, b = [await inprocess.secure_local(name, hub, section) for name in (A, B)]
     await linked(a, b)
-    await until(lambda: facts(a)["state"] == facts(b)["state"] == "open")
+    await until(lambda: path_status(a)["state"] == path_status(b)["state"] == "open")
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver(f"1.{B}") is not None)
     scene = DatagramScene(inprocess, UdpRelay(0), hub, a, b)
     await until(lambda: all(path["state"] == "open" for path in scene.paths()))
     await scene.listen()
     await scene.send(b"sealed", **{"@Encrypt": 1})
     assert await scene.received(1) == [b"sealed"]
-    assert (facts(a)["sent"], facts(b)["received"]) == (1, 1)
+    assert (path_status(a)["sent"], path_status(b)["received"]) == (1, 1)
     assert b.engine.core.counters.counts.get("violation", 0) == 0
 
 
@@ -410,7 +406,7 @@ async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_
         ]
         await linked(a, b)
         await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
-        await until(lambda: facts(a)["state"] == facts(b)["state"] == "open")
+        await until(lambda: path_status(a)["state"] == path_status(b)["state"] == "open")
         peers = [hub.datagrams.status()["peers"] for hub in (one, two) if hub.datagrams is not None]
         assert [list(names) for names in peers] == [["1.10008"], ["1.56001"]]
         await until(lambda: is_open(one, A) and is_open(two, B))
@@ -418,7 +414,7 @@ async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_
         await scene.listen()
         await scene.send(b"one", b"two")
         assert sorted(await scene.received(2)) == [b"one", b"two"]
-        assert (facts(a)["sent"], facts(b)["received"]) == (2, 2)
+        assert (path_status(a)["sent"], path_status(b)["received"]) == (2, 2)
 
 
 def is_open(hub: HubNode, node_id: str) -> bool:
@@ -427,7 +423,6 @@ def is_open(hub: HubNode, node_id: str) -> bool:
 
 
 async def test_the_hub_forwards_no_records_about_channels(start: Start) -> None:
-    """A node cannot offer a channel to another node, nor to the hub."""
     scene = await start()
     await scene.until_open()
     offer = ChannelRecord(id="00" * 8, secret="11" * 32, port=9)
@@ -458,7 +453,7 @@ async def test_a_hub_without_datagrams_is_named_as_the_reason(inprocess: InProce
         inprocess.settings(A, LOCAL_CONFIG.format(name=A, hub=hub.port) + "[datagrams]\n")
     )
     await linked(node)
-    assert facts(node)["why"] == "the other end has offered no channel"
+    assert path_status(node)["why"] == "the other end has offered no channel"
     assert hub.engine.core.counters.counts.get("violation", 0) == 0
 
 

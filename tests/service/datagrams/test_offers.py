@@ -1,4 +1,4 @@
-"""Offers of channels to a dialling end: those of several links share one socket, and none opens it after the end."""
+"""Offers of channels to a dialling end."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ async def end() -> DiallingEnd:
 
 
 def offer(end: DiallingEnd, *peers: Any) -> "list[asyncio.Task[None]]":
-    """Hand the end an offer on a new link to each peer; return the tasks that accept them."""
+    """Let each peer offer a channel on a new link; return the tasks that accept the offers."""
     for peer in peers:
         link = end.begin(peer, "127.0.0.1", lambda _: None, lambda _: True)
         link.handle_packet(Packet(peer, OWN, Function.DATAGRAMS, Primitive.INDICATION, [OFFER]))

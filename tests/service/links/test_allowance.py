@@ -1,4 +1,4 @@
-"""Rate allowances: each node has a bucket of actions, which is refilled over time."""
+"""The limit on the rate of actions of each node."""
 
 from semq.service.links.allowance import RateAllowance
 

@@ -1,8 +1,4 @@
-"""A hostile node with a valid certificate: its frames can state facts about itself only.
-
-10008 is hostile; 56001 and 88001 are honest and must not be affected. The frames of 10008 are built with the codecs of
-floor 0.
-"""
+"""A hostile node with a valid certificate (10008) can state facts about itself only; 56001 and 88001 are honest."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
@@ -44,7 +40,7 @@ class LinksScene:
     login: dict[str, Any]
     link: ClientLink
     channel: ClientChannel
-    before: Mapping[str, int]  #: events that the hub had counted when the test began
+    before: Mapping[str, int]  #: events that the hub had counted
 
     async def send(self, frame: Frame, user_id: str | None = None) -> None:
         key, header, body = write_frame(frame)
@@ -57,7 +53,6 @@ class LinksScene:
         return self.counted("violation")
 
     def counted(self, event: str) -> int:
-        """Return how often the hub has counted an event since the test began."""
         return self.hub.engine.core.counters.counts.get(event, 0) - self.before.get(event, 0)
 
 
@@ -65,7 +60,7 @@ class LinksScene:
 async def network(shared_inprocess: InProcess) -> tuple[HubNode, LocalNode, dict[str, Any]]:
     """The hub, the honest node, and the login of the hostile one."""
     hub = await shared_inprocess.secure_hub()
-    # Frames are built without a proof of origin; the honest node is configured to accept that.
+    # The hostile node's frames have no proof of origin.
     honest = await shared_inprocess.secure_local("56001", hub, '[secrecy]\nunproved_from = ["10008"]\n')
     settings = shared_inprocess.secure_settings("10008", hub)
     await shared_inprocess.enrol(settings, hub)
@@ -81,7 +76,7 @@ async def network(shared_inprocess: InProcess) -> tuple[HubNode, LocalNode, dict
 async def scene(
     shared_inprocess: InProcess, network: tuple[HubNode, LocalNode, dict[str, Any]]
 ) -> AsyncIterator[LinksScene]:
-    """A session of the hostile node, which the hub has ended when the next test begins."""
+    """A session of the hostile node, ended before the next test begins."""
     hub, honest, login = network
     await linked(honest)
     async with AsyncExitStack() as stack:
@@ -172,7 +167,6 @@ FALSE_STATEMENTS: dict[str, Frame] = {
 
 
 async def test_every_false_statement_is_refused_and_noted(scene: LinksScene) -> None:
-    """The statements are sent one after the other over one link, which stays up."""
     honest_counts, lines_before = scene.honest.engine.core.counters.counts, noted_statements(scene.hub)
     honest_before = dict(honest_counts)
     for count, (what, frame) in enumerate(FALSE_STATEMENTS.items(), 1):
@@ -191,12 +185,10 @@ def is_noted(scene: LinksScene, count: int) -> bool:
 
 
 def noted_statements(hub: HubNode) -> int:
-    """Return the number of false statements in the ledger of the hub."""
     return int(one(hub, "SELECT count(*) FROM semq_ledger WHERE detail LIKE '%SEMQ-1220%'")[0])
 
 
 async def test_a_hostile_node_acknowledges_only_messages_addressed_to_it(scene: LinksScene) -> None:
-    """An Ack2 or Ack of the hostile node about the honest node's message to a third one settles nothing."""
     admin = await scene.inprocess.client(scene.honest)
     sent = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
 
@@ -246,7 +238,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
 
     async def log_in(lie: dict[str, Any]) -> None:
         link = await scene.inprocess.client(scene.hub, **scene.login | lie)
-        await link.open_channel()  # a false name is detected only when the connection is open
+        await link.open_channel()
 
     for lie in lies:
         with pytest.raises(AmqpError):
@@ -255,7 +247,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
 
 
 async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene) -> None:
-    """One job writes the statements of all nodes together. A malformed statement would make it fail for all nodes."""
+    """A malformed statement would fail the job that writes the statements of all nodes."""
     registry = scene.hub.registry
     await until(lambda: not registry._unwritten)
     await scene.inprocess.client(scene.hub, **scene.login)
@@ -290,7 +282,6 @@ async def test_frames_of_a_second_session_of_the_same_name_are_ignored(scene: Li
 
 
 async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> None:
-    """Frames that were true once are sent again, over the same link and over a new one: they count as duplicates."""
     own_message = message(att=1, submitted_at=1, digest=sha256(b"forged").digest())
     counts = scene.honest.engine.core.counters.counts
     await scene.send(own_message)
@@ -309,9 +300,7 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> N
 
 
 async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksScene) -> None:
-    """A node whose session began while a new engine started would otherwise count as online, and frames for it would be
-    lost.
-    """
+    """Else a node whose session began while a new engine started would count as online."""
     await until(lambda: scene.hub.engine.sessions)
     scene.hub.links.end_all_sessions(amqp.ConnectionForced("anew"))
     assert not scene.hub.engine.sessions
@@ -319,7 +308,7 @@ async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksSce
 
 
 async def test_a_session_with_one_of_its_two_consumers_is_ended_with_the_others(scene: LinksScene) -> None:
-    """If it stayed, a second consumer would not bring the node online, although the node would count its link as up."""
+    """Else a second consumer would not bring the node online."""
     await scene.link.close()
     await until(lambda: "1.10008" not in scene.hub.links.links)
     link = await scene.inprocess.client(scene.hub, **scene.login)

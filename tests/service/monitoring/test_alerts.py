@@ -1,6 +1,4 @@
-"""Alerts: each lasting change of a health check is passed to the operator's program, which is started again if it
-fails.
-"""
+"""Alerts: lasting changes of health checks are passed to the operator's program."""
 
 import asyncio
 import json
@@ -24,7 +22,7 @@ HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 
 
 class AlertDesk:
-    """The checks of a node, the alerts that the operator's program has received, and the clock."""
+    """The checks of a node, the program with its alerts, and the clock."""
 
     def __init__(self, folder: Path, script: str = "cat >> alerts") -> None:
         self.alerts_file = folder / "alerts"
@@ -41,7 +39,7 @@ class AlertDesk:
         return self.checks
 
     async def at(self, now: float, *checks: Check) -> list[dict[str, Any]]:
-        """Check at a time, when the node has these results; return all alerts that the program has received."""
+        """Check at a time with these results; return all alerts that the program has received."""
         self.clock.now, self.checks = now, list(checks)
         await self.alerts.check()
         return (
@@ -102,7 +100,7 @@ async def test_a_program_that_fails_is_started_again_after_a_while(
     assert await desk.at(64, DOWN) == [], "it was started again at once"
     assert len(await desk.at(65, DOWN)) == 1
     result = capfd.readouterr()
-    # The log goes to standard output; in a worker whose earlier test has set up the log of a process, to ``logging``.
+    # The log goes to standard output, or to ``logging`` if an earlier test of this worker has set it up.
     assert "alert_not_sent" in result.out + result.err + caplog.text
 
 
@@ -189,7 +187,7 @@ async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> 
             connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
     def verdicts() -> list[str]:
-        node.clockwork.hasten("alerts")  # do not wait for the interval of the job
+        node.clockwork.hasten("alerts")
         lines = result.read_text().splitlines() if result.exists() else []
         alerts = [json.loads(line) for line in lines]
         return [alert["verdict"] for alert in alerts if alert["check"] == "store"]

@@ -1,4 +1,4 @@
-"""The health checks of a node, and the verdict of the node: the worst verdict of its checks."""
+"""The health checks of a node."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def status_with(**parts: Any) -> dict[str, Any]:
 
 
 def with_webhooks(*, running: bool = True, **failing: dict[str, Any]) -> dict[str, Any]:
-    """Return the status of a node with webhooks, some of which fail."""
+    """Return the status of a node with failing webhooks."""
     state = {"failures": 7, "since": 1_790_000_000_000, "error": "away"}
     result = {name: state | facts for name, facts in failing.items()}
     return STATUS | {"companions": {"webhooks": {"running": running, "starts": 1, "exit": 78, "failing": result}}}
@@ -46,7 +46,7 @@ def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
 
 
 def with_datagram_path(**facts: Any) -> dict[str, Any]:
-    """Return a status with a closed path for datagrams, which had documents to carry; ``facts`` replace values."""
+    """Return a status with a closed path for datagrams, for which documents came; ``facts`` replace values."""
     closed = {"state": "closed", "why": "blocked", "not_open": 3, "not_open_now": 1}
     return STATUS | {
         "datagrams": {"peers": {"2.hub": closed | {"recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS} | facts}}
@@ -56,8 +56,7 @@ def with_datagram_path(**facts: Any) -> dict[str, Any]:
 def with_datagram_loss(direction: str, documents: int, lost: int, full: int = 0) -> dict[str, Any]:
     """Return a status with an open path and these documents of the last minutes.
 
-    ``direction``: where they were counted, ``here`` or ``there``; ``lost``, ``full``: those that did not arrive, or
-    were dropped there for lack of room.
+    ``direction``: the end that counted them, ``here`` or ``there``. ``full``: those dropped there for lack of room.
     """
     return with_datagram_path(
         state="open", why="", **{f"recent_{direction}": {"documents": documents, "lost": lost, "full": full}}

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: complete, bounded, and readable by the parsers that monitoring systems use."""
+"""Figures for Prometheus."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ QUEUES = {
     "pieces": {"sent": {"rows": 2}},
     "pairs": [{"source": "", "target": "1.56001", "rows": 3, "bytes": 30, "late": 1, "oldest_at": 4_000}],
 }  # fmt: skip
-# Families of parts of the status that only some nodes have, or that are empty at first
+# Families that only some nodes have, or that are empty at first
 OPTIONAL = {
     "semq_events_total", "semq_direct_links", "semq_direct_link_up", "semq_direct_documents_total", "semq_companion_up",
     "semq_companion_failing_sections", "semq_companion_events_total", "semq_extract_time_seconds",
@@ -40,13 +40,12 @@ def figures(**parts: Any) -> Figures:
 
 
 def read_openmetrics(text: str) -> Iterator[Metric]:
-    """Return the families of a text, as the strict parser reads them."""
     families: Iterator[Metric] = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     return families
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """Return the values of a text by name and labels."""
+    """Return values by name and labels."""
     return {
         (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
         for family in read_text(text)
@@ -77,7 +76,6 @@ def test_companions_report_failing_sections_and_counts() -> None:
 
 
 def test_every_family_has_samples_where_its_part_of_the_status_exists() -> None:
-    """The families that are not OPTIONAL are read at running nodes by ``test_a_running_node_reports_its_figures_…``."""
     peer = DatagramCounts().shown() | {"recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS, "not_open_now": 0}
     webhooks = {"running": True, "failing": {}, "counts": {"erp": {"failed": 3}}}
     parts: dict[str, Any] = {
@@ -190,5 +188,5 @@ async def test_a_running_node_reports_its_figures_and_all_figures_of_its_endpoin
     text = (await ask(at_hub, "node.metrics", {"detailed": True}))["result"]["text"]
     at_both = names | {name for name, *_ in samples(text)}
     assert {"semq_node_info", "semq_partner_certificate_days_left"} <= at_both
-    # A row of METRICS that reads a name which is in no status would have no samples.
+    # A row of METRICS that reads a wrong name would have no samples.
     assert {metric.name for metric in METRICS} - at_both <= OPTIONAL

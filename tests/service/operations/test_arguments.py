@@ -11,8 +11,6 @@ from semq.service.operations.arguments import Arguments, Limit, Name, read_argum
 
 
 class ExampleArguments(Arguments, frozen=True, kw_only=True, rename={"first": "from"}):
-    """Arguments of a test."""
-
     id: Name
     limit: Limit = 50
     first: Annotated[str, Meta(min_length=1)] | None = None
@@ -22,8 +20,6 @@ class ExampleArguments(Arguments, frozen=True, kw_only=True, rename={"first": "f
 
 
 class ExtensibleArguments(msgspec.Struct):
-    """Arguments of a request to which newer versions may add some."""
-
     id: str
 
 

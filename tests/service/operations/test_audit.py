@@ -1,6 +1,4 @@
-"""The audit log at a node: one line for each act over AMQP, two for each act of the web process (asked, then its
-outcome), and the contents of the lines.
-"""
+"""The audit log at a node."""
 
 import pytest
 
@@ -17,7 +15,7 @@ def test_arguments_are_recorded_without_secrets_and_in_bounded_length() -> None:
     result = recorded(
         {"pem": "x" * 10, "token": b"ab", "ids": list(range(100)), "why": "y" * 1000, "deep": {"a": {"b": {"c": 1}}}}
     )
-    assert (result["pem"], result["token"]) == ("(10 bytes)", "(2 bytes)")
+    assert (result["pem"], result["token"]) == ("(10 characters)", "(2 bytes)")
     assert result["ids"][-1] == "… (80 more)"
     assert len(result["why"]) <= 300
     assert result["deep"] == {"a": {"b": "…"}}

@@ -1,4 +1,4 @@
-"""Operations on the broker: pages of queues, consumers, connections, channels, exchanges and bindings; workers."""
+"""Operations on the broker."""
 
 from typing import Any
 

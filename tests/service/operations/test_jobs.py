@@ -1,4 +1,4 @@
-"""Scheduled jobs: description, next run, immediate runs, and pauses."""
+"""Operations on scheduled jobs."""
 
 import asyncio
 from typing import Any

@@ -21,7 +21,7 @@ async def test_a_rare_cause_is_found_after_pages_of_other_rows(
     assert (await ask(client, "msg.hold", {"id": sent[5]}))["ok"]
 
     async def all_overdue() -> bool:
-        return len((await ask(client, "stuck.list", {"limit": 2}))["result"]) == 2  # at most one page is returned
+        return len((await ask(client, "stuck.list", {"limit": 2}))["result"]) == 2
 
     await until(all_overdue)
     [held] = (await ask(client, "stuck.list", {"cause": "held", "limit": 1}))["result"]
@@ -29,7 +29,6 @@ async def test_a_rare_cause_is_found_after_pages_of_other_rows(
 
 
 async def test_overdue_messages_are_marked_and_have_not_failed(inprocess: InProcess) -> None:
-    """Lists and single messages use the same limit as the search for stuck messages."""
     text = LOCAL_CONFIG.format(name="10008", hub=1) + "overdue_s = 0.2\n"
     node = await inprocess.start_node(inprocess.settings("10008", text))
     client = await inprocess.client(node)

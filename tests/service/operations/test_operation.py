@@ -1,6 +1,4 @@
-"""The rows of a table are bound to the parts of a node. The handler of a look (``Kind.LOOK``) gets the arguments,
-that of an act also the caller.
-"""
+"""Rows of operations and their handlers."""
 
 import pytest
 
@@ -11,8 +9,6 @@ from semq.service.operations.operation import Caller, Kind, act, bind, look
 
 
 class BookShelf:
-    """A part of a node."""
-
     def __init__(self) -> None:
         self.acts: list[tuple[str, str]] = []
 

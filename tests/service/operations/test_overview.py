@@ -1,4 +1,4 @@
-"""Operations on large queues: figures, causes of stuck messages, failed documents, and paging."""
+"""Operations on large queues."""
 
 import asyncio
 from functools import partial

@@ -1,6 +1,4 @@
-"""Reload of the configuration: all reloadable keys change in one step or none does; users with fewer rights are
-disconnected.
-"""
+"""Reload of the configuration."""
 
 import asyncio
 from pathlib import Path
@@ -41,12 +39,12 @@ async def local(inprocess: InProcess, hub: int = 1) -> LocalNode:
 
 @pytest.fixture(scope="module")
 async def unchanged_node(shared_inprocess: InProcess) -> LocalNode:
-    """Return a node for tests that change its file, but not the node."""
+    """A node for tests that change only its file."""
     return await local(shared_inprocess)
 
 
 def rewrite(node: Any, *changes: tuple[str, str]) -> None:
-    """Replace texts in the node's file; each must be present."""
+    """Replace texts in the node's file."""
     file: Path = node.settings.file
     text = file.read_text()
     for old, new in changes:
@@ -178,7 +176,7 @@ async def test_changed_limits_apply_immediately_and_other_changes_are_named(inpr
         assert (result["changed"], result["restart"]) == (expected, restart)
     result = await reload(ops)
     assert (result["changed"], result["restart"]) == (expected, restart)
-    assert (await reload(ops))["restart"] == restart  # these keys still wait for a restart
+    assert (await reload(ops))["restart"] == restart
     assert (node.settings.amqp.heartbeat_s, node.settings.protocol.cleanup_s) == (60, 0.1)
     assert node.engine.core.settings.quota_rows_per_partner == 5
     assert node.server.vhosts["/"].limits.queues_max == 30
@@ -207,7 +205,7 @@ async def test_a_virtual_host_is_added_at_once_unless_it_has_stored_contents(inp
     )  # fmt: skip
     result = await reload(ops)
     assert "amqp.virtual_hosts" in result["changed"]
-    assert result["restart"] == ["amqp.virtual_hosts"]  # a virtual host with stored contents waits for the next start
+    assert result["restart"] == ["amqp.virtual_hosts"]  # shop has stored contents
     await wait_closed(shop)
     fresh = await client(inprocess, node, "web", "fresh")
     await (await fresh.open_channel()).declare_queue("kept", durable=True)

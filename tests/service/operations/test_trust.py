@@ -25,7 +25,7 @@ CLOCK = SystemClock()
 
 
 async def change_authority(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
-    """Install a certificate of another authority at a node, and make the node use it."""
+    """Make a node use a certificate of another authority."""
     ring = ring_of(node.settings)
     certificate = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL)
     ring.store_certificate(certificate.pem, trust(to), CLOCK.wall())
@@ -57,7 +57,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         await linked(a, b)
         await send_document(inprocess, a)
     assert hub.registry.authority is not None
-    # The authority of the hub may be younger than NOW, the time of the import of the module with the test certificates.
+    # The authority of the hub may be younger than NOW.
     now = datetime.now(UTC).replace(microsecond=0)
     late = ring_with(tmp_path / "late", hub.registry.authority, "1.88001", at=now)
     link = DialConfig("127.0.0.1", hub.port, "umx", "1.88001", tls=client_context(trust(NEW), late))

@@ -1,4 +1,4 @@
-"""The export of a node: batches, retries, counted losses, bounded memory, the end of the node."""
+"""The export of spans of a node."""
 
 import json
 import threading
@@ -78,7 +78,7 @@ async def test_spans_are_sent_in_batches_in_order(tmp_path: Path, hook: Hook) ->
         await until(lambda: spans.exported == 8)
         assert spans.status()["waiting"] == 1
         assert spans._collector is not None
-    assert received(hook) == names(0, 9)  # the end of the node does not wait for every_s
+    assert received(hook) == names(0, 9)  # ``stop`` does not wait for every_s
     assert [taken.body.count(b'"spanId"') for taken in hook.received] == [4, 4, 1]
     assert (spans.exported, spans.dropped) == (9, 0)
 

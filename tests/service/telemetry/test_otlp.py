@@ -1,4 +1,4 @@
-"""OTLP: spans in the form of the standard, and answers of any form."""
+"""Spans as OTLP, and answers of a collector."""
 
 import json
 from datetime import UTC, datetime
