@@ -1,6 +1,6 @@
 """The carrier of a hub with several instances over AMQP 0-9-1: RabbitMQ, or a SEMQ node as a broker.
 
 ``batch`` converts messages between instances to bytes and back, authenticated with the hub's key. ``outgoing`` is the
-bounded queue of messages to publish, in batches. ``amqp`` has connection, queues and consumers. ``errors`` has
-SEMQ-1264 and SEMQ-1265. ``semq.engine.hub.carrier`` defines the messages. Called by ``platform_node``.
+bounded queue of messages to publish. ``amqp`` has connection, queues and consumers. ``errors`` has SEMQ-1264 and
+SEMQ-1265.
 """

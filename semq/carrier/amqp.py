@@ -7,9 +7,7 @@
 | ``semq.HUB.all``        | fanout exchange for messages to all instances, such as signs of life                 |
 
 HUB is the hub's id from the control database; I and D are semq_id and semq_db_id of the store. Nothing is durable, and
-no message waits for its confirm: confirms and prefetch only control the flow. If a connection that worked is lost, the
-carrier begins again with the first address; after a failed attempt it tries the next one. It notifies the engine when
-the connection is lost and when it is restored.
+no message waits for its confirm: confirms and prefetch only control the flow.
 """
 
 import asyncio
@@ -37,11 +35,11 @@ from semq.transport.errors import LinkLost
 from semq.transport.turn import Turn
 from semq.umx_t.retry import backoff
 
-PREFETCH = 64  # batches that were delivered and not processed yet
-UNCONFIRMED_MAX = 256  # batches that were published and not confirmed yet
-PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # seconds between two attempts to connect
+PREFETCH = 64  # delivered batches that are not processed
+UNCONFIRMED_MAX = 256  # published batches that are not confirmed
+PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # between two attempts to connect
 EXPIRATION_MS = "15000"  # the broker drops messages that have waited for one inquiry interval
-QUEUE_BYTES_MAX = 64 << 20  # of one queue at the broker, which drops the oldest batches above this
+QUEUE_BYTES_MAX = 64 << 20  # of one queue; above, the broker drops the oldest batches
 ALL = "all"  # the only destination that is an exchange; the others are queues
 TRANSIENT = 1  # delivery mode
 log = structlog.get_logger("semq.carrier")
@@ -54,16 +52,16 @@ class CarrierReceiver(Protocol):
         """Process a message of another instance."""
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Note a message that was not delivered: no instance serves the store, or the carrier is not available."""
+        """Note a message that could not be delivered."""
 
     def note_ended(self, life: int) -> None:
-        """Note that this incarnation of an instance has ended."""
+        """Note that an incarnation has ended."""
 
     def note_joined(self) -> None:
-        """Note that the carrier is available."""
+        """Note that the carrier is joined."""
 
     def note_cut(self) -> None:
-        """Note that the carrier is no longer available."""
+        """Note that the carrier is lost."""
 
 
 class AmqpCarrier:
@@ -97,10 +95,7 @@ class AmqpCarrier:
 
     # --- life
     def begin(self, life: int, store: StoreName, receiver: CarrierReceiver) -> None:
-        """Serve a store for a new engine; ``life`` is the new incarnation of this instance.
-
-        The connection of the former engine is closed, so the broker deletes its queues.
-        """
+        """Serve a store for a new engine, on a new connection. ``life``: the new incarnation of this instance."""
         former_task = self._abandon()
         self._life, self._store, self._receiver = life, store, receiver
         self._task = asyncio.get_running_loop().create_task(self._serve(former_task))
@@ -168,7 +163,7 @@ class AmqpCarrier:
     # --- connection
     async def _serve(self, former_task: asyncio.Task[None] | None) -> None:
         if former_task is not None:
-            await asyncio.wait([former_task])  # the connection of the former engine holds the store's queue
+            await asyncio.wait([former_task])  # it holds the store's queue
         failures = 0
         while True:
             config = self._dial_configs[failures % len(self._dial_configs)]
@@ -191,7 +186,6 @@ class AmqpCarrier:
             self._receiver.note_cut()
 
     async def _use_connection(self, config: DialConfig) -> None:
-        """Connect, and use the connection until it ends. Raises the error that prevented its use."""
         link = await dial(config, self._clock, self._turn)
         try:
             incoming, out = await link.open_channel(), await link.open_channel()
@@ -230,7 +224,6 @@ class AmqpCarrier:
             self._intake.put(destination, (channel, delivered), len(delivered.body))
 
     def _receive(self, destination: str, deliveries: list[tuple[ClientChannel, Delivered]]) -> None:
-        """Process batches of one queue, when the intake gives this queue its turn."""
         for channel, delivered in deliveries:
             self._receive_batch(ALL if delivered.exchange else destination, delivered)
             channel.ack(delivered.delivery_tag)
@@ -254,10 +247,7 @@ class AmqpCarrier:
             log.error("carrier_foreign", error=str(error), count=self.foreign)
 
     def _report_returned(self, returned: Returned) -> None:
-        """Tell the receiver about a batch for a queue that does not exist.
-
-        Either no instance serves the store, or that incarnation of an instance has ended.
-        """
+        """Report a batch without a queue: no instance serves the store, or the incarnation has ended."""
         destination = returned.routing_key.removeprefix(self._prefix)
         kind, _, name = destination.partition(".")
         try:
@@ -276,7 +266,7 @@ class AmqpCarrier:
 
 
 def _number(text: str, base: int = 10) -> int:
-    """Read a part of a routing key. Raises ForeignBatch: no instance has published with this key."""
+    """Read a number of a routing key. Raises ForeignBatch."""
     try:
         return int(text, base)
     except ValueError as error:
@@ -284,10 +274,10 @@ def _number(text: str, base: int = 10) -> int:
 
 
 def store_queue(store: StoreName) -> str:
-    """Return the destination of messages to a store: the name of its queue without the prefix of the hub."""
+    """Return the name of a store's queue, without the prefix of the hub."""
     return f"store.{store[0]}.{store[1]}"
 
 
 def front_queue(life: int) -> str:
-    """Return the destination of messages to one incarnation of an instance."""
+    """Return the name of an incarnation's queue, without the prefix of the hub."""
     return f"front.{life:x}"

@@ -1,9 +1,8 @@
 """Batches: messages between instances as one AMQP body.
 
-A body is an HMAC-SHA256, followed by what the HMAC authenticates, in msgpack: destination, incarnation of the sender,
-and messages. The HMAC covers the destination, so that a body cannot be replayed to another queue. A replay to the same
-queue repeats messages; the engine drops repeated messages, or they have no effect. A frame keeps its content header and
-body as on a link.
+A body is an HMAC-SHA256, followed by msgpack: destination, incarnation of the sender, messages. The HMAC covers the
+destination, so that a body cannot be replayed to another queue. In the same queue, the engine ignores repeated
+messages.
 """
 
 import hmac
@@ -36,7 +35,7 @@ from semq.umx_t.envelope import Frame
 MAC_BYTES = 32
 KEY_BYTES = 32
 CarriedFrame = tuple[str, bytes, bytes]  #: routing key, content header, body
-# Number | class of messages without frames, encoded by msgpack as they are. A number is never given to another class.
+# Number | class of messages without frames. A number is never given to another class.
 PLAIN: dict[int, type[Message]] = {
     3: Credit,
     4: Acknowledged,
@@ -76,15 +75,15 @@ def pack(message: Message) -> bytes:
 
 
 def seal(key: bytes, destination: str, life: int, packed: Sequence[bytes]) -> bytes:
-    """Return the body of a batch of packed messages from an incarnation to a destination."""
+    """Return the body of a batch of packed messages. ``life``: the incarnation of the sender."""
     content = _encode((destination, life, [msgspec.Raw(message) for message in packed]))
     return hmac.digest(key, content, "sha256") + content
 
 
 def open_batch(key: bytes, destination: str, body: bytes, on_unreadable: Callable[[SemqError], None]) -> CarriedBatch:
-    """Return the content of a batch, without messages that cannot be read. Raises ForeignBatch.
+    """Return the content of a batch. Raises ForeignBatch.
 
-    ``on_unreadable`` is called for each of these messages; an instance with a newer version may have sent them.
+    ``on_unreadable`` is called for each message that cannot be read, because a newer version may have sent it.
     """
     mac, content = body[:MAC_BYTES], memoryview(body)[MAC_BYTES:]
     if not hmac.compare_digest(mac, hmac.digest(key, content, "sha256")):

@@ -1,7 +1,6 @@
-"""The bounded queue of messages to publish. The messages that wait for one destination form batches.
+"""The bounded queue of messages to publish, in batches.
 
-Each AMQP message has a cost at the broker, so messages between instances are batched. Beyond the bound, messages are
-dropped and counted; the rows and timers of the engines repair their loss. Called by ``amqp``.
+Beyond the bound, messages are dropped and counted; the rows and timers of the engines repair their loss.
 """
 
 from collections import deque
@@ -21,16 +20,14 @@ class WaitingMessages:
         self._waiting: dict[str, deque[bytes]] = {}
 
     def put(self, destination: str, packed: bytes) -> None:
-        """Append a message. Beyond the bound in bytes, drop older ones: each time the oldest message of the destination
-        with the most messages.
-        """
+        """Append a message. Beyond the bound, drop the oldest messages of the longest queues."""
         self._waiting.setdefault(destination, deque()).append(packed)
         self.waiting_bytes += len(packed)
         while self.waiting_bytes > self._bytes_max and self.waiting_bytes > len(packed):
             self._drop_oldest(destination)
 
     def batches(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield (destination, messages) of each batch, and remove them from the queue; destinations take turns."""
+        """Remove and yield batches: destination and messages; destinations take turns."""
         while self._waiting:
             destination, queue = next(iter(self._waiting.items()))
             del self._waiting[destination]
@@ -45,13 +42,13 @@ class WaitingMessages:
             yield destination, batch
 
     def clear(self) -> None:
-        """Drop all messages and count them. Called when the connection has ended."""
+        """Drop all messages and count them."""
         self.dropped += sum(map(len, self._waiting.values()))
         self._waiting.clear()
         self.waiting_bytes = 0
 
     def _drop_oldest(self, destination_of_newest: str) -> None:
-        """Drop the oldest message of the destination with the most messages, but never the newest message of all."""
+        """Drop the oldest message of the longest queue, but never the newest message of all."""
         queues = [
             (name, queue) for name, queue in self._waiting.items() if name != destination_of_newest or len(queue) > 1
         ]

@@ -11,7 +11,6 @@
 | runs          | the run folders of the reconciliation                                                   |
 | live          | server-sent events after which a page refreshes itself                                  |
 
-Pages work without scripts; ``static/console.js`` refreshes parts of them and adds shortcuts. A page reads by operations
-of the node, or from its database, and changes nothing. An act is a form; most acts need a reason, and the next page
-shows the result. The English texts of templates are the msgids of ``translations/*.po``.
+Pages work without scripts. A page reads by operations of the node, or from its database, and changes nothing. An act is
+a form; most acts need a reason. The English texts of templates are the msgids of ``translations/*.po``.
 """

@@ -1,11 +1,10 @@
 """Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
-Used by the pages ``failed`` and ``held``. A batch is one transaction of the node, at a hub one for each of its
-stores; an act can be stopped between two batches. The work continues in the web process when the page is closed. If the
-process ends, the remaining messages stay unchanged, and the act can be prepared again.
+A batch is one transaction of the node, at a hub one for each of its stores; an act can be stopped between two batches.
+It runs in the web process. If the process ends, the remaining messages stay unchanged.
 
-The audit log has a line for the beginning of an act, and a line for its end. If the second line is missing, the act is
-running, was interrupted by the end of a process, or its end could not be noted (``interrupted``).
+The audit log has a line for the beginning of an act, and one for its end. If the second is missing, the act is running
+or was interrupted, or its end could not be noted.
 """
 
 import asyncio
@@ -22,9 +21,9 @@ from semq.web.pages.visit import Visit
 from semq.web.services import Web
 
 log = structlog.get_logger("semq.console")
-ACTS_MAX = 50  # number of acts that a process remembers
-AUDIT_PREFIX = "bulk."  # prefix of the names of these acts in the audit log
-LINES_MAX = 200  # newest lines of the audit log that are searched for interrupted acts
+ACTS_MAX = 50  # acts that a process remembers
+AUDIT_PREFIX = "bulk."  # of the names of these acts in the audit log
+LINES_MAX = 200  # newest audit lines that are searched for interrupted acts
 Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of each finished batch
 
 
@@ -33,11 +32,11 @@ class BulkAct:
     """One act on many messages."""
 
     key: str  #: random, in the address of the act's page
-    user: str  #: who has prepared it
+    user: str  #: its author
     act: str  #: a key of ``words.ACTS``
     back: str  #: address of the list from which the act was prepared
     total: int
-    sample: list[dict[str, Any]]  #: messages that the page shows before the confirmation
+    sample: list[dict[str, Any]]  #: messages that the page shows
     work: Work = field(repr=False)
     filter_text: str = ""  #: the filter of the selection, as text; empty: selected one by one
     why: str = ""
@@ -49,7 +48,7 @@ class BulkAct:
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
-        """Begin the act if its state is ``prepared``. If this raises, the act has not begun."""
+        """Begin the act if it is prepared. If this raises, the act has not begun."""
         if self.state != "prepared":
             return
         self.state, self.why, self.started_at = "running", why, at
@@ -92,7 +91,7 @@ class BulkAct:
 
 
 def by_names(operation: str, names: list[str], batch: int) -> Work:
-    """Return the work that applies an operation to named messages, ``batch`` messages at a time."""
+    """Return the work that applies an operation to named messages, ``batch`` at a time."""
 
     async def work(visit: Visit, why: str) -> AsyncIterator[int]:
         for begin in range(0, len(names), batch):
@@ -103,14 +102,11 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
     return work
 
 
-_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # the acts by key, for each web process
+_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # acts by key
 
 
 def prepare(visit: Visit, **facts: Any) -> BulkAct:
-    """Return a new act, which waits for its confirmation. Beyond ACTS_MAX, forget the oldest act that does not run.
-
-    ``facts``: fields of ``BulkAct``.
-    """
+    """Return a new act with the fields ``facts``. Beyond ACTS_MAX, forget the oldest act that does not run."""
     acts = _acts.setdefault(visit.web, {})
     for key in [key for key, act in acts.items() if act.state != "running"][: max(0, len(acts) - ACTS_MAX + 1)]:
         del acts[key]
@@ -130,9 +126,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the audit line of the beginning of each act of an earlier process that has no line for its end, the newest
-    first: the end of the process interrupted the act, or the end of the act could not be noted.
-    """
+    """Return the first audit line of each act of an earlier process whose end is not noted, the newest first."""
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}

@@ -1,4 +1,4 @@
-"""Rendering of pages: ``show``, and the functions that every template of the console can use. Times are in UTC."""
+"""Rendering of pages: ``show``, and the functions of all templates. Times are in UTC."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from semq.web.pages.visit import Visit
 Row = Mapping[str, Any]
 # Seconds of a unit of time | text of a number of these units
 UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))
-# Statuses by the colour of their tag. The tag also contains the status as text.
+# Statuses by the colour of their tag.
 GOOD = frozenset({"SS_ACK2", "DELIVERED", "DONE", "AS_ACK", "RECV"})
 WARN = frozenset({"SS_INIT", "WAITS", "SUBMITTED", "NEW", "UNKNOWN", "CANCELLED", "VOID", "DROPPED"})
 BAD = frozenset({"REJECTED", "PARKED", "LOST", "REFUSED", "REJ"})
@@ -39,7 +39,7 @@ def now_ms(visit: Visit) -> int:
 
 
 def show(visit: Visit, template: str, **context: Any) -> Response:
-    """Return a page made from a template of the console."""
+    """Return a page made from a template."""
     _ = translator(visit)
     now = now_ms(visit)
     functions: dict[str, Any] = {
@@ -100,7 +100,7 @@ def ago(_: Callable[[str], str], value: object, now: int) -> str:
 
 
 def percent(part: float, total: float) -> int:
-    """Return a part of a total in percent, as an integer from 0 to 100."""
+    """Return a part of a total in percent, from 0 to 100."""
     return 0 if total <= 0 else max(0, min(100, int(100 * part / total)))
 
 
@@ -119,7 +119,7 @@ def colour_of(state: object) -> str:
 
 
 def node_name(address: object) -> str:
-    """Return the address of an institution without the type of its node: 10008 for 1.10008."""
+    """Return the address of an institution without its type: 10008 for 1.10008."""
     return str(address or "").removeprefix("1.")
 
 
@@ -137,7 +137,7 @@ def document_label(row: Row) -> str:
 
 
 def href(path: str, **query: object) -> str:
-    """Return the address of a page with a query. Empty values are left out."""
+    """Return the address of a page with the non-empty values of a query."""
     present = [(name, str(value)) for name, value in query.items() if value not in (None, "", False)]
     return f"{path}?{urlencode(present)}" if present else path
 
@@ -155,7 +155,7 @@ def coded(text: str) -> Markup:
 
 
 def cause_step(_: Callable[[str], str], row: Row) -> str:
-    """Return what a person has to do next about a stuck message, translated."""
+    """Return the next step for a stuck message, translated."""
     stuck = row.get("stuck") or {}
     cause = StuckCause.__members__.get(str(stuck.get("cause")))
     if cause is None:

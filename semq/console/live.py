@@ -1,8 +1,7 @@
 """Live pages: events about changes of the node's state. ``static/console.js`` then refreshes parts of the page.
 
-The state is read once in ASK_S seconds for all visitors together. An event carries no data, because pages and the
-rights of visitors differ. Its identifier is a hash of the state. Therefore a browser that reconnects gets an event if
-the state has changed in between.
+The state is read once in ASK_S seconds for all visitors. The identifier of an event is a hash of the state, so that a
+browser that reconnects gets an event if the state has changed meanwhile.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from semq.web.transport.event_stream import event
 
 ASK_S = 3.0  # interval between two requests for the state
 HASH_MAX = 40  # characters
-# Parts of ``node.status`` that are not in the hash: they change all the time, which is no reason to refresh a page.
+# Parts of ``node.status`` that are not in the hash, because they change all the time.
 NOT_HASHED = ("store", "waiting_work", "http")
 LIVE = "/live"  # address of the stream
 
@@ -34,7 +33,7 @@ async def _changes(visit: Visit) -> AsyncIterator[str]:
     while True:
         state_hash = await visit.web.snapshot("console", ASK_S, lambda: _state_hash(visit))
         if not last_hash:
-            yield f"id: {state_hash}\n\n"  # no event; only sets the Last-Event-ID for the next connection
+            yield f"id: {state_hash}\n\n"  # no event: sets Last-Event-ID for the next connection
         elif state_hash != last_hash:
             yield event("changed", "", id=state_hash)
         last_hash = state_hash
@@ -42,7 +41,7 @@ async def _changes(visit: Visit) -> AsyncIterator[str]:
 
 
 async def _state_hash(visit: Visit) -> str:
-    """Return a hash of the node's state; if the node does not return its state, a text with the error code."""
+    """Return a hash of the node's state, or a text with the error code."""
     try:
         status: Mapping[str, Any] = await visit.ask("node.status")
     except SemqError as error:

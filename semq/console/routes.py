@@ -1,4 +1,4 @@
-"""The routes of all pages and forms of the console. ``semq.web.mounts`` names this list."""
+"""The routes of all pages and forms of the console."""
 
 from starlette.routing import Route
 

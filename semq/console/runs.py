@@ -1,7 +1,6 @@
 """The run folders of the reconciliation, which ``spark_reconcile`` writes; read here without Spark or Arrow.
 
-Only folders on this machine are read, not those in an object store. No function raises for an incomplete folder: a
-missing or unreadable file counts as empty.
+Only folders on this machine are read. A missing or unreadable file counts as empty.
 """
 
 import csv
@@ -19,8 +18,8 @@ from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.settings import load
 
 FILE_MAX = 64 << 20  # bytes of a JSON file
-CSV_ROWS_MAX = 1_000_000  # rows of a CSV file that are read
-# Exit status of the run | outcome; other exit statuses: failed
+CSV_ROWS_MAX = 1_000_000  # that are read
+# Exit status of the run | outcome
 OUTCOME_OF_EXIT_STATUS = {0: "met", 3: "breached", 4: "missing", 7: "partial", 65: "refused"}
 # File that may be downloaded | media type
 DOWNLOADS = {
@@ -94,7 +93,7 @@ def find(folder: Path, day: str, name: str) -> RunFolder | None:
 
 
 def newest(settings: Settings) -> dict[str, Any] | None:
-    """Return date and outcome of the current run of the newest date, for the overview; None without such a run."""
+    """Return date and outcome of the current run of the newest date; None without such a run."""
     folder = reports_folder(settings)
     current = trend(folder, 1) if folder is not None else []
     return {"day": current[0].day, "outcome": current[0].outcome} if current else None
@@ -106,7 +105,7 @@ def trend(folder: Path, days: int) -> list[RunFolder]:
 
 
 def counts_by_kind(summary: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of messages that are fine, open or exceptions. The verdict of a message decides its kind."""
+    """Return the numbers of messages that are fine, open or exceptions."""
     counts = {"fine": 0, "open": 0, "exception": 0}
     for verdict, count in (summary.get("verdicts") or {}).items():
         if verdict in VERDICT:
@@ -117,10 +116,8 @@ def counts_by_kind(summary: Mapping[str, Any]) -> dict[str, int]:
 def exceptions(
     run: RunFolder, matches: Callable[[Mapping[str, str]], bool], first_row: int, limit: int
 ) -> tuple[list[dict[str, str]], int | None]:
-    """Return exceptions of a run for which ``matches`` is true, and the number of the first row of the next page.
-
-    The search begins at row ``first_row`` of the file; ``limit``: largest number of exceptions. The number is None at
-    the end of the file.
+    """Return at most ``limit`` exceptions of a run for which ``matches`` is true, from ``first_row`` of the file on,
+    and the number of the first row of the next page; None at the end of the file.
     """
     page: list[dict[str, str]] = []
     for number, row in enumerate(_rows_of_csv(run.path / "exceptions.csv")):
@@ -133,7 +130,7 @@ def exceptions(
 
 
 def _rows_of_csv(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a CSV file about messages, without the apostrophes that mark texts for spreadsheets."""
+    """Yield the rows about messages, without the apostrophes that mark texts for spreadsheets."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             for row in islice(csv.DictReader(stream), CSV_ROWS_MAX):

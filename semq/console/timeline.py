@@ -1,7 +1,4 @@
-"""The time line of a message: the ledger lines of sender, hub and receiver in order, and the next event.
-
-Pure functions; the page of a message (``pages.messages``) calls them.
-"""
+"""The time line of a message: the ledger lines of sender, hub and receiver in order, and the next event."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +30,7 @@ class Moment:
 
 
 def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> list[Moment]:
-    """Return a row for each ledger line; ``events``: the lines in the order of time."""
+    """Return a row for each ledger line. ``events`` are in the order of time."""
     moments: list[Moment] = []
     previous_at: int | None = None
     for line in events:

@@ -1,7 +1,7 @@
 """Texts from other modules that the console translates: statuses, events, causes, jobs, checks, verdicts.
 
-Templates translate their own texts. A text of a node is translated by looking up the complete text. ``texts`` lists all
-texts of this kind, and ``tests/console/test_words.py`` compares the translations with this list.
+Templates translate their own texts. ``texts`` lists all other texts; ``tests/console/test_words.py`` compares the
+translations with it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,6 @@ CHECKS: dict[str, tuple[str, str]] = {
     "webhooks": ("webhooks", "Correct the problem in the detail. Meanwhile documents wait; they are tried again."),
     "http": ("web process", "The process restarts automatically; its log contains the reason for its end."),
 }
-# For a check that is not in CHECKS
 OTHER_CHECK = ("", "Check the log of the node.")
 # Verdict of a check | its description
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
@@ -73,7 +72,7 @@ TABLES: tuple[Mapping[Any, str], ...] = (
 
 
 def texts() -> Iterator[str]:
-    """Yield all texts of nodes and tables that are translated by looking up the complete text."""
+    """Yield all texts of nodes and tables that are translated."""
     for table in TABLES:
         yield from map(str, table.values())
     for name, step in CHECKS.values():

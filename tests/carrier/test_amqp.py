@@ -1,4 +1,4 @@
-"""The carrier over a real broker: SEMQ's own; tests with the parameter ``kind`` also run on RabbitMQ, if installed."""
+"""The carrier over SEMQ's own broker, and over RabbitMQ, if installed (tests with the parameter ``kind``)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -30,7 +30,6 @@ BROKERS = ["semq", *(["rabbitmq"] if is_installed() else [])]
 
 @pytest.fixture(scope="module")
 def rabbit() -> Iterator[int]:
-    """Run RabbitMQ and yield its port."""
     with rabbitmq() as port:
         yield port
 
@@ -46,7 +45,7 @@ async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int
 
 
 def complete(work: Work, later: bool) -> None:
-    """Let work decide and commit at once, on a new store."""
+    """Let work decide and commit at once."""
     store = MemoryStore()
     store.post(work, later=later)
     store.run()
@@ -87,7 +86,6 @@ class Member:
 
 
 async def within(waiting: Awaitable[T]) -> T:
-    """Return the result of an awaitable. Raises TimeoutError after 30 s."""
     return await asyncio.wait_for(waiting, 30)
 
 

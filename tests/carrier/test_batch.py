@@ -1,4 +1,4 @@
-"""Batches: messages are read as they were packed, and other bytes are refused."""
+"""Batches of messages between instances."""
 
 import hmac
 
@@ -117,7 +117,7 @@ def test_a_batch_of_another_hub_or_for_another_queue_is_refused(key: bytes, dest
 
 
 def test_messages_of_a_newer_version_are_left_out_and_reported() -> None:
-    newer = pack(Asking((1, 1))).replace(b"\x08", b"\x63", 1)  # number 8 of the class becomes 99, which no class has
+    newer = pack(Asking((1, 1))).replace(b"\x08", b"\x63", 1)  # number of the class: 8, which becomes 99
     body = seal(KEY, "all", 7, [newer, pack(Went("1.10008", 4))])
     faults: list[SemqError] = []
     assert open_batch(KEY, "all", body, faults.append).messages == [Went("1.10008", 4)]

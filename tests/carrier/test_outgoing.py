@@ -1,4 +1,4 @@
-"""Messages that wait to be published: batches, turns of destinations, and the bound."""
+"""Messages that wait to be published."""
 
 from semq.carrier.outgoing import BATCH_BYTES, WaitingMessages
 
@@ -54,7 +54,6 @@ def test_messages_dropped_by_clear_are_counted() -> None:
 
 
 def test_the_newest_message_is_never_dropped() -> None:
-    """The newest message stays even if each queue has only one message left."""
     outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("a", b"1")
     outgoing.put("b", bytes(9))

@@ -1,7 +1,6 @@
 """The browser of tests that lay out pages. Without one, these tests are left out.
 
-The headless shell is Chromium without its user interface. It lays out pages in the same way, and loads a page in half
-the processor time.
+The headless shell lays out pages like Chromium, in half the processor time.
 """
 
 import shutil

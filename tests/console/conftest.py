@@ -1,4 +1,4 @@
-"""Fixtures: one scene (``tests.console.scene``) in one event loop, for all tests of this folder that use it."""
+"""Fixtures: one scene (``tests.console.scene``), in one event loop for all tests of this folder."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -18,7 +18,6 @@ collect_ignore = [] if browsers.PROGRAM else BROWSER_TESTS
 
 
 def pytest_report_header() -> list[str]:
-    """Report the tests that are left out without a browser."""
     return (
         [] if browsers.PROGRAM else [f"console: {', '.join(BROWSER_TESTS)} are left out, because there is no chromium"]
     )

@@ -1,8 +1,7 @@
 """The scene of the console's tests: a hub and the institution 10008 in this event loop, each with its web process.
 
 The institution has documents that wait for an offline partner, are held back, have failed, or were received. Some of
-their keys and reasons contain the text of an attacker. The hub has runs of the reconciliation. One browser serves all
-tests; without a browser, the tests that need it are left out (``conftest``).
+their keys and reasons contain the text of an attacker. The hub has runs of the reconciliation.
 """
 
 import json
@@ -20,12 +19,12 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, li
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-# Every worker imports this file, and one starts a browser.
+# Every worker imports this file; only one starts a browser.
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Page, ViewportSize
 
 XSS = '<script>window.hit=1</script><img src=x onerror="window.hit=1">"\'&\u202e'
-XSS_IN_KEY = XSS.rstrip("\u202e")  # an AppKey cannot contain the last character
+XSS_IN_KEY = XSS.rstrip("\u202e")  # the last character is not allowed in an AppKey
 KEY = f"trade/order//S-{XSS_IN_KEY}"
 DAY, RUN = "2026-11-20", "20261121T021503Z-7f3a9c21-4d0e"
 DESKTOP: "ViewportSize" = {"width": 1280, "height": 900}
@@ -82,7 +81,7 @@ class Scene:
 
 @asynccontextmanager
 async def running_scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
-    """Start nodes, web processes and browser; submit the documents. ``folder``: files of the nodes."""
+    """Start nodes, web processes and browser; submit the documents."""
     write_runs(folder / "reports")
     text = HUB_CONFIG + '[reconcile]\nreports = "reports"\n'
     hub = await nodes.hub(text)

@@ -1,6 +1,4 @@
-"""All pages in a browser, light and wide in English, dark and narrow in Chinese; hostile texts; use by keyboard and
-without scripts; pages that refresh themselves.
-"""
+"""Pages in a browser."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +27,7 @@ PAGES = {
     ),
 }  # fmt: skip
 LOADED = "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth, window.hit]"
-# Axe needs seconds for the colours of a long table. Of rows that differ in texts and values alone, two remain.
+# Axe takes seconds for a long table. Of rows that differ only in texts and values, two remain.
 SHORTEN_TABLES = """() => {
   const formOf = element =>
     [element.tagName, element.className, element.getAttributeNames(), !element.textContent.trim()].join();
@@ -56,7 +54,7 @@ def pages(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def reported_errors(page: "Page") -> list[str]:
-    """Return a list to which errors of the browser are added, including content blocked by the page's policy."""
+    """Return a list to which errors of the browser are added, including blocked content."""
     errors: list[str] = []
 
     def add(message: "ConsoleMessage") -> None:
@@ -72,8 +70,8 @@ def reported_errors(page: "Page") -> list[str]:
 async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_violation_of_axe(
     scene: Scene, dark: bool, phone: bool, language: str, pytestconfig: pytest.Config
 ) -> None:
-    """Light at 1280 pixels in English, dark at 390 pixels in Chinese. Axe checks every second page when light, and the
-    pages between them when dark, with short tables; with --deep, it checks all pages and rows twice.
+    """Light at 1280 pixels in English, dark at 390 pixels in Chinese. Axe checks half of the pages in each case, with
+    short tables; with --deep, all pages and rows.
     """
     from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]
 
@@ -101,7 +99,7 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
                         faults.append((where, path, width, screen, violations, hit, list(errors)))
                         errors.clear()
             await page.evaluate(ADD_SELECT)
-            assert [row["id"] for row in await page.evaluate(AXE)] == ["select-name"]  # a fault that axe must find
+            assert [row["id"] for row in await page.evaluate(AXE)] == ["select-name"]  # axe works
     assert faults == []
 
 

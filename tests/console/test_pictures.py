@@ -1,7 +1,6 @@
-"""The pictures of README.md, which can be made again: screenshots of three nodes with a few documents.
+"""The pictures of README.md: screenshots of nodes with a few documents.
 
-`SEMQ_PICTURES=docs/pictures ./run test tests/console/test_pictures.py` writes them into the repository. Without the
-variable, the test writes them to its temporary folder.
+`SEMQ_PICTURES=docs/pictures ./run test tests/console/test_pictures.py` writes them into the repository.
 """
 
 import os
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def test_pictures_are_made_of_running_nodes(scene: Scene, nodes: InProcess, tmp_path: Path) -> None:
     folder = ROOT / os.environ["SEMQ_PICTURES"] if "SEMQ_PICTURES" in os.environ else tmp_path
-    nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # their files are separate from those of the scene
+    nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # with files of their own
     hub = await nodes.hub(HUB_CONFIG.replace('["56001", "10008"]', '["56001", "88001", "10008"]'))
     text = LOCAL_CONFIG.replace("inquiry_s = 0.5", "inquiry_s = 15") + "overdue_s = 0.5\n"
     a = await nodes.start_node(nodes.settings("10008", text.format(name="10008", hub=hub.port)))
@@ -46,7 +45,6 @@ async def test_pictures_are_made_of_running_nodes(scene: Scene, nodes: InProcess
 
 
 async def _trade(scene: Scene) -> None:
-    """Submit documents: some are delivered, some wait for an offline institution, and one fails."""
     for number in range(40):
         await scene.send("56001", f"trade/order//LW-{2000 + number}")
     scene.lk0s["order"] = await scene.send("56001", "trade/order//LW-2041")

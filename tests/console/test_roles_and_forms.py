@@ -1,8 +1,4 @@
-"""Pages and forms without a browser: roles, tokens against forged forms, reasons of acts, hostile texts.
-
-Reading pages changes nothing. Also acts on many messages, files of the reconciliation, definitions, jobs, and the
-stream of live pages.
-"""
+"""Pages and forms, without a browser."""
 
 import re
 from typing import Any
@@ -122,7 +118,6 @@ async def test_acts_that_are_unknown_or_lack_a_reason_are_refused_and_results_ar
 
 
 async def test_reading_pages_changes_no_rows(scene: Scene) -> None:
-    """The received documents, the ledger lines about acts of operators, and the audit log stay the same."""
     browser = await scene.sites["node"].signed_in()
     paths = [
         "/",
@@ -170,7 +165,7 @@ async def test_reports_of_the_reconciliation_run_in_a_sandbox_and_other_files_ar
 
 
 async def test_an_act_on_all_messages_of_a_filter_counts_and_processes_them(scene: Scene) -> None:
-    """At the hub: all copies of one type are sent again; an act that was stopped before its start does not start."""
+    """Also: an act that was stopped before its start does not start."""
     browser = await scene.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
     page = await browser.get(prepared.headers["location"])
@@ -283,7 +278,7 @@ async def test_the_stream_reports_missed_changes_to_a_reconnected_browser(scene:
     browser = await scene.sites["node"].signed_in()
 
     async def lines(last: str) -> list[str]:
-        """Return the first lines that have an identifier or name an event."""
+        """Return the first lines with an identifier or an event."""
         first_lines: list[str] = []
         async with browser.stream("GET", "/live", headers={"last-event-id": last} if last else {}) as answer:
             async for line in answer.aiter_lines():

@@ -4,11 +4,11 @@ from semq.console.live import LIVE
 from semq.console.routes import ROUTES
 from tests.console.test_pages_in_browser import PAGES
 
-# Address | the reason for which the list of pages lacks it
+# Address | why the list of pages lacks it
 NOT_LISTED = {
     LIVE: "a stream of events",
-    "/messages/{name}": "its names are known to the scene only, from which they are added",
-    "/acts/{key}": "exists after the form of an act, which other tests of pages post",
+    "/messages/{name}": "added from the scene, which knows the names",
+    "/acts/{key}": "exists after a form of an act was posted",
     "/definitions/export": "a file",
     "/reconciliation/{day}/{name}/{file}": "a file",
 }

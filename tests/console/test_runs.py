@@ -1,4 +1,4 @@
-"""Run folders of the reconciliation: read as written; damaged files count as empty; other folders are not read."""
+"""Run folders of the reconciliation."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def test_runs_are_found_with_outcome_figures_and_exceptions_in_pages(tmp_path: P
     first_page, next_row = runs.exceptions(run, lambda row: True, 0, 1)
     second_page, end = runs.exceptions(run, lambda row: True, next_row or 0, 5)
     assert (len(first_page), len(second_page), next_row, end) == (1, 1, 1, None)
-    assert first_page[0]["Message (LK0)"].startswith("1.10008.")  # without the apostrophe for spreadsheets
+    assert first_page[0]["Message (LK0)"].startswith("1.10008.")  # without the apostrophe
     assert [run.day for run in runs.trend(tmp_path, 5)] == ["2026-11-19", DAY]
 
 

@@ -1,4 +1,4 @@
-"""The time line: a lane for each party, pauses that are shown, and the next event."""
+"""The time line of a message."""
 
 from typing import Any
 

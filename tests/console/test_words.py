@@ -1,4 +1,4 @@
-"""The texts of the console: names and translations are complete, and no translation is unused."""
+"""The texts of the console and their translations."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
 from tests.console.texts import CONSOLE, WEB, all_texts, plurals
 from tests.service.monitoring.test_health import VIOLATIONS, with_datagram_path
 
-ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # answers to inquiries: no row has them
+ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # no row has them
 FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")  # placeholders and commands
 CHECK = re.compile(r'\bCheck\("(\w+)"')
 DIRECT = {"1.56001": {"link": "up", "last_error": ""}}
@@ -33,7 +33,6 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
         "sql_submissions": {"refused": 0}, "partners": {"1.56001": {"online": True, "quota_reached": True}},
     }  # fmt: skip
     assert {check.name for check in checks(status, 14.0)} == CHECKS.keys()
-    # The status above has a reason for every check in the source.
     assert set(CHECK.findall(Path(health.__file__).read_text("utf-8"))) <= CHECKS.keys()
 
 

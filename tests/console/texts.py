@@ -1,4 +1,4 @@
-"""The texts to translate: those in templates and modules of web process and console, and in the console's tables."""
+"""The texts to translate, in templates, modules and tables."""
 
 import ast
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def plurals(package: Path) -> dict[str, str]:
 
 
 def _calls(package: Path) -> Iterator[tuple[str, ast.Call]]:
-    """Yield name and call of each ``_("…")`` and ``ngettext("…")`` in modules."""
+    """Yield name and node of each call of ``_`` and ``ngettext`` in modules."""
     for path in sorted(package.glob("**/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):

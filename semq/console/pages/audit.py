@@ -1,4 +1,4 @@
-"""The page of the audit log: acts and displays of payloads, with user, means of sign-in, address and outcome."""
+"""The page of the audit log: acts, and displays of payloads."""
 
 import json
 from typing import Any

@@ -16,7 +16,7 @@ PARTS = {
 
 
 async def broker(visit: Visit) -> Response:
-    """Show one part, sorted by name and divided into pages."""
+    """Show one part, in pages."""
     part = visit.query.get("part", "queues")
     part = part if part in PARTS else "queues"
     name = visit.query.get("name", "").strip()

@@ -13,8 +13,8 @@ from semq.pki.errors import NoAuthority, NoIdentity
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit, form, page
 
-ENDS_SOON_DAYS = 30  # fewer days are shown as a warning
-NO_CERTIFICATES = {NoIdentity.code, NoAuthority.code}  # errors that are no fault: the node has no certificates
+ENDS_SOON_DAYS = 30
+NO_CERTIFICATES = {NoIdentity.code, NoAuthority.code}
 
 
 async def certificates(visit: Visit) -> Response:
@@ -23,7 +23,6 @@ async def certificates(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Response:
-    """Return the page, with the new token if one was made."""
     is_hub = visit.web.settings.node.kind == "platform"
     rows: list[dict[str, Any]] = []
     tokens: list[dict[str, Any]] = []
@@ -48,7 +47,7 @@ async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Respon
 
 
 async def make_token(visit: Visit) -> Response:
-    """Make an enrolment token. Only the answer shows it, so the answer is not a redirect. Raises BadRequest."""
+    """Make an enrolment token. Only the answer shows it, so it is no redirect. Raises BadRequest."""
     fields = await visit.form()
     text = str(fields.get("hours", "")).strip()
     try:

@@ -31,7 +31,7 @@ async def export(visit: Visit) -> Response:
 
 
 async def compare(visit: Visit) -> Response:
-    """Show the changes that the proposed definitions would make, or their fault. Nothing is changed."""
+    """Show the changes that the proposed definitions would make, or their fault."""
     proposed = await _proposed(visit)
     answer = await visit.ask("definitions.export")
     problem, difference = "", None
@@ -81,10 +81,10 @@ async def _proposed(visit: Visit) -> str:
 
 
 def _difference(before: str, after: str) -> list[tuple[str, str]]:
-    """Return the kind (added, removed, same) and text of each line of a comparison."""
+    """Return kind (added, removed, same) and text of each line."""
     kinds = {"+": "added", "-": "removed"}
     compared = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
-    lines = islice(compared, 2, None)  # without the two lines that name the files
+    lines = islice(compared, 2, None)  # without the names of the files
     return [(kinds.get(line[:1], "same"), line) for line in lines if not line.startswith("@@")]
 
 

@@ -14,12 +14,12 @@ from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
 ACTS = {"requeue": "failed.requeue", "remove": "failed.remove"}
-BATCH_MAX, PAGE_MAX = 100, 500  # largest number of documents in a request that acts, and in one that lists
-SAMPLE_MAX = 10  # documents that the page of an act shows as examples
+BATCH_MAX, PAGE_MAX = 100, 500  # documents in a request that acts, and in one that lists
+SAMPLE_MAX = 10  # documents that the page of an act shows
 
 
 def identity(row: Mapping[str, Any]) -> str:
-    """Return the name of a failed document for operations: its record id if it was received, its locator if sent."""
+    """Return the name of a failed document for operations."""
     return str(row["id"]) if row["side"] == "inbound" else str(row["lk0"])
 
 
@@ -38,7 +38,7 @@ async def failed(visit: Visit) -> Response:
 
 
 async def prepare(visit: Visit) -> Response:
-    """Prepare an act on the selected documents, or on all that match the filter; the next page asks for a reason."""
+    """Prepare an act on the selected documents, or on all that match the filter."""
     _ = translator(visit)
     fields = await visit.form()
     act, _sep, scope = str(fields.get("act", "")).partition("-")
@@ -63,7 +63,6 @@ async def prepare(visit: Visit) -> Response:
 
 
 async def _all_matching(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
-    """Yield all documents that match the filter."""
     after = None
     while True:
         answer = await visit.ask("failed.page", **chosen, after=after, limit=PAGE_MAX)
@@ -75,7 +74,7 @@ async def _all_matching(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterato
 
 
 async def act_page(visit: Visit) -> Response:
-    """Show a prepared act and ask for its reason, or show the progress of a started act."""
+    """Show a prepared act, or the progress of a started one."""
     act = _act_of(visit)
     if act is None:
         return _forgotten(visit)
@@ -104,7 +103,6 @@ async def act_stop(visit: Visit) -> Response:
 
 
 def _forgotten(visit: Visit) -> Response:
-    """Redirect to the list of failed documents, at a hub of stored copies, with a notice that the act is not known."""
     _ = translator(visit)
     text = _(
         "This act is no longer known: the web process was restarted, or newer acts replaced it. "

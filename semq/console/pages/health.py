@@ -15,8 +15,7 @@ PARTS = ("counters", "amqp", "store")
 
 
 async def health(visit: Visit) -> Response:
-    """Show the health checks, the violations of the last day, and the figures of the node: sums since the start,
-    and present values."""
+    """Show the page of health."""
     answer, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
     return show(
         visit, "health.html", checks=worded_checks(visit, answer["checks"]), verdict=answer["verdict"], status=status,
@@ -25,7 +24,6 @@ async def health(visit: Visit) -> Response:
 
 
 def _figures(status: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
-    """Yield part, name and value of each figure."""
     for part in PARTS:
         for name, value in sorted((status.get(part) or {}).items()):
             yield part, name, value

@@ -13,8 +13,8 @@ from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("target", "source", "type", "key")
 ACTS = {"refuse": "held.refuse", "resend": "held.resend"}
-BATCH_MAX = 200  # largest number of copies in a request that acts
-SAMPLE_MAX = 10  # copies that the page of an act shows as examples
+BATCH_MAX = 200  # copies in a request that acts
+SAMPLE_MAX = 10  # copies that the page of an act shows
 
 
 async def held(visit: Visit) -> Response:
@@ -66,13 +66,13 @@ async def prepare(visit: Visit) -> Response:
 
 
 def _by_filter(operation: str, selection: dict[str, Any], total: int) -> bulk.Work:
-    """Return the work that applies an operation to all copies of a selection; ``total``: their number."""
+    """Return the work that applies an operation to the ``total`` copies of a selection."""
 
     async def work(visit: Visit, why: str) -> AsyncIterator[int]:
         after, done = 0, 0
         while True:
             answer = await visit.ask(operation, **selection, why=why, after=after, limit=BATCH_MAX)
-            remaining = max(0, total - done)  # copies that ended in the meantime also count
+            remaining = max(0, total - done)  # including copies that have ended meanwhile
             count = remaining if answer["done"] else min(BATCH_MAX, remaining)
             after, done = answer["after"], done + count
             yield count

@@ -1,4 +1,4 @@
-"""The page of scheduled jobs: description, last and next run, immediate runs, and pauses."""
+"""The page of scheduled jobs: list, run, pause."""
 
 from starlette.responses import Response
 

@@ -23,10 +23,10 @@ from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
-CONTINUED = ("outbound", "inbound")  # parameters: the row of each side at which the page begins
+CONTINUED = ("outbound", "inbound")  # parameters: the first row of each side on the page
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
-# Fields of a message that the list of facts leaves out: the page shows them elsewhere, or they are internal
+# Fields that the list of facts leaves out
 LEFT_OUT = frozenset({"at", "id", "error", "stuck", "cleaned", "overdue", "has_payload", "name", "direction"})
 
 
@@ -48,7 +48,6 @@ async def messages(visit: Visit) -> Response:
 
 
 async def _by_name(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response:
-    """Redirect to the message of this name; if there is none, show the search page with a note about it."""
     try:
         row = await visit.ask("msg.show", id=name)
     except SemqError as error:
@@ -59,7 +58,7 @@ async def _by_name(visit: Visit, name: str, shared: Mapping[str, Any]) -> Respon
 
 
 async def message(visit: Visit) -> Response:
-    """Show status, time line and next events of a message; for a document to a group, its members."""
+    """Show a message; for a document to a group, its members."""
     _ = translator(visit)
     name, parties = visit.request.path_params["name"], visit.query.get("parties") == "1"
     row = await visit.ask("msg.show", id=name)
@@ -92,7 +91,7 @@ async def message(visit: Visit) -> Response:
 
 
 def _acts(_: Callable[[str], str], row: Mapping[str, Any], is_hub: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield the acts that may be possible on a message: name of the act, label and style of its button."""
+    """Yield the acts that may be possible on a message: name, label, and style of the button."""
     if row.get("cleaned") or row.get("outcome") is not None:
         return
     if not row.get("submission"):
@@ -110,7 +109,6 @@ def _acts(_: Callable[[str], str], row: Mapping[str, Any], is_hub: bool) -> Iter
 
 
 def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield name and value of each fact about a message."""
     _ = translator(visit)
     yield _("short name"), name_of(row)
     yield _("locator (LK0)"), row["lk0"]
@@ -161,7 +159,7 @@ def _acts_by_name(_: Callable[[str], str]) -> dict[str, tuple[str, bool, str]]:
 
 
 async def payload(visit: Visit) -> Response:
-    """Show the payload of a message, or return it as a file. The audit log has lines about each access."""
+    """Show the payload of a message, or return it as a file."""
     fields = await visit.form()
     web = visit.web
     release = await web.memory.reserve(web.settings.protocol.max_document_bytes)
@@ -189,7 +187,7 @@ async def payload(visit: Visit) -> Response:
 
 
 def _readable(body: bytes) -> tuple[str, bool]:
-    """Return a payload as text, or as hexadecimal numbers if it is not text in UTF-8; and whether it is hexadecimal."""
+    """Return a payload as text or, if it is not UTF-8, in hexadecimal; and whether it is hexadecimal."""
     try:
         # The last character of a long payload may be cut off.
         text = codecs.getincrementaldecoder("utf-8")().decode(body, final=len(body) < SHOWN_MAX)

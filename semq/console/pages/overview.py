@@ -1,4 +1,4 @@
-"""The start page: messages, partners, jobs and checks that need attention, and the figures of the node."""
+"""The start page: what needs attention, and the figures of the node."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ async def overview(visit: Visit) -> Response:
 
 
 def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return health checks with names, verdicts and next steps in words, translated; the worst check first."""
+    """Return health checks with translated texts, the worst first."""
     _ = translator(visit)
     worded = []
     for check in checks:
@@ -79,7 +79,7 @@ def _offline(status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[d
 def _figures(
     visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, str, str]]:
-    """Yield the figures of the page: label, number, address of the page with the details, period."""
+    """Yield figures: label, number, address of the page with details, period."""
     _ = translator(visit)
     labels = {
         "accepted": _("accepted from applications"), "delivered": _("delivered"), "received": _("received"),

@@ -14,7 +14,7 @@ USERS_SHOWN = 200  # largest number of users on the page
 
 
 async def partners(visit: Visit) -> Response:
-    """Show the institutions and, at a local node, the users to whom documents can be addressed."""
+    """Show the institutions and, at a local node, the users of partners."""
     status, census = await asyncio.gather(visit.ask("node.status"), visit.ask("queue.census"))
     is_hub = status["kind"] == "platform"
     nodes = await visit.ask("nodes.list") if is_hub else []
@@ -33,7 +33,6 @@ async def partners(visit: Visit) -> Response:
 
 
 def _add(row: dict[str, Any], pair: Mapping[str, Any]) -> None:
-    """Add the waiting messages of a pair of institutions to the row of the receiving institution."""
     row["bytes"] = row.get("bytes", 0) + pair["bytes"]
     row["late"] = row.get("late", 0) + pair["late"]
     row["counted"] = row.get("counted", 0) + pair["rows"]

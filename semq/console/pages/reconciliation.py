@@ -16,8 +16,8 @@ from semq.web.pages.visit import Visit, page
 from spark_reconcile.judgement.verdicts import VERDICT
 
 DATES_MAX, TREND_MAX, PAIRS_MAX = 60, 14, 200  # dates of the table and of the chart; pairs of a run
-EXCEPTIONS_MAX = 50  # exceptions on a page
-CHART_WIDTH, CHART_HEIGHT = 640, 120  # of the picture, in its units
+EXCEPTIONS_MAX = 50  # on a page
+CHART_WIDTH, CHART_HEIGHT = 640, 120  # in units of the picture
 
 
 async def reconciliation(visit: Visit) -> Response:
@@ -31,7 +31,6 @@ async def reconciliation(visit: Visit) -> Response:
 
 
 def _dates(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of the table of dates, each with its current or newest run."""
     rows: list[dict[str, Any]] = []
     for day in runs.dates(folder)[:DATES_MAX]:
         of_date = runs.of_date(folder, day)
@@ -43,7 +42,7 @@ def _dates(folder: Path) -> list[dict[str, Any]]:
 
 
 def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
-    """Return the bars of the chart of exceptions: position and size in the picture, date, figures."""
+    """Return the bars of the chart of exceptions."""
     figures = [
         (run, runs.counts_by_kind(run.summary)["exception"], int(run.summary.get("messages") or 0)) for run in trend
     ]
@@ -61,7 +60,7 @@ def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
 
 
 async def run(visit: Visit) -> Response:
-    """Show one run: outcome, exceeded thresholds, verdicts, pairs, and the exceptions that match the filter."""
+    """Show one run, with the exceptions that match the filter."""
     shown = await _run_of(visit)
     filters = {name: visit.query.get(name, "") for name in ("verdict", "pair")}
     after = visit.query.get("after", "")
@@ -88,7 +87,7 @@ async def run(visit: Visit) -> Response:
 
 
 async def file(visit: Visit) -> Response:
-    """Return a file of a run: the report as a page in a sandbox that permits styles, other files as downloads."""
+    """Return a file of a run: the report as a page in a sandbox, other files as downloads."""
     run_folder, name = await _run_of(visit), visit.request.path_params["file"]
     if name not in run_folder.files:
         raise NoSuchPage
@@ -102,7 +101,7 @@ async def file(visit: Visit) -> Response:
 
 
 async def _run_of(visit: Visit) -> RunFolder:
-    """Return the run in the address of a page. Raises NoSuchPage."""
+    """Return the run that the address names. Raises NoSuchPage."""
     folder, path = runs.reports_folder(visit.web.settings), visit.request.path_params
     named = await asyncio.to_thread(runs.find, folder, path["day"], path["name"]) if folder is not None else None
     if named is None:

@@ -1,4 +1,4 @@
-"""The page of stuck messages: their number by cause and partner; the messages of one cause with their next steps."""
+"""The page of stuck messages: their number by cause and partner; the messages of one cause."""
 
 from starlette.responses import Response
 

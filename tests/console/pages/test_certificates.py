@@ -1,4 +1,4 @@
-"""The page of certificates: a node without certificates, and one whose key folder cannot be read."""
+"""The page of certificates."""
 
 from semq.pki.slots import SLOTS_FILE
 from tests.service.inprocess import InProcess

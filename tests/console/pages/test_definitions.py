@@ -1,4 +1,4 @@
-"""The page of the hub's definitions: the lines of a comparison."""
+"""The page of the hub's definitions."""
 
 from semq.console.pages.definitions import _difference
 

@@ -1,4 +1,4 @@
-"""The pages of messages: documents to groups with their members and cancellation; payloads as text or hexadecimal."""
+"""The pages of messages: documents to groups, and payloads."""
 
 import pytest
 

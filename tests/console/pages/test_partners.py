@@ -1,4 +1,4 @@
-"""The page of partners: users of institutions, and whether they receive documents now."""
+"""The page of partners: users of institutions and their presence."""
 
 import re
 
