@@ -5,9 +5,8 @@
 | trace     | sender or target | lk0; nonce, target | node, events: the hub's ledger of a message; with a nonce |
 |           |                  |                    | ``other``: the answer of the node at the other end        |
 
-An institution that is neither sender nor target gets the same answer as for an unknown message. The node at the other
-end decides by its own ledger whether it answers (``semq.service.story``); its answer is passed on unchanged, with its
-signature. Institutions take turns (``question_turns``).
+An institution that is neither sender nor target gets the same answer as for an unknown message. The answer of the node
+at the other end (``semq.service.story``) is passed on unchanged, with its signature.
 """
 
 import asyncio
@@ -42,15 +41,15 @@ CONCURRENT_MAX = 4  # requests of one node
 CONCURRENT_READS_MAX = 2  # reads of the hub's ledger
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
-# Events whose ledger lines name the target reliably. A line about a violation repeats what an impostor has stated.
+# Events whose ledger lines name the target reliably; lines about violations repeat statements of impostors.
 EVENTS_NAMING_TARGET = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 LedgerLines = Sequence[Mapping[str, Any]]
-LINES, STORY = "ask.lines", "ask.story"  # names of the questions to other instances
-HUB = "hub"  # the user in questions to other instances
+LINES, STORY = "ask.lines", "ask.story"  # questions to other instances
+HUB = "hub"  # the user in these questions
 
 
 class TraceQuestion(msgspec.Struct, frozen=True):
-    """A question of an institution; arguments of newer versions are ignored."""
+    """A question of an institution."""
 
     lk0: str
     nonce: str = ""
@@ -65,15 +64,12 @@ class AskService:
         self._reads = QuestionTurns(node.clock, CONCURRENT_READS_MAX)
 
     def exchange(self, vhost: VirtualHost) -> RequestExchange:
-        """Return the exchange to register in the virtual host."""
+        """Return the exchange for the virtual host."""
         requests = {"trace": typed("trace", TraceQuestion, self.trace)}
         return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
-        """Answer a question about one message: the hub's lines, and with a nonce the answer of the other end.
-
-        Raises BadLocator, TokenRefused, ShareUsed, and the errors of the store.
-        """
+        """Answer a question. Raises BadLocator, TokenRefused, ShareUsed, and the errors of the store."""
         asker, lk0 = _asker(session), parse_lk0(question.lk0)
         async with self._reads.turn(str(asker)):
             events, unreached = await self._all_lines(str(lk0))
@@ -88,7 +84,7 @@ class AskService:
         return answer | {"other": await self._ask(other_end, str(asker), lk0, nonce)}
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the handlers of ``ask.lines`` and ``ask.story``, which other instances use besides the operations."""
+        """Return the handlers of questions of other instances."""
         return {LINES: self._own_lines, STORY: self._story_of_linked_node}
 
     async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> LedgerLines:
@@ -112,7 +108,7 @@ class AskService:
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
     async def _ask(self, other_end: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
-        """Return ``story`` and ``signature`` as the node sent them, or why there is no answer (``unanswered``)."""
+        """Return the node's ``story`` and ``signature``, or why there is no answer (``unanswered``)."""
         question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
         session, member = self._node.engine.sessions.get(other_end), self._node.membership
         link = session.link if session is not None else None
@@ -129,7 +125,6 @@ class AskService:
         return self._answer(other_end, answer)
 
     def _answer(self, other_end: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of a node in the form for the asker."""
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
             return {"node": other_end, "unanswered": _error_text(answer.get("error"))}
@@ -151,7 +146,7 @@ class AskService:
             try:
                 if "unanswered" in answer:
                     raise ValueError(answer["unanswered"])
-                # The answer came over the node's own session, authenticated by certificate or password.
+                # proved: the answer came over the node's own session
                 lines = story.read(answer["story"].encode())
                 lines_of_all += [{"node": answer["node"], "proved": True, **line} for line in lines]
             except (ValueError, msgspec.DecodeError, RecursionError) as error:
@@ -163,7 +158,6 @@ TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all
 
 
 def _error_text(error: Any) -> str:
-    """Return code and text of the error with which a node or another instance has answered."""
     fields = error if isinstance(error, Mapping) else {}
     return shortened(f"{fields.get('code')} {fields.get('text')}", 300)
 
@@ -176,5 +170,5 @@ def _asker(session: SessionInfo) -> Address:
 
 
 def _targets(events: LedgerLines) -> set[str]:
-    """Return the institutions to which the hub has forwarded the message, or for which it has stored it; no users."""
+    """Return the institutions for which the hub has forwarded or stored the message."""
     return {story.target_node(event) for event in events if event["event"] in EVENTS_NAMING_TARGET}

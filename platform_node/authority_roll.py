@@ -7,14 +7,13 @@
 | withdraw | new    | new            | drop the former authority    | has dropped the former authority            |
 | done     | new    | new            | the same, if not done yet    |                                             |
 
-Instances of one hub share the folder of its keys, and with it ``authority.json``: each asks the nodes that are
-connected to it, and a phase also waits until every running instance has done what the phase requires of the hub.
+Instances of one hub share the folder of its keys: each asks the nodes that are connected to it, and a phase also waits
+for every running instance. ``authority.json`` (``authority_state``) names the phase. Each run of the job does
+everything that the phase requires, so a hub that was killed continues.
 
 A node counts if it is an institution of this hub, has a valid certificate or a session with one, and is not among the
-nodes that the operator leaves behind. ``authority.json`` (``authority_state``) names the phase. Each run of the job
-does everything that the phase requires, so a hub that was killed at any step continues from the file. No certificate of
-the new authority is issued before every node that counts trusts this authority, because partners verify each other's
-certificates. Operations: ``operations.authority``.
+nodes that the operator leaves behind. Partners verify each other's certificates, so no certificate of the new authority
+is issued before all these nodes trust it.
 """
 
 import asyncio
@@ -63,19 +62,19 @@ class RolledHub(Protocol):
         """Return the hub's certificates and authorities. Raises NoAuthority."""
 
     def is_node(self, name: str) -> bool:
-        """Return whether this is the address of an institution."""
+        """Whether this is the address of an institution."""
 
     def renew_own(self) -> None:
         """Issue a new certificate for the hub itself."""
 
     def announce_authority(self) -> None:
-        """Announce to enrolling nodes the certificate of the authority that now signs."""
+        """Announce the authority that signs to enrolling nodes."""
 
     def apply_authorities(self) -> None:
-        """Apply the present authorities to new connections; existing links stay."""
+        """Apply the present authorities to new connections."""
 
     async def apply_authorities_and_end_sessions(self) -> None:
-        """Apply the present authorities, and end every session with a certificate."""
+        """Apply the present authorities, and end all sessions with certificates."""
 
     @property
     def store_name(self) -> str:
@@ -93,13 +92,13 @@ class AuthorityRoll:
         self._folder = hub.settings.pki_dir
         self._passphrase = ring_of(hub.settings).passphrase
         self.state = read_roll(self._folder)
-        self._faults: dict[str, str] = {}  #: by node: why the node has not fulfilled the last request
+        self._faults: dict[str, str] = {}  #: by node: the failure of the last request
         self._advancing = asyncio.Lock()
 
     def begin(self, left_behind: Sequence[str]) -> bool:
-        """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority.
+        """Begin a change, or continue the present one without ``left_behind``; return whether one was begun.
 
-        The change does not wait for the nodes in ``left_behind``.
+        Raises NoAuthority.
         """
         if self._hub.registry.authority is None:
             raise NoAuthority
@@ -115,7 +114,7 @@ class AuthorityRoll:
 
     def _new_roll(self, former: Authority, generation: int) -> Roll:
         folder, now = folder_of(self._folder, generation), self._hub.clock.wall()
-        new = read_authority(folder, self._passphrase())  # exists if the hub crashed before it wrote the state
+        new = read_authority(folder, self._passphrase())  # exists after a crash
         if new is None:
             new = create_authority(f"{self._hub.settings.node.id} {generation}", now)
             new.write(folder, self._passphrase())
@@ -130,7 +129,7 @@ class AuthorityRoll:
         log.warning("authority_roll_leaves", nodes=list(nodes))
 
     async def advance(self) -> None:
-        """Continue the change. Called by a job every ``ADVANCE_S``."""
+        """Continue the change."""
         async with self._advancing:
             self.state = read_roll(self._folder)  # another instance may have changed it
             if self.state is None or self._hub.registry.authority is None:
@@ -140,13 +139,12 @@ class AuthorityRoll:
             await self._begin_next_phase()
 
     async def _establish(self, roll: Roll) -> None:
-        """Do what the phase requires of the hub itself, unless it is done already; then note that it is done."""
+        """Do what the phase requires of the hub itself, and note it."""
         await self._apply(roll)
         if self._hub.store_name not in roll.established:
             self._note("established", [self._hub.store_name], roll)
 
     async def _apply(self, roll: Roll) -> None:
-        """Trust, sign with and drop authorities as the phase requires."""
         identity, registry = self._hub.identity_in_use(), self._hub.registry
         new, former = roll.succession.fingerprint, roll.succession.former
         trusted = dict(zip(identity.trust.fingerprints, identity.trust.authorities, strict=True))
@@ -171,7 +169,6 @@ class AuthorityRoll:
             (folder_of(self._folder, roll.generation - 1) / KEY_FILE).unlink(missing_ok=True)
 
     async def _ask_all(self, roll: Roll) -> None:
-        """Send the request of the phase to every node that is online and has not fulfilled it yet."""
         questions = self._hub.questions
         nodes = [node for node in questions.readers() if not roll.has_done(node)]
         turns = asyncio.Semaphore(CONCURRENT_MAX)
@@ -207,7 +204,7 @@ class AuthorityRoll:
                 self._note("dropped", [node])
 
     def _is_renewed(self, node: str) -> bool:
-        """Whether the node's session uses a certificate that the former authority of the hub has not signed."""
+        """Whether the node's session uses a certificate that the former authority has not signed."""
         assert self.state is not None
         certificate, former = self._hub.guard.certificate(node), self.state.succession.former
         trusted = self._hub.identity_in_use().trust.authorities
@@ -216,13 +213,12 @@ class AuthorityRoll:
         )
 
     def _note(self, name: str, names: Iterable[str], roll: Roll | None = None) -> None:
-        """Add names to one list of the state; with ``roll``, only if the state is still in the phase of ``roll``."""
+        """Add names to a list of the state; with ``roll``, only in the phase of ``roll``."""
         with self._locked_state():
             if self.state is not None and (roll is None or _is_same_phase(self.state, roll)):
                 self._save(self.state.noted(name, names))
 
     async def _begin_next_phase(self) -> None:
-        """Begin the next phase, if no node and no instance is missing in the present one."""
         roll = self.state
         assert roll is not None
         if roll.phase is Phase.DONE or await self._missing(roll) or await self._missing_stores(roll):
@@ -236,11 +232,9 @@ class AuthorityRoll:
         await self._establish(self.state)
 
     async def _missing(self, roll: Roll) -> list[str]:
-        """Return the nodes for which the phase waits."""
         return [node for node in await self._active() if node not in roll.left_behind and not roll.has_done(node)]
 
     async def _missing_stores(self, roll: Roll) -> list[str]:
-        """Return the stores of the instances for which the phase waits."""
         return [store for store in await self._hub.served_stores() if store not in roll.established]
 
     async def _active(self) -> list[str]:
@@ -250,7 +244,7 @@ class AuthorityRoll:
 
     @contextmanager
     def _locked_state(self) -> Iterator[None]:
-        """Lock the state for the ``with`` block, and read it, because another instance may have changed it."""
+        """Lock the state, and read it, because another instance may have changed it."""
         with locked(self._folder / LOCK_FILE):
             self.state = read_roll(self._folder)
             yield
@@ -261,7 +255,7 @@ class AuthorityRoll:
             self.state = roll
 
     async def status(self) -> dict[str, Any]:
-        """Return the phase, the authorities, the progress of each node, and the nodes and stores for which it waits."""
+        """Return the phase, the progress of each node, and the nodes and stores for which the phase waits."""
         self.state = read_roll(self._folder)
         authority, roll = self._hub.registry.authority, self.state
         state: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}

@@ -1,7 +1,6 @@
 """The state of a change of the hub's authority, in ``authority.json``, which is replaced by one rename.
 
-The first authority of a hub is in its key folder, later ones are in ``authorities/GENERATION``. ``authority_roll``
-changes the state; ``registry`` reads from it the folder of the authority that signs.
+The first authority of a hub is in its key folder, later ones are in ``authorities/GENERATION``.
 """
 
 from collections.abc import Iterable
@@ -28,14 +27,14 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-# Phase | the next phase, and the list of the nodes that have fulfilled the request of this phase.
+# Phase | next phase, list of the nodes that have fulfilled its request
 STEPS = {
     Phase.BELIEVE: (Phase.RENEW, "believing"),
     Phase.RENEW: (Phase.WITHDRAW, "renewed"),
     Phase.WITHDRAW: (Phase.DONE, "dropped"),
     Phase.DONE: (Phase.DONE, "dropped"),
 }
-# List of nodes | the state of each node in this list, as a text for operators.
+# List of nodes | their state, for operators
 STATE_TEXTS = {
     "believing": "trusts both",
     "renewed": "uses no certificate of the former one",
@@ -44,16 +43,16 @@ STATE_TEXTS = {
 
 
 class Roll(msgspec.Struct, frozen=True):
-    """The content of ``authority.json``: the last change, or the one in progress."""
+    """The content of ``authority.json``: the last change."""
 
     generation: int  #: number of the new authority; a hub's first authority has 1
     phase: Phase
     succession: Succession
     started_at: datetime
     left_behind: tuple[str, ...] = msgspec.field(default=(), name="left")  #: nodes that the change does not wait for
-    believing: tuple[str, ...] = ()  #: nodes that have said that they trust both authorities
+    believing: tuple[str, ...] = ()  #: nodes that trust both authorities
     renewed: tuple[str, ...] = ()  #: nodes that use no certificate of the former authority
-    dropped: tuple[str, ...] = ()  #: nodes that trust the former authority no more
+    dropped: tuple[str, ...] = ()  #: nodes that no longer trust the former authority
     established: tuple[str, ...] = ()  #: stores whose instances have done their part of the present phase
 
     @property

@@ -1,9 +1,7 @@
 """The hub's directory of the institutions' certificates.
 
-A node sends its certificates at each login, in its own session; the hub stores them and passes them on to all partners.
-A hub with authorities accepts only unrevoked certificates signed by them. A hub without authorities (links with
-passwords, on one machine) passes all certificates on. Receivers check certificates in any case: a dishonest hub can
-prevent the sealing of documents, but cannot open any.
+A node sends its certificates at each login; the hub stores them and passes them on to all partners, which check them. A
+hub with authorities accepts only unrevoked certificates signed by them, a hub without authorities all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,20 +31,16 @@ class KnownCertificates:
     """The certificates of each node, in PEM, in the order in which the node sent them: the active one first."""
 
     def __init__(self, stored: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
-        """Check the stored certificates: some may have been revoked or have expired since they were stored.
-
-        ``check`` returns the time until which a certificate may be passed on. It raises SemqError if the certificate
-        may not be passed on.
-        """
+        """``check`` returns the time until which a certificate may be passed on, or raises SemqError."""
         self._known = {node: tuple(pems) for node, pems in stored.items()}
         self._check = check
-        self._ends = NEVER  # the earliest of the times at which a known certificate ends
+        self._ends = NEVER  # the earliest end of a known certificate
         self.check_all()
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Replace a node's certificates by the valid ones among ``certificates``; return the valid ones.
+        """Replace a node's certificates by the valid ones among these, and return them; None if nothing changed.
 
-        Return None if nothing changed. Raises TooManyCertificates, and the errors that ``_is_valid`` raises.
+        Raises TooManyCertificates, WrongAuthority for the active certificate, and other errors of ``check``.
         """
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))
@@ -57,11 +51,6 @@ class KnownCertificates:
         return valid
 
     def _is_valid(self, node: Address, pem: str, *, is_active: bool) -> bool:
-        """Return whether to pass a certificate on; False if it has expired or was revoked.
-
-        Also False if its authority is no longer trusted; for the active certificate, WrongAuthority is raised then.
-        Other errors of ``check`` are raised for every certificate.
-        """
         try:
             self._note_end(node, pem)
         except (Revoked, OutOfDate, WrongAuthority) as error:
@@ -80,11 +69,11 @@ class KnownCertificates:
         return self._known.get(str(node))
 
     def is_due(self, now: datetime) -> bool:
-        """Return whether a certificate has expired since the last check of all; revocations are handled separately."""
+        """Whether a certificate has expired since the last check of all."""
         return now - SECOND > self._ends
 
     def check_all(self) -> dict[str, tuple[str, ...]]:
-        """Drop the certificates that fail the check; for each node that lost one, return its other certificates."""
+        """Drop the certificates that fail the check; return the remaining ones of each node that lost one."""
         changed = {}
         self._ends = NEVER
         for node, pems in self._known.items():

@@ -1,7 +1,6 @@
 """This hub as one of several instances: control database, homes, carrier (PROTOCOL.md section 10).
 
-Created by ``node`` if the configuration has ``[cluster]``. A hub of one process does not use this module: its own
-database is its control database, and it has no carrier.
+Used with ``[cluster]``. Without it, the hub's own database is its control database, and there is no carrier.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 
 FOLLOW_S = 5.0  # between two signs of life in the control database
-HEARTBEAT_S = 10  # of the connection to the carrier (AMQP)
+HEARTBEAT_S = 10  # of the connection to the carrier
 CONNECT_S = 3.0
 BATCH_OVERHEAD = 2 << 20  # bytes of a batch beyond its largest document
 ANSWER_MORE = 1 << 19  # bytes of the largest answer beyond the largest document
@@ -64,17 +63,17 @@ class Membership:
         execute: Execute,
         state: Callable[[], StoreState],
     ) -> None:
-        """``execute`` runs queries on the store of this instance; ``state`` returns the present state of that store."""
+        """``execute`` runs queries on the store of this instance; ``state`` returns its state."""
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
-        self.store_questions: StoreQuestions  #: questions to the other instances, and answers to theirs
+        self.store_questions: StoreQuestions
         self._settings = settings
         self._section = section
         self._clock = clock
         self._control_url = None if section.control is None else section.control.get_secret_value()
         self._reader = None if self._control_url is None else Reader(lambda: self._control_url or "")
         self.store: StoreName = settings.node.semq_id, settings.node.semq_db_id
-        #: Runs queries on the control database.
+        #: runs queries on the control database
         self.execute: Execute = execute if self._reader is None else self._reader.execute
         self._directory: HubDirectory
         self._state = state
@@ -121,7 +120,7 @@ class Membership:
         self.carrier.begin(self._life, self.store, self.store_questions)
 
     def stores(self) -> list[StoreName]:
-        """Return the stores that an instance has opened and that are not retired, in the order of their addition."""
+        """Return the opened stores that are not retired, in the order of their addition."""
         return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
     async def served(self) -> list[str]:
@@ -132,7 +131,7 @@ class Membership:
     async def admit(self, store_uuid: UUID, endpoint: str) -> bool:
         """Add this instance and its store to the hub. Raises StoreNumberTaken, StoreIsRetired.
 
-        Return whether the store is older than the state that the control database has noted, as after a restore.
+        Returns whether the store is older than the control database has noted, as after a restore.
         """
         if self.store in {row.name for row, _ in await self.execute(retired_stores)}:
             raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
@@ -146,7 +145,7 @@ class Membership:
         return present.boot <= noted.state.boot or present[1:] < noted.state[1:]
 
     async def follow(self) -> None:
-        """Write a sign of life of this instance, and apply the changes of the other instances."""
+        """Write a sign of life, and apply the changes of the other instances. Raises StoreIsRetired."""
         facts = {
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
@@ -155,10 +154,7 @@ class Membership:
         await self.read_homes()
 
     async def read_homes(self) -> None:
-        """Read stores and changed homes, note newly retired stores, and assign missing homes.
-
-        Raises StoreIsRetired if an operator has retired the store of this instance.
-        """
+        """Read stores and changed homes, note retired stores, and assign missing homes. Raises StoreIsRetired."""
         self.homes.stores = await self.execute(rows.stores)
         retired = {row.name: row for row, _ in await self.execute(retired_stores)}
         if self.store in retired:
@@ -169,14 +165,14 @@ class Membership:
         missing = self.homes.missing_homes(self._directory.nodes())
         if missing:
             await self.execute(rows.add_homes, missing, self.homes.retired)
-            await self._read_changed()  # another instance may have assigned some of them before
+            await self._read_changed()  # another instance may have assigned some
 
     async def _read_changed(self) -> None:
         changed, self._read_at = await self.execute(rows.homes, self._read_at)
         self.homes.homes |= changed
 
     async def _retire(self, retired: Mapping[StoreName, RetiredStore]) -> None:
-        """Note retired stores in the store of this instance, so that inquiries about them are answered."""
+        """Note retired stores in the store of this instance, to answer inquiries about them."""
         stores = self._engine.custody.stores
         for name, row in retired.items():
             if name not in stores.retired:
@@ -187,7 +183,7 @@ class Membership:
         """Declare for all instances that a store is lost; return whether it was retired before. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
         store = f"{row.semq_id}.{row.semq_db_id}"
-        # An instance that does not reach the control database still serves its store: ask it over the carrier.
+        # An instance that does not reach the control database may still serve the store: ask over the carrier.
         answer = await self.store_questions.ask(row.name, "hub.instances", {}, row.retired_by)
         if answer.unreached not in (NO_CARRIER, NOT_SERVED):
             raise StoreServed(store=store)
@@ -198,7 +194,7 @@ class Membership:
         return was_retired
 
     def jobs(self, fail: Callable[[Exception], None]) -> list[ScheduledJob]:
-        """Return the jobs; ``fail`` ends this process with an error."""
+        """Return the jobs; ``fail`` ends the process with an error."""
 
         async def follow() -> None:
             try:
@@ -210,9 +206,7 @@ class Membership:
         return [ScheduledJob("cluster", FOLLOW_S, follow)]
 
     async def leave(self) -> None:
-        """Leave the carrier before the store is closed, so that the other instances notice the end of this one
-        immediately.
-        """
+        """Leave the carrier. The other instances notice the end at once."""
         if hasattr(self, "carrier"):
             await self.carrier.stop()
 
@@ -247,11 +241,9 @@ class Membership:
 
 
 def carrier_context(trust: Path | None) -> ssl.SSLContext:
-    """Return the TLS context for connections to the carrier.
+    """Return the TLS context for connections to the carrier. Raises TrustUnreadable.
 
-    ``trust``: file with the authorities of the broker; None: the authorities of this machine.
-
-    Raises TrustUnreadable.
+    ``trust``: file with authorities; None: the authorities of this machine.
     """
     try:
         return ssl.create_default_context(cafile=trust)

@@ -1,5 +1,4 @@
-"""Definitions: the institutions of a hub and their agreements, as one text in TOML that is stored, compared and put in
-force.
+"""Definitions: the institutions of a hub and their agreements, as one text in TOML.
 
 ::
 
@@ -38,12 +37,12 @@ from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import GROUP_MAX
 
 TEXT_MAX = 4 * 1024 * 1024  # characters
-GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members in all groups together, and users of all institutions together
+GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members of all groups together; users of all institutions together
 IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a node, a user or a group
 
 
 class Institution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that the hub serves. One document may be sent to all its ``users`` together."""
+    """A node that the hub serves, with its users."""
 
     name: str = ""
     users: tuple[str, ...] = ()
@@ -53,7 +52,7 @@ NO_INSTITUTION = Institution()
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agreement: the documents that a sender may send to a receiver."""
+    """One agreement."""
 
     from_: tuple[str, ...] = msgspec.field(name="from")
     to: tuple[str, ...]
@@ -64,12 +63,12 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     encrypt: bool = False
 
     def is_between(self, source: str, target: str) -> bool:
-        """Return whether the agreement is about documents from one node id to another."""
+        """Whether the agreement is about documents from one node id to another."""
         return (ANY in self.from_ or source in self.from_) and (ANY in self.to or target in self.to)
 
     @property
     def terms(self) -> Terms:
-        """Return the restrictions of the agreement for the sender's node."""
+        """The restrictions of the agreement, for the sender's node."""
         return Terms(
             types=self.types,
             bytes_max=self.bytes_max,
@@ -94,13 +93,10 @@ class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_definitions(text: str, configured: Sequence[str] | None = None) -> HubDefinitions:
-    """Read definitions from TOML; ``configured`` are the institutions of the hub's configuration file.
+    """Read definitions from TOML. Raises DefinitionsRefused with the first fault.
 
-    If ``configured`` is None, the names of institutions are not checked, because imported definitions stay in force
-    when an institution leaves the configuration.
-
-    Raises DefinitionsRefused with the first fault, for instance: not TOML, an unknown key, a value of the wrong kind,
-    an unknown institution.
+    ``configured``: the institutions of the hub's configuration file. None: do not check names of institutions, because
+    imported definitions stay in force when an institution leaves the configuration.
     """
     if len(text) > TEXT_MAX:
         raise DefinitionsRefused("The definitions are too long.", size=len(text))
@@ -129,7 +125,6 @@ def read_definitions(text: str, configured: Sequence[str] | None = None) -> HubD
 
 
 def _check_users(nodes: Mapping[str, Institution]) -> None:
-    """Refuse invalid and repeated names, and too many users."""
     if sum(len(institution.users) for institution in nodes.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {MEMBERS_MAX} users of all institutions.")
     for node, institution in nodes.items():
@@ -145,9 +140,7 @@ def _check_users(nodes: Mapping[str, Institution]) -> None:
 
 
 def _check_groups(groups: dict[str, Group], institutions: Collection[str] | None) -> None:
-    """Refuse invalid names, too many groups or members, repeated members, and, unless ``institutions`` is None, unknown
-    members.
-    """
+    """Refuse invalid groups. ``institutions``: None to allow unknown members."""
     if len(groups) > GROUPS_MAX or sum(len(group.members) for group in groups.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {GROUPS_MAX} groups, or more than {MEMBERS_MAX} members in all of them.")
     for name, group in groups.items():
@@ -164,7 +157,6 @@ def _check_groups(groups: dict[str, Group], institutions: Collection[str] | None
 
 
 def _check_names(part: str, names: Iterable[str], institutions: Collection[str]) -> None:
-    """Refuse a part of the definitions that names an unknown institution."""
     unknown = next((name for name in names if name not in institutions), None)
     if unknown is not None:
         raise DefinitionsRefused(
@@ -174,7 +166,7 @@ def _check_names(part: str, names: Iterable[str], institutions: Collection[str])
 
 
 def _located(content: dict[str, Any], fault: str) -> str:
-    """Return a fault with the name of its institution, for which msgspec writes ``$.nodes[...]``."""
+    """Return a fault with the name of the institution, for which msgspec writes ``$.nodes[...]``."""
     nodes = content.get("nodes")
     for name, value in nodes.items() if isinstance(nodes, dict) else ():
         try:
@@ -230,6 +222,6 @@ def _line(agreement: Agreement) -> str:
 
 
 def first_text(nodes: Sequence[str]) -> str:
-    """Return definitions to begin with, if none were ever imported: only comments, which name the institutions."""
+    """Return definitions to begin with: comments that name the institutions."""
     lines = ["# No definitions are in force; may_send_to of the configuration decides. Institutions there:"]
     return "\n".join([*lines, *(f"#   {node}" for node in nodes), ""])

@@ -1,7 +1,6 @@
 """The institutions of the hub and their agreements.
 
 They come from the configuration (``[nodes]``) and from the imported definitions (``definitions``), which have priority.
-There is one object per process, so that an import takes effect immediately in all parts of the hub.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,7 +34,6 @@ class HubDirectory:
         self.apply(0, self.definitions)
 
     def configure(self, accounts: Mapping[str, AccountSection]) -> None:
-        """Apply the institutions of a changed configuration."""
         self._accounts = accounts
         self.apply(self.version, self.definitions)
 
@@ -63,19 +61,19 @@ class HubDirectory:
         return self._index.terms(source, target)
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions with which an institution may exchange documents, perhaps including itself."""
+        """Return the institutions with which an institution may exchange documents."""
         return self._index.partners(node)
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups to which an institution may send, as the records that its node gets."""
+        """Return the groups to which an institution may send."""
         return self._index.groups(node)
 
     def users(self, node: Address) -> Collection[str]:
-        """Return the users of an institution. Partners may address all of them together, and see who is present."""
+        """Return the users of an institution."""
         return self._index.users(node)
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows the pair any document; without agreements, whether the configuration does."""
+        """Whether an agreement, or without agreements the configuration, allows the pair any document."""
         return self._index.may_send(source, target)
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
@@ -87,7 +85,7 @@ class HubDirectory:
         return self._certificates.of(node)
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Return the reason for which the hub refuses a message; None if the hub accepts it.
+        """Return the reason to refuse a message; None to accept it.
 
         ``waiting(source, target)`` returns the number of copies that the hub stores for a pair.
         """
@@ -102,7 +100,7 @@ class HubDirectory:
     def _breach(
         self, envelope: Envelope, agreed: Sequence[Terms], size: int, waiting: Callable[[str, str], int]
     ) -> Reason | None:
-        """Return the term that a message breaks, as the reason for a refusal; None if it keeps all agreed terms.
+        """Return the broken term as the reason for a refusal; None if the message keeps all terms.
 
         ``waiting_max`` and ``per_minute`` concern only the first attempt of a message.
         """
@@ -110,7 +108,7 @@ class HubDirectory:
         pair = f"{source} {target}"
         sealed = bool(envelope.session_key)
         try:
-            # A seal adds OVERHEAD bytes, which do not count against the agreed size.
+            # The bytes of a seal do not count against the agreed size.
             terms = check(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
             if terms.encrypt and not sealed:
                 raise SealRequired(target=str(target))

@@ -6,8 +6,8 @@
 | renew     | a certificate        | request        | certificate, trust |
 | who       | a certificate        |                | node, serial       |
 
-The port and the protocol are those of the links, so that a firewall has to open one port only. A request always
-concerns the name of the session, never a name in the request.
+The port is that of the links, so that a firewall opens one port only. A request concerns the name of the session, never
+a name in the request.
 """
 
 import msgspec
@@ -28,7 +28,7 @@ REQUEST_BYTES_MAX = 64 * 1024
 
 
 class NameQuestion(msgspec.Struct, frozen=True):
-    """No arguments. Arguments of newer versions are ignored."""
+    """No arguments."""
 
 
 class NextRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class EnrolmentService:
         self._trust = trust
 
     def exchange(self, vhost: VirtualHost) -> RequestExchange:
-        """Return the exchange to register in the virtual host."""
+        """Return the exchange for the virtual host."""
         requests = {
             "enroll": typed("enroll", FirstRequest, self.enroll),
             "renew": typed("renew", NextRequest, self.renew),
@@ -60,7 +60,7 @@ class EnrolmentService:
         return RequestExchange(ENROLL_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def enroll(self, session: SessionInfo, arguments: FirstRequest) -> dict[str, str]:
-        """Sign the key of a node that enrols with a token, for the first time or again."""
+        """Sign the key of a node that enrols with a token."""
         if not session.user.startswith(TOKEN_USER_PREFIX):
             raise TokenRefused("This session has logged in without a token.")
         node = parse_address(session.user.removeprefix(TOKEN_USER_PREFIX))
@@ -68,12 +68,12 @@ class EnrolmentService:
         return self._result(pem)
 
     async def renew(self, session: SessionInfo, arguments: NextRequest) -> dict[str, str]:
-        """Sign the next key of the node that has logged in by certificate."""
+        """Sign the next key of a node that has logged in by certificate."""
         current = certificate_of(session.peer)
         return self._result(await self._registry.renew(current, arguments.request.encode()))
 
     async def who(self, session: SessionInfo, arguments: NameQuestion) -> dict[str, str]:
-        """Return the name of the session, to test a certificate before it is used."""
+        """Return the name of the session, to test a new certificate."""
         current = certificate_of(session.peer)
         self._registry.check(current)
         return {"node": str(current.node), "serial": current.serial_text}

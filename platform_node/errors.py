@@ -1,6 +1,5 @@
-"""Errors about nodes, certificates, definitions, stores and the control database, besides those of ``semq.pki.errors``.
-
-Codes 1250–1269.
+"""Errors about nodes, certificates, definitions, stores and the control database: codes 1250–1269, besides those of
+``semq.pki.errors``.
 """
 
 from semq.errors import BadInput, Misconfigured, Unavailable

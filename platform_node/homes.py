@@ -1,9 +1,7 @@
 """The homes of institutions: the store of the hub in which documents for each institution wait.
 
-An institution without a home gets one by rendezvous hashing over the stores and their weights. The home is then a row
-in the control database, so that an additional store changes no home until an operator moves homes
-(``operations.stores``). A home in a retired store counts as none. Each instance reads new rows every few seconds. Used
-by ``cluster``.
+An institution without a home gets one by rendezvous hashing over the stores and their weights. It stays in the control
+database until an operator moves it (``operations.stores``) or retires its store.
 """
 
 import math
@@ -15,11 +13,11 @@ from semq.store.control.cluster import KnownStore
 from semq.umx_t.address import Address
 
 NOWHERE: StoreName = (0, 0)
-CHANCE_MAX = math.nextafter(1.0, 0.0)  # largest chance of ``_score``
+CHANCE_MAX = math.nextafter(1.0, 0.0)
 
 
 class HubHomes:
-    """Stores and homes, as last read. Implements ``semq.engine.hub.instances.Homes``."""
+    """Stores and homes, as last read: ``semq.engine.hub.instances.Homes``."""
 
     def __init__(self) -> None:
         self.stores: dict[StoreName, KnownStore] = {}
@@ -49,14 +47,14 @@ class HubHomes:
 
 
 def home_by_weight(node: str, weights: Mapping[StoreName, float]) -> StoreName:
-    """Return the home of a node: the same store at every instance. Stores get nodes in proportion to their weights."""
+    """Return the home of a node, the same at every instance. Stores get nodes in proportion to their weights."""
     return max(weights, key=lambda store: (_score(node, store, weights[store]), store))
 
 
 def _score(node: str, store: StoreName, weight: float) -> float:
-    """Return the score of a store for a node. Each store has the highest score for a share of nodes as large as its
-    share of the weights.
+    """Return the score of a store for a node. The share of nodes for which a store has the highest score is its share
+    of the weights.
     """
     digest = blake2b(f"{node} {store[0]}.{store[1]}".encode(), digest_size=8).digest()
     chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)
-    return -weight / math.log(min(chance, CHANCE_MAX))  # the highest digests are rounded to 1.0, whose logarithm is 0
+    return -weight / math.log(min(chance, CHANCE_MAX))  # the highest digests are rounded to 1.0

@@ -7,9 +7,8 @@
 | an enrolment token | TLS, or loopback                     | ``enroll/NODE``        | ``enroll``          |
 | a user's password  | TLS, or loopback, or ``allow_plain`` | an administrator       | ``/``               |
 
-In virtual host ``umx``, a node may write to exchanges ``umx`` and ``semq.answer``, and read its own three queues. In
-``enroll``, it may write to ``semq.enroll`` and ``semq.ask``, and use a queue for the answers. The broker refuses
-everything else. The engine compares the origin that a frame names with the user of its connection.
+In ``umx``, a node may write to exchanges ``umx`` and ``semq.answer``, and read its own three queues. In ``enroll``, it
+may write to ``semq.enroll`` and ``semq.ask``, and use a queue for the answers. The broker refuses everything else.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from semq.service.links.rights import UMX, link_permissions
 from semq.transport.peer import PeerInfo
 
 ENROLL = "enroll"
-TOKEN_USER_PREFIX = "enroll/"  # before the address of a node that has a token and no certificate yet
+TOKEN_USER_PREFIX = "enroll/"  # before the address of a node that has only a token
 ENROLL_PERMISSIONS = Permissions(
     configure=r"^amq\.gen-", write=r"^(semq\.enroll|semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-"
 )
@@ -38,7 +37,7 @@ class HubLogins:
     def __init__(
         self, users: UserTable, is_node: Callable[[str], bool], registry: Registry | None, *, allow_plain: bool
     ) -> None:
-        """``is_node`` returns whether a name is the address of an institution. ``registry``: None without TLS."""
+        """``is_node``: whether a name is the address of an institution. ``registry``: None without TLS."""
         self.mechanisms = ("PLAIN", "AMQPLAIN", *(("EXTERNAL",) if registry is not None else ()))
         self._users = users
         self._is_node = is_node
@@ -46,10 +45,7 @@ class HubLogins:
         self._allow_plain = allow_plain
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user; None refuses the login.
-
-        The client never gets the reason. The log has it, except for a wrong name or password.
-        """
+        """Return the name of the user; None refuses the login. The client never gets the reason."""
         if mechanism == "EXTERNAL":
             return self._by_certificate(credentials, peer)
         if credentials.user.startswith(TOKEN_USER_PREFIX):
@@ -90,7 +86,7 @@ class HubLogins:
         return credentials.user
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """Return a user's permissions in a virtual host; None if the user may not open it."""
+        """Return a user's permissions in a virtual host; None if it may not open it."""
         if user.startswith(TOKEN_USER_PREFIX):
             return ENROLL_PERMISSIONS if vhost == ENROLL else None
         if not self._is_node(user):

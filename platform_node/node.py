@@ -67,7 +67,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 WARN_S = 3600.0
-STORES_S = 10.0  # a login hastens the job that writes the stores of nodes; the interval is for failed writes
+STORES_S = 10.0  # of the job that writes the stores of nodes; a login hastens it
 
 
 class HubNode(Node[HubEngine]):
@@ -92,14 +92,13 @@ class HubNode(Node[HubEngine]):
         self.registry = Registry(self.control, self.clock, self.settings, authority)
         await self.registry.open()
         stored = await self.store.execute(certificates)
-        # Checked before the first login: otherwise partners would get certificates revoked after they were stored.
+        # Before the first login: partners must not get certificates that were revoked after they were stored.
         self.certificates = await asyncio.to_thread(KnownCertificates, stored, self._check_certificate)
         self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
         self.definition_operations = DefinitionOperations(self)
         await self.definition_operations.follow()
 
     async def _open_control(self) -> None:
-        """Open the control database. It is the database of this node, unless ``[cluster]`` names another one."""
         self.control = self.store.execute
         if self.settings.cluster is not None:
             if self.membership is None:
@@ -115,7 +114,7 @@ class HubNode(Node[HubEngine]):
         return self.node_identity.server() if self.node_identity is not None else None
 
     def greeting(self) -> Mapping[str, Any]:
-        # For nodes that enrol: they compare the certificate of the authority with the operator's fingerprint.
+        # Nodes that enrol compare the authority with the operator's fingerprint.
         authority = self.registry.authority
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
@@ -146,7 +145,7 @@ class HubNode(Node[HubEngine]):
         )
 
     def users_of(self, settings: Settings) -> list[User]:
-        # The user of a link is the address of its node: the origins named in frames are compared with it.
+        # The user of a link is the address of its node, with which the engine compares the origins of frames.
         names = {str(Address(NodeType.LOCAL, node_id)): account for node_id, account in settings.nodes.items()}
         links = [
             User(name, digest_of(account.password.get_secret_value()))
@@ -192,7 +191,6 @@ class HubNode(Node[HubEngine]):
             vhost.register(EnrolmentService(self.registry, self.node_identity.trust).exchange(vhost))
 
     def _register_queues(self) -> None:
-        """Create the queues of new institutions."""
         vhost = self.server.vhosts[UMX]
         nodes = self.directory.nodes()
         for queue in [*self.links.queues(nodes), *map(self.questions.queue, nodes)]:
@@ -209,10 +207,7 @@ class HubNode(Node[HubEngine]):
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
     def _is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as this instance knows.
-
-        This also sends a probe to the other instance: if that instance has ended, the node's next login is accepted.
-        """
+        """Whether a node has a session at another instance; probe that instance, which may have ended."""
         instances = self.engine.instances
         return instances is not None and instances.fronts.probe(node)
 
@@ -237,7 +232,7 @@ class HubNode(Node[HubEngine]):
         return jobs
 
     def _check_certificate(self, node: Address, pem: str) -> datetime:
-        """Return the time until which the directory may pass a certificate on. Raises Untrusted and subclasses."""
+        """Return the time until which a certificate may be passed on. Raises Untrusted."""
         if self.node_identity is None:
             return NEVER
         first, chain = split(pem)
@@ -256,7 +251,7 @@ class HubNode(Node[HubEngine]):
             self.apply_revocations()
 
     def apply_revocations(self) -> None:
-        """End the links of revoked certificates, and inform partners, which then stop sealing for these keys."""
+        """End the links of revoked certificates, and inform partners."""
         self.guard.check()
         self._check_certificates()
 
@@ -265,7 +260,7 @@ class HubNode(Node[HubEngine]):
             self.engine.send_certificates(parse_address(name))
 
     def _maintain_certificate(self) -> None:
-        """Renew the hub's own certificate when due (the hub signs it itself), and act on expired certificates."""
+        """Renew the hub's own certificate when due, and act on expired certificates."""
         if self.node_identity is not None:
             if self.registry.authority is not None and (
                 self.node_identity.is_due() or self.node_identity.is_outdated()
@@ -273,11 +268,10 @@ class HubNode(Node[HubEngine]):
                 self.renew_own()
             self.node_identity.maintain()
             self.guard.check()  # expired certificates count as revoked
-            if self.certificates.is_due(self.clock.wall()):  # not more often: the check blocks the event loop
+            if self.certificates.is_due(self.clock.wall()):  # the check blocks the event loop
                 self._check_certificates()
 
     async def _warn_of_expiry(self) -> None:
-        """Log the institutions whose certificates end soon, because their links will end."""
         for node, days in (await self.registry.days_left()).items():
             if days <= self.settings.tls.warn_days:
                 log.warning("certificate_of_institution_ends", node=node, days_left=days)
@@ -287,29 +281,25 @@ class HubNode(Node[HubEngine]):
             await self.authority_roll.advance()
 
     def roll_soon(self) -> None:
-        """Run the job of the authority's change now."""
         self.clockwork.hasten("authority")
 
     def announce_authority(self) -> None:
-        """Announce to enrolling nodes the certificate of the authority that now signs."""
+        """Announce the authority that signs to enrolling nodes."""
         self.server.announce(self.greeting())
 
     def apply_authorities(self) -> None:
-        """Apply the present authorities to new connections and institutions' certificates; existing links stay."""
+        """Apply the present authorities to new connections and to the directory's certificates."""
         if self.node_identity is not None:
             self.server.listener.use(self.node_identity.server())
         self._check_certificates()
 
     async def apply_authorities_and_end_sessions(self) -> None:
-        """Apply the present authorities as ``apply_authorities`` does, and end every session with a certificate."""
+        """Apply the present authorities, and end all sessions with certificates."""
         self.apply_authorities()
         self.guard.end_sessions("the hub trusts other authorities now")
 
     def renew_own(self) -> None:
-        """Issue a new certificate for the hub itself, or use the one that another instance has issued.
-
-        Raises NoAuthority if the authority is elsewhere.
-        """
+        """Issue a new certificate for the hub, or use the one that another instance has issued. Raises NoAuthority."""
         if self.node_identity is None or self.registry.authority is None:
             raise NoAuthority
         with locked(self.settings.pki_dir / LOCK_FILE):
@@ -335,11 +325,10 @@ class HubNode(Node[HubEngine]):
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
             self.store.note_missing_commits("the control database knows later ones")
         self.engine.custody.take_pair_counts(await self.store.execute(held_by_pair))
-        # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
 
     def store_state(self) -> StoreState:
-        """Return the present state of the store. The control database keeps it, to detect a store that was set back."""
+        """Return the state of the store, by which the control database detects a store that was set back."""
         head = self.store.chain.head
         return StoreState(self.recovered.boot, *((head.place, head.count) if head is not None else (0, 0)))
 
@@ -378,7 +367,7 @@ class HubNode(Node[HubEngine]):
         return self.node_identity
 
     def schedule_of(self, side: str) -> Schedule | None:
-        """Return the engine's schedule of inquiries about ``outbound`` rows; None for ``inbound``."""
+        """Return the schedule of inquiries about ``outbound`` rows; None for ``inbound``."""
         return self.engine.custody.schedule if side == "outbound" else None
 
     def engine_time(self) -> float:
@@ -386,7 +375,7 @@ class HubNode(Node[HubEngine]):
         return self.engine.core.now()
 
     def institutions(self) -> list[dict[str, Any]]:
-        """Return the institutions: whether each is online, its waiting messages, and its node's process, if known."""
+        """Return the institutions: presence, waiting messages, and process of the node, if known."""
         return [
             {
                 "node": str(node),
@@ -398,7 +387,7 @@ class HubNode(Node[HubEngine]):
         ]
 
     def surroundings(self) -> Surroundings:
-        """Return the hub's state besides the rows, to find causes of stuck messages."""
+        """Return the hub's state beside the rows, for the causes of stuck messages."""
         return Surroundings(
             now_ms=self.engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),

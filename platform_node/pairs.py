@@ -1,8 +1,7 @@
 """Pairs of institutions that may exchange documents, and pairs that changed definitions would stop.
 
-Agreements decide; without any agreement, ``may_send_to`` of the configuration decides. With at least one agreement,
-only documents with an agreement are allowed: the import of a first agreement stops every pair that it does not name.
-Used by ``directory`` and ``operations.definitions``.
+Without any agreement, ``may_send_to`` of the configuration decides. With at least one, only documents with an agreement
+are allowed: the import of a first agreement stops every pair that it does not name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from semq.umx_t.agreement import ANY, Terms
 from semq.umx_t.records import Presence
 
 NAMED_MAX = 200  # pairs that would stop
-COMPARED_MAX = 250_000  # pairs; to compare them takes a fraction of a second
+COMPARED_MAX = 250_000  # pairs
 
 
 class InstitutionTerms(Protocol):
@@ -27,18 +26,18 @@ class InstitutionTerms(Protocol):
 
 
 class PartnerIndex:
-    """Agreements and permissions by institution, so that a query about one institution does not read all of them."""
+    """Agreements and permissions by institution."""
 
     def __init__(self, accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions) -> None:
         #: all institutions, in the order of the configuration, then of the definitions
         self.nodes = [_address(node_id) for node_id in dict.fromkeys((*accounts, *definitions.nodes))]
-        self.known = frozenset(self.nodes)  #: ``nodes`` as a set
+        self.known = frozenset(self.nodes)
         self._agreements = definitions.agreements
         self._from: dict[str, list[int]] = {}  #: node id to places of agreements that name it as a sender
         self._to: dict[str, list[int]] = {}  #: the same for receivers
         self._named_by: dict[str, list[str]] = {}  #: node id to the node ids whose ``may_send_to`` names it
         self._limits = {node_id: account.may_send_to for node_id, account in accounts.items()}
-        #: node ids of the institutions that may send to all
+        #: node ids that may send to all
         self._unrestricted = [node.id for node in self.nodes if self._limits.get(node.id) is None]
         for place, agreement in enumerate(self._agreements):
             for index, names in ((self._from, agreement.from_), (self._to, agreement.to)):
@@ -60,14 +59,14 @@ class PartnerIndex:
         self._groups_found: dict[Address, Sequence[Presence]] = {}
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """Return the agreements of a pair, in order; None if no agreements are in force at all."""
+        """Return the agreements of a pair, in order; None if no agreements are in force."""
         if not self._agreements:
             return None
         from_source = self._agreements_of(self._from, source)
         return tuple(agreement.terms for agreement in from_source if agreement.is_between(source.id, target.id))
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows the pair any document; without agreements, whether the configuration does."""
+        """Whether an agreement, or without agreements the configuration, allows the pair any document."""
         if source not in self.known or target not in self.known:
             return False
         if self._agreements:
@@ -80,8 +79,7 @@ class PartnerIndex:
         partners = self._partners_found.get(node)
         if partners is None:
             names = dict.fromkeys(self._names(node))
-            # All institutions that have every institution as a partner share one list: separate lists would take memory
-            # proportional to the square of their number.
+            # One list for all that have every institution as a partner, else memory would grow with the square.
             partners = self.nodes if ANY in names else [each for each in map(_address, names) if each in self.known]
             self._partners_found[node] = partners
         return partners
@@ -89,8 +87,7 @@ class PartnerIndex:
     def groups(self, node: Address) -> Sequence[Presence]:
         """Return the groups to which an institution may send, as the records that its node gets.
 
-        These are groups with at least one member to which it may send, then the users of institutions to which it may
-        send, and its own users. Members to which it may not send are counted, not named.
+        The users of an institution form a group. Members to which it may not send are counted, not named.
         """
         records = self._groups_found.get(node)
         if records is None:
@@ -105,7 +102,7 @@ class PartnerIndex:
             if reachable:
                 yield Presence(
                     node=str(Address(NodeType.GROUP, name)),
-                    allowed=False,  # a node of an older version must not send to the group as to an institution
+                    allowed=False,  # else older nodes would treat the group as an institution
                     members=tuple(map(str, reachable)),
                     others=len(others) - len(reachable),
                 )
@@ -120,11 +117,11 @@ class PartnerIndex:
                 )
 
     def users(self, node: Address) -> Sequence[str]:
-        """Return the users of an institution that the definitions name."""
+        """Return the users of an institution."""
         return self._users.get(node, ())
 
     def _names(self, node: Address) -> Iterator[str]:
-        """Return the node ids of the partners of an institution, with repetitions; ANY for all institutions."""
+        """Return the node ids of the partners of an institution, with repetitions."""
         if self._agreements:
             for agreement in self._agreements_of(self._from, node):
                 yield from agreement.to
@@ -142,7 +139,7 @@ class PartnerIndex:
 
 
 class StoppedPairs(NamedTuple):
-    """Pairs that would stop, as ``10008 -> 56001``. ``is_complete``: False if the list or the check was cut short."""
+    """Pairs that would stop, as ``10008 -> 56001``. ``is_complete``: False at NAMED_MAX or COMPARED_MAX."""
 
     pairs: list[str]
     is_complete: bool

@@ -18,7 +18,7 @@ from semq.umx_t.locator import Store
 
 
 class OperatedHub(ReadableNode, Protocol):
-    """The hub, as seen by its operations. Implemented by ``node.HubNode``."""
+    """The hub, as seen by its operations."""
 
     settings: Settings
     clock: Clock
@@ -33,16 +33,16 @@ class OperatedHub(ReadableNode, Protocol):
     questions: Questions
 
     async def checks(self) -> list[Check]:
-        """Return the health checks of this instance with their verdicts."""
+        """Return the health checks of this instance."""
 
     def identity_in_use(self) -> NodeIdentity:
         """Return the hub's certificates and authorities. Raises NoAuthority."""
 
     def institutions(self) -> list[dict[str, Any]]:
-        """Return the institutions: whether each is online, its waiting messages, and its node's process, if known."""
+        """Return the institutions: presence, waiting messages, and process of the node, if known."""
 
     def is_node(self, name: str) -> bool:
-        """Return whether this is the address of an institution of this hub."""
+        """Whether this is the address of an institution of this hub."""
 
     def apply_definitions(self, before: set[Address]) -> None:
         """Apply changed institutions and agreements; ``before``: the institutions until now."""

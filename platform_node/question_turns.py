@@ -1,8 +1,7 @@
 """Turns for questions about messages, so that many questions of one institution do not delay those of others.
 
-Each source of answers with a limited rate (a node that is asked, the hub's own ledger) has a ``QuestionTurns``.
-The questions of one asker wait in one queue, and the askers take turns. The number of questions in a queue and the time
-of waiting are limited. Used by ``questions`` and ``ask_exchange``.
+The questions of one asker wait in a queue, and the askers take turns. The length of a queue and the time of waiting are
+limited.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from semq.clock import Clock
 from semq.errors import Unavailable
 
 WAITING_MAX = 4  # questions of one asker
-WAIT_S = 2.5  # less than the time for which an asker waits for the answer
+WAIT_S = 2.5  # less than the patience of an asker
 
 
 class ShareUsed(Unavailable):
@@ -28,13 +27,13 @@ class QuestionTurns:
     """Waiting questions by asker, and the order of turns."""
 
     def __init__(self, clock: Clock, at_once: int, per_second: float = 0.0) -> None:
-        """``at_once``: number of turns at the same time. ``per_second``: number of turns that begin in a second, after
-        the first ``at_once``; 0: any number.
+        """``at_once``: turns at the same time. ``per_second``: turns that begin in a second, after the first
+        ``at_once``; 0: any number.
         """
         self._clock = clock
         self._at_once = at_once
         self._interval_s = 1 / per_second if per_second else 0.0
-        self._due = clock.monotonic()  # the time of the next turn if turns were evenly spread
+        self._due = clock.monotonic()  # the next turn, if turns were evenly spread
         self._under_way = 0
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  #: by asker, in the order of their next turns
         self._timer: asyncio.TimerHandle | None = None
@@ -57,7 +56,7 @@ class QuestionTurns:
             yield
         finally:
             if turn_began.done() and not turn_began.cancelled():
-                self._end()  # also a turn that began at the moment at which its asker stopped waiting
+                self._end()  # even if its asker has stopped waiting
             else:
                 self._forget(asker, turn_began)
 
@@ -73,7 +72,6 @@ class QuestionTurns:
                 del self._waiting[asker]
 
     def _begin_due_turns(self) -> None:
-        """Begin the turns that are due."""
         while self._waiting and self._under_way < self._at_once:
             wait_s = self._due - (self._at_once - 1) * self._interval_s - self._clock.monotonic()
             if wait_s > 0:
@@ -81,7 +79,7 @@ class QuestionTurns:
                     self._timer = asyncio.get_running_loop().call_later(wait_s, self._timer_ended)
                 return
             turn_began = self._next()
-            if not turn_began.done():  # otherwise the asker has stopped waiting in this turn of the loop
+            if not turn_began.done():  # else the asker has stopped waiting
                 self._due = max(self._due, self._clock.monotonic()) + self._interval_s
                 self._under_way += 1
                 turn_began.set_result(None)
@@ -91,7 +89,7 @@ class QuestionTurns:
         self._begin_due_turns()
 
     def _next(self) -> "asyncio.Future[None]":
-        """Return the first question of the asker whose turn it is; the asker then waits behind the others."""
+        """Return the first question of the next asker, who then waits behind the others."""
         asker = next(iter(self._waiting))
         queue = self._waiting.pop(asker)
         turn_began = queue.popleft()

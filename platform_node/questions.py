@@ -5,8 +5,7 @@
 | queue ``node.ADDRESS.asked`` | node with this address: reads | a question: JSON, with a correlation id; never stored |
 | exchange ``semq.answer``     | all nodes: write              | the answer, with the correlation id of the question   |
 
-A node of an older version does not read its queue and cannot be asked. Used by ``ask_exchange`` and
-``authority_roll``.
+A node of an older version does not read its queue and cannot be asked.
 """
 
 import asyncio
@@ -34,10 +33,10 @@ from semq.umx_t.address import Address
 
 ANSWER_EXCHANGE = "semq.answer"
 PATIENCE_S = 3.0
-CONCURRENT_MAX = 4  # questions to one node that may be open at the same time
+CONCURRENT_MAX = 4  # open questions to one node
 PER_SECOND_MAX = 16  # questions to one node per second; a node answers 20
 ABSENT_TEXT = "The node is not online, or its version answers no questions."
-# An answer contains the node's story of the message (``semq.service.story``) as a text in JSON, which escapes it.
+# An answer contains the node's story as a text in JSON, which escapes it.
 ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX
 
 
@@ -56,7 +55,7 @@ class Questions:
         self._turns: dict[str, QuestionTurns] = {}  #: by node that is asked
         self._readers: dict[str, ServiceConsumer] = {}  #: by node
         self._open: dict[str, tuple[str, asyncio.Future[bytes]]] = {}  #: correlation id | node, answer
-        self._last_number = 0  #: the correlation id of the last question, as a number
+        self._last_number = 0  #: the last correlation id
 
     def exchange(self) -> ServiceExchange:
         """Return the exchange for virtual host ``umx``."""
@@ -67,7 +66,7 @@ class Questions:
         return _AskedQueue(self, str(node))
 
     async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the answer of a node; the question waits for the turn of its ``asker``. Raises NotAsked, ShareUsed."""
+        """Ask a node in the turn of the question's ``asker``; return the answer. Raises NotAsked, ShareUsed."""
         turns = self._turns.get(node)
         if turns is None:
             raise NotAsked(ABSENT_TEXT, node=node)
@@ -98,27 +97,25 @@ class Questions:
         return reply
 
     def note_answer(self, node: str, correlation_id: str, body: bytes) -> None:
-        """Note an answer. An answer without a question, or from another node, is dropped."""
+        """Note an answer, or drop it if this node was not asked."""
         asked, answer = self._open.get(correlation_id, ("", None))
         if answer is not None and asked == node and not answer.done():
             answer.set_result(body)
 
     def attach(self, node: str, reader: ServiceConsumer) -> None:
-        """Note that a node answers questions from now on."""
         self._readers[node] = reader
         self._turns[node] = QuestionTurns(self._clock, CONCURRENT_MAX, PER_SECOND_MAX)
 
     def detach(self, node: str, reader: ServiceConsumer) -> None:
-        """Note that the session of a node has ended."""
         if self._readers.get(node) is reader:
             del self._readers[node], self._turns[node]
 
     def readers(self) -> list[str]:
-        """Return the nodes that can be asked now."""
+        """Return the nodes that can be asked."""
         return list(self._readers)
 
     def has_reader(self, node: str) -> bool:
-        """Whether a session of this node reads its questions."""
+        """Whether a node can be asked."""
         return node in self._readers
 
 
@@ -154,6 +151,5 @@ class _AnswerExchange(ServiceExchange):
         self._questions = questions
 
     def publish(self, message: OfferedMessage) -> None:
-        """Note one answer."""
         self._questions.note_answer(message.session.user, message.header.correlation_id or "", bytes(message.body))
         message.settle(CONFIRMED)

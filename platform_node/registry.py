@@ -1,8 +1,7 @@
 """The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
-Certificates and tokens are rows in the control database, so that a crash between signing and answering loses nothing,
-and a token works only once. The revoked serial numbers, needed at logins, are kept in memory. They are read again every
-ten seconds, and immediately if a NOTIFY says that another process of the hub has revoked a certificate.
+Certificates and tokens are rows in the control database, so that a token works only once. The revoked serial numbers
+are also in memory; they are read again every ten seconds, and after a NOTIFY.
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,15 +30,14 @@ from semq.umx_t.address import Address, parse_address
 
 log = structlog.get_logger("semq.registry")
 RENEWALS_MAX = 20
-LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # for connections on the hub's own machine
-Execute = Callable[..., Awaitable[Any]]  # runs a query on the database, like ``PostgresStore.execute``
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+Execute = Callable[..., Awaitable[Any]]  # runs a query, like ``PostgresStore.execute``
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
-    """Return the hub's authority. At the first start, create it, and issue a certificate for the hub.
+    """Return the hub's authority; None if it is elsewhere (tls.trust). Raises KeyRefused.
 
-    None if the authority is elsewhere (tls.trust). Raises KeyRefused. After an interruption the next call creates only
-    the missing parts.
+    At the first start, create it, and issue a certificate for the hub.
     """
     ring = ring_of(settings)
     authority = read_authority(signing_folder(settings.pki_dir), ring.passphrase())
@@ -57,7 +55,7 @@ def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
 
 
 def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clock) -> NodeCertificate:
-    """Issue a certificate for the hub itself, and put it into slot next."""
+    """Issue a certificate for the hub, and put it into slot next."""
     now = clock.wall()
     names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
     issued = authority.issue(ring.next_key().public_key(), ring.node, now, settings.tls.certificate_days, names)
@@ -71,40 +69,34 @@ class Registry:
         self.authority = authority
         self.revoked: set[str] = set()  #: serial numbers
         self.stores: dict[str, NodeStore] = {}  #: by node
-        self._unwritten: dict[str, NodeStore] = {}  #: by node: the logins that are not stored yet
+        self._unwritten: dict[str, NodeStore] = {}  #: by node: logins to store
         self._execute = execute
         self._clock = clock
         self._settings = settings
         self._renewals = renewals(settings.tls.certificate_days)
 
     async def open(self) -> None:
-        """Read the revocations and stores that logins need. Raises StoreUnavailable."""
+        """Read revocations and stores. Raises StoreUnavailable."""
         await self.refresh()
         self.stores = {store.node: store for store in await self._execute(identities.stores)}
 
     async def refresh(self) -> bool:
-        """Read the serial numbers of revoked certificates; return whether there are new ones.
-
-        A certificate once read as revoked stays revoked until this process ends, even if the database is restored from
-        a backup.
-        """
-        # Certificates that ended less than a day ago are read, too, because clocks of peers may be slow.
+        """Read the serial numbers of revoked certificates; return whether there are new ones."""
+        # Also certificates that ended less than a day ago, because clocks of peers may be slow. Serial numbers are only
+        # added: a restored database must not make a revoked certificate valid.
         day_ago = self._clock.wall() - timedelta(days=1)
         before = len(self.revoked)
         self.revoked |= await self._execute(identities.revoked, day_ago)
         return len(self.revoked) != before
 
     def check(self, certificate: NodeCertificate) -> None:
-        """Check that a certificate accepted by TLS is not revoked. Raises Revoked."""
+        """Raise Revoked for a revoked certificate."""
         if certificate.serial_text in self.revoked:
             raise Revoked(node=str(certificate.node), serial=certificate.serial_text)
 
     # --- tokens and certificates
     async def new_token(self, node: Address, host_names: tuple[str, ...], hours: float) -> tuple[str, Ticket]:
-        """Create a token for one enrolment of one node: 122 random bits, shown once, stored as a hash.
-
-        Raises NoAuthority.
-        """
+        """Create a token for one enrolment of one node; only its hash is stored. Raises NoAuthority."""
         if self.authority is None:
             raise NoAuthority
         token, now = self._clock.uuid().hex, self._clock.wall()
@@ -114,7 +106,7 @@ class Registry:
         return token, ticket
 
     async def ticket(self, token: bytes) -> Ticket | None:
-        """Return the row of a token, which may have been used; None if the token is unknown or has expired."""
+        """Return the row of a token, even if it was used; None if it is unknown or has expired."""
         ticket: Ticket | None = await self._execute(identities.token, hash_of(token))
         return ticket if ticket is not None and ticket.expires_at > self._clock.wall() else None
 
@@ -135,12 +127,12 @@ class Registry:
         stored: Issued | None = await self._execute(identities.use_token, ticket.hash, now, _row(issued, now))
         if stored is None and await self._execute(identities.is_revoked_key, issued.key_id):
             log.error("revoked_key", node=str(node), key_id=issued.key_id)
-            raise KeyRevoked(node=str(node), key_id=issued.key_id)  # the token stays unused, for another key
+            raise KeyRevoked(node=str(node), key_id=issued.key_id)  # the token stays unused
         if stored is None:
             log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
             raise TokenRefused(node=str(node))
         log.info("node_enrolled", node=str(node), serial=stored.serial, key_id=stored.key_id)
-        # A repeated request for the same key gets the certificate that was stored for the first one.
+        # A repeated request for the same key gets the stored certificate.
         return issued.pem if stored.serial == issued.serial_text else _pem(stored)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
@@ -187,7 +179,7 @@ class Registry:
         return certificates
 
     async def days_left(self) -> dict[str, float]:
-        """Return the days until the last certificate of each institution ends, without institutions that have none."""
+        """Return the days until the last certificate of each institution ends."""
         now = self._clock.wall()
         return {node: days_left(end, now) for node, end in (await self._execute(identities.latest_ends)).items()}
 
@@ -201,7 +193,6 @@ class Registry:
         self._unwritten[node] = store
 
     async def write_stores(self) -> None:
-        """Store the noted logins."""
         while self._unwritten:
             node, store = next(iter(self._unwritten.items()))
             await self._execute(identities.note_store, store)
@@ -209,7 +200,7 @@ class Registry:
                 del self._unwritten[node]
 
     async def rebind(self, node: str) -> bool:
-        """Let a node log in with another store; return whether the hub knew a store of this node."""
+        """Let a node log in with another store; return whether the hub knew one."""
         self.stores.pop(node, None)
         self._unwritten.pop(node, None)
         was_bound: bool = await self._execute(identities.forget_store, node)
@@ -218,15 +209,12 @@ class Registry:
 
 
 def renewals(certificate_days: float) -> RateAllowance:
-    """Return the allowance for renewals: twenty per hour, or per lifetime of a certificate if that is shorter.
-
-    Each renewal costs a signature and a permanent row.
-    """
+    """Return the allowance for renewals: twenty per hour, or per lifetime of a certificate if that is shorter."""
     return RateAllowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
 
 
 def hash_of(token: str | bytes) -> bytes:
-    """Return the hash of a token, as it is stored. A token is random and long, so a fast hash is safe."""
+    """Return the stored hash of a token, a fast one, because tokens are random and long."""
     return sha256(token.encode() if isinstance(token, str) else token).digest()
 
 

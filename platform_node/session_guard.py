@@ -1,8 +1,8 @@
 """The check of live sessions: a revoked or expired certificate ends its links.
 
-TLS checks a certificate only when a connection is made, and a link may last for months. Sessions are checked
-immediately after ``semq cert revoke`` in this process, and after a NOTIFY of another process of the hub. Without a
-NOTIFY, a job finds a revocation within ten seconds. Another job finds expired certificates every five seconds.
+TLS checks a certificate only when a connection is made. Sessions are checked after ``semq cert revoke`` in this
+process, after a NOTIFY of another process of the hub, and by jobs: for revocations every ten seconds, for expired
+certificates every five.
 """
 
 import structlog
@@ -31,12 +31,10 @@ class Guard:
         self._sessions: dict[SessionInfo, NodeCertificate] = {}
 
     def opened(self, session: SessionInfo) -> None:
-        """Note a new session, if it has a certificate."""
         if session.peer.certificate is not None:
             self._sessions[session] = certificate_of(session.peer)
 
     def closed(self, session: SessionInfo) -> None:
-        """Note the end of a session."""
         self._sessions.pop(session, None)
 
     def nodes(self) -> list[str]:
@@ -44,16 +42,14 @@ class Guard:
         return list({session.user for session in self._sessions if session.vhost == UMX})
 
     def certificate(self, node: str) -> NodeCertificate | None:
-        """Return the certificate of a node's newest link; None without such a link. Sessions in ``enroll`` are not
-        links.
-        """
+        """Return the certificate of a node's newest link; None without one."""
         for session, certificate in reversed(self._sessions.items()):
             if (session.user, session.vhost) == (node, UMX):
                 return certificate
         return None
 
     def end_sessions(self, why: str) -> None:
-        """End every session with a certificate. Nodes reconnect if their certificates are still valid."""
+        """End every session with a certificate."""
         for session in list(self._sessions):
             del self._sessions[session]
             session.close(ConnectionForced(why))

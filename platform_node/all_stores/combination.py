@@ -1,8 +1,7 @@
 """Combination of the answers of several stores. Pure: no node, no carrier.
 
-A list over several stores can be continued from any place in it. A place is one number, because the operations on one
-store take a number, too. The high bits of the number are the position of the store among the hub's stores, the low bits
-are the place in that store.
+A place in a list over several stores is one number, because the operations on one store take a number, too. Its high
+bits are the position of the store among the hub's stores, its low bits the place in that store.
 """
 
 from collections import Counter
@@ -16,7 +15,7 @@ PLACE_BITS = 56  # bits of a number in one store: 16 for the openings of the sto
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
 Rows = list[dict[str, Any]]
 Answers = Sequence[tuple[StoreName, Any]]
-Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: gets the answers, and the arguments of the operation
+Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: (answers, arguments of the operation) -> combined answer
 
 
 class StorePlace(NamedTuple):
@@ -32,14 +31,14 @@ def place_of(number: int) -> StorePlace:
 
 
 def number_for(place: StorePlace) -> int:
-    """Return a place as one number; for the first store, the number of the place itself. Raises BadArguments."""
+    """Return a place as one number. Raises BadArguments."""
     if place.number >> PLACE_BITS or place.store > STORES_MAX:
         raise BadArguments("This list is too long for all stores at once: use a filter.", store=place.store)
     return (place.store << PLACE_BITS) | place.number
 
 
 def store_text(store: StoreName) -> str:
-    """Return the name of a store as text, for instance ``1.2``."""
+    """Return the name of a store, for instance ``1.2``."""
     return f"{store[0]}.{store[1]}"
 
 
@@ -90,11 +89,7 @@ def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each institution once.
-
-    A row says whether the institution is online at any instance, and how many copies all stores hold for it. It also
-    has the facts of the process of the institution's node.
-    """
+    """Return each institution once, with its presence at any instance and the copies that all stores hold for it."""
     merged: dict[str, dict[str, Any]] = {}
     for store, answer in answers:
         for row in answer:
@@ -125,14 +120,14 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def prefer_row(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of a store with the row of the message, or else of a store with ledger lines about it."""
+    """Return the answer of the store with the row of the message, or else of one with ledger lines."""
     store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
     return with_store(store, message) | ({"other_stores": others} if others else {})
 
 
 def histories(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ledger lines of all stores about one message, sorted by time."""
+    """Return the ledger lines of all stores about one message, by time."""
     events = [with_store(store, event) for store, answer in answers for event in answer["events"]]
     lists = {
         name: list(dict.fromkeys(lk0 for _, answer in answers for lk0 in answer[name])) for name in ("others", "before")

@@ -1,8 +1,7 @@
 """The operations of a hub with several instances: the operations in FANNED ask all stores, or the store of a message.
 
-``FanOut.offered`` returns the operations that an instance offers to administrators. An operation without a row in
-FANNED is about this instance, or about the control database that all instances share. If stores cannot be asked, the
-error StoresUnreached names them; the error also contains the answer of the other stores, if there is one.
+An operation without a row in FANNED is about this instance, or about the control database that all instances share. If
+stores cannot be asked, StoresUnreached names them and contains the answer of the other stores, if there is one.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ Given = Mapping[str, Any]  #: the arguments of an operation, as the caller gave 
 
 
 class StoreRefused(SemqError):
-    """The refusal of another store, with the code, the remedy and the facts of that refusal."""
+    """The refusal of another store, with its code, remedy and facts."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(str(error["text"]), **error["facts"])
@@ -48,18 +47,18 @@ class ManyStores(Protocol):
     store: StoreName  #: the store of this instance
 
     def stores(self) -> list[StoreName]:
-        """Return the stores that an instance has opened and that are not retired, in the order of their addition."""
+        """Return the opened stores that are not retired, in the order of their addition."""
 
 
 @dataclass(frozen=True, slots=True)
 class FannedOperation:
-    """An operation that asks several stores. Called like the operation of one instance."""
+    """An operation that asks several stores."""
 
     operation: Operation
     run: Callable[[Given, Caller], Awaitable[Any]]
 
     async def __call__(self, given: Given, caller: Caller) -> Any:
-        """Check the arguments and ask. Raises BadArguments, StoresUnreached, and refusals of the stores."""
+        """Run the operation. Raises BadArguments, StoresUnreached, and refusals of the stores."""
         read_arguments(self.operation.name, self.operation.arguments, given)
         return await self.run({name: value for name, value in given.items() if value is not None}, caller)
 
@@ -79,7 +78,7 @@ class FanOut:
         self._with_parties = with_parties
 
     def offered(self) -> dict[str, OfferedOperation]:
-        """Return all operations of this instance."""
+        """Return the operations that the instance offers to administrators."""
         return {name: self._fanned(name, bound) if name in FANNED else bound for name, bound in self._own.items()}
 
     def _fanned(self, name: str, bound: BoundOperation) -> FannedOperation:
@@ -117,9 +116,8 @@ class FanOut:
     ) -> Any:
         """Return the answer of the store that has the message.
 
-        Raises BadArguments if the name fits several messages. If no store has the message, raises StoresUnreached or
-        the refusal of a store. If only ledger lines were found, and a store was not reached, raises StoresUnreached
-        with the answer.
+        Raises BadArguments if the name fits several messages, StoresUnreached if an unreached store may have the row,
+        and the refusal of a store if no store has the message.
         """
         answered = await self.ask_all(name, given, caller)
         results = [(answer.store, answer.result) for answer in answered if not (answer.unreached or answer.error)]
@@ -131,7 +129,7 @@ class FanOut:
             raise BadArguments("The name fits several messages; give an LK0.", found=sorted(lk0s)[:5])
         combined = combine(results, given)
         if combine is combination.prefer_row and not combined.get("cleaned"):
-            return combined  # the row was found, so an unreached store does not matter
+            return combined  # the row was found
         return _complete(combined, answered)
 
     async def act_in_store(self, name: str, given: Given, caller: Caller) -> Any:
@@ -140,7 +138,7 @@ class FanOut:
         return with_store(store, _result(_reached(await self._ask(store, name, given, caller))))
 
     async def trace(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return the ledger lines of all stores, on request also those of sender and receiver."""
+        """Return the ledger lines of all stores; with ``parties`` also those of sender and receiver."""
         missing: StoresUnreached | None = None
         try:
             traced = await self.find_message(name, {**given, "parties": False}, caller, combination.histories)
@@ -165,7 +163,7 @@ class FanOut:
 
     # --- lists from store to store
     async def listed(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return the rows of a list, store by store; ``after`` of a row continues the list behind that row."""
+        """Return the rows of a list, store by store; ``after`` of a row continues the list behind it."""
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []
@@ -183,7 +181,7 @@ class FanOut:
         return _complete(rows, answered)
 
     async def paged(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return a page of rows, store by store: at most ``limit`` rows, and where the next page begins."""
+        """Return a page of at most ``limit`` rows, store by store, and the place of the next page."""
         cursor = "after" if name == "failed.page" else "outbound"  # name of the argument
         stores, place = self._hub.stores(), place_of(int(given.get(cursor, 0)))
         limit = int(given.get("limit", 50))
@@ -285,7 +283,6 @@ FANNED: dict[str, FannedRun] = {
 
 
 def _result(answered: StoreAnswer) -> Any:
-    """Return a result. Raises the refusal of the store."""
     if answered.error is None:
         return answered.result
     error = answered.error.get("error")
@@ -301,7 +298,7 @@ def _unreached(answered: list[StoreAnswer]) -> list[StoreAnswer]:
 
 
 def _complete(combined: Any, answered: list[StoreAnswer]) -> Any:
-    """Return the combined answer. Raises StoresUnreached with this answer unless all stores have contributed to it."""
+    """Return the combined answer. Raises StoresUnreached, with this answer, if stores are missing in it."""
     unreached = _unreached(answered)
     if not unreached:
         return combined

@@ -1,9 +1,8 @@
 """Questions of this instance to the other instances of the hub, over the carrier, and answers to their questions.
 
-``StoreQuestions`` is between the carrier and the engine: it handles questions and replies, and passes all other
-messages to the engine. A question is addressed to the incarnation that serves a store, so that it cannot be repeated to
-a later incarnation. An instance ignores a question whose number is not higher than that of the last question from the
-same incarnation. If a question or reply is lost, the asker gets NOT_HEARD; the act may still have taken place.
+``StoreQuestions`` is between the carrier and the engine, to which it passes all other messages. A question is addressed
+to the incarnation that serves a store, and has a number, so that it cannot be repeated. If a question or reply is lost,
+the asker gets NOT_HEARD; the act may still have taken place.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from semq.service.errors import BadArguments, Busy
 from semq.service.operations.operation import Caller
 
 ANSWER_S = 6.0  # shorter than the time limits of clients that ask a node
-CONCURRENT_MAX = 64  # questions of other instances that are answered at the same time
+CONCURRENT_MAX = 64  # answers in progress
 LIVES_MAX = 1000  # incarnations whose last question is remembered
 COMPRESSION = 1
 NOT_SERVED = "no instance serves it"
@@ -38,7 +37,7 @@ class StoreAnswer(NamedTuple):
 
     store: StoreName
     result: Any = None
-    error: Mapping[str, Any] | None = None  #: as ``describe`` returns it; of the own store: the exception as ``error``
+    error: Mapping[str, Any] | None = None  #: of ``describe``; of the own store: the exception as ``error``
     unreached: str = ""
 
 
@@ -49,16 +48,16 @@ class EngineSide(Protocol):
         """Process a message of another instance."""
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Note a message that was returned because no instance serves this store."""
+        """Note a returned message: no instance serves this store."""
 
     def note_ended(self, life: int) -> None:
-        """Note that this incarnation of an instance has ended."""
+        """Note that an incarnation has ended."""
 
     def note_joined(self) -> None:
-        """Note that the carrier is available."""
+        """Note that the carrier is joined."""
 
     def note_cut(self) -> None:
-        """Note that the carrier is not available."""
+        """Note that the carrier is lost."""
 
 
 class FrontPort(Protocol):
@@ -86,7 +85,6 @@ class StoreQuestions:
         self._answering: set[asyncio.Task[None]] = set()
 
     def begin(self, receiver: EngineSide) -> None:
-        """Pass messages on to a new engine."""
         self._receiver = receiver
 
     # --- questions of this instance
@@ -100,7 +98,7 @@ class StoreQuestions:
         return (await self.ask_life(life, operation, arguments, user))._replace(store=store)
 
     async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> StoreAnswer:
-        """Ask one incarnation of an instance; the answer names no store. Raises nothing."""
+        """Ask an incarnation; the answer names no store. Raises nothing."""
         self._last_number += 1
         number = self._last_number
         answer: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
@@ -129,22 +127,18 @@ class StoreQuestions:
             self._receiver.receive(life, message)
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Pass on a message that was returned."""
         self._receiver.note_returned(store, message)
 
     def note_ended(self, life: int) -> None:
-        """Fail the open questions to an incarnation that has ended, and pass its end on."""
         self.serving = {store: serving for store, serving in self.serving.items() if serving != life}
         self._last_of.pop(life, None)
         self._fail_waiting(lambda asked_life: asked_life == life, NOT_SERVED)
         self._receiver.note_ended(life)
 
     def note_joined(self) -> None:
-        """Pass on that the carrier is available."""
         self._receiver.note_joined()
 
     def note_cut(self) -> None:
-        """Fail all open questions, because the carrier is not available, and pass this on."""
         self.serving.clear()
         self._fail_waiting(lambda _: True, NO_CARRIER)
         self._receiver.note_cut()
@@ -188,7 +182,7 @@ class StoreQuestions:
 
 
 def plain(value: Any) -> Any:
-    """Return a result in the form in which it arrives from another instance: JSON values."""
+    """Return a result as it would arrive from another instance."""
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 
@@ -203,12 +197,12 @@ class _PackedAnswer(msgspec.Struct):
 
 
 def _read(packed: bytes) -> StoreAnswer:
-    """Read an answer. An answer that cannot be read, and a temporary refusal, count as an unreached store."""
+    """Read an answer. If it is unreadable or a temporary refusal, the store counts as unreached."""
     try:
         answer = msgspec.json.decode(zlib.decompress(packed), type=_PackedAnswer)
     except (zlib.error, ValueError, RecursionError):
         return StoreAnswer((0, 0), unreached=UNREADABLE)
     error = answer.error
-    if error is not None and error.get("retry"):  # the store of that instance is not available now
+    if error is not None and error.get("retry"):
         return StoreAnswer((0, 0), unreached=f"{error.get('code')} {error.get('text')}")
     return StoreAnswer((0, 0), answer.result, error, answer.unreached)

@@ -25,7 +25,7 @@ class LeaveBehind(Arguments, frozen=True, kw_only=True):
 
 
 class ChangeAuthority(Arguments, frozen=True, kw_only=True):
-    """A change of the authority, and the institutions that it does not wait for, if any."""
+    """The institutions for which the change does not wait."""
 
     leave_behind: Annotated[
         tuple[Institution, ...],
@@ -39,7 +39,7 @@ class AuthorityHub(Protocol):
     authority_roll: AuthorityRoll | None
 
     def is_node(self, name: str) -> bool:
-        """Return whether this is the address of an institution."""
+        """Whether this is the address of an institution."""
 
     def roll_soon(self) -> None:
         """Run the job of the change now."""

@@ -1,8 +1,7 @@
 """Operations of ``semq.admin`` at the hub on its definitions (export, diff, import), and the job ``definitions``.
 
-Definitions are stored in the control database before they are in force. The job applies definitions that were imported
-at another process of the hub or written by SQL: within ten seconds, or immediately if a NOTIFY arrives. A NOTIFY
-arrives only at a process whose own database is the control database.
+The job puts definitions in force that were imported at another process of the hub or written by SQL: within ten
+seconds, or immediately after a NOTIFY, which arrives only at a process whose own database is the control database.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from semq.store import identities
 FOLLOW_S = 10.0
 log = structlog.get_logger("semq.definitions")
 
-REQUEST_MAX = 64 << 20  # characters; ``read_definitions`` accepts fewer, and says so
+REQUEST_MAX = 64 << 20  # characters; ``read_definitions`` has a lower limit
 DefinitionsText = Annotated[str, Meta(max_length=REQUEST_MAX, description="Definitions, TOML.")]
 
 
@@ -55,13 +54,12 @@ class DefinitionOperations:
         self._text = ""  #: the definitions in force; empty if none were ever imported
 
     async def follow(self) -> None:
-        """Put the newest stored definitions in force, unless they are already. Called by a job every ``FOLLOW_S``."""
+        """Put the newest stored definitions in force."""
         newest = await self._node.control(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
 
     def _read(self, text: str) -> HubDefinitions:
-        """Read definitions to import or compare; every institution that they name must be known."""
         return read_definitions(text, list(self._node.settings.nodes))
 
     def _apply(self, version: int, text: str, definitions: HubDefinitions) -> None:

@@ -1,8 +1,7 @@
 """Operations on copies that the hub stores for institutions: list, count, refuse, resend.
 
 ``held.refuse`` and ``held.resend`` act on named copies, or on the next batch that matches a filter, in one transaction.
-The answer follows the commit and names the beginning of the next batch. A tool can thus process millions of rows, show
-its progress, and be interrupted and repeated at any time.
+The answer follows the commit and names the beginning of the next batch, so that a tool can process millions of rows.
 """
 
 from collections import Counter
@@ -65,7 +64,6 @@ class SelectCopies(Arguments, frozen=True, kw_only=True):
         return any(getattr(self, name) is not None for name in FILTERS)
 
     def filter(self) -> HeldFilter:
-        """Return the filter of the view."""
         return HeldFilter(**{name: getattr(self, name) for name in (*FILTERS, "after", "limit")})
 
 
@@ -83,7 +81,7 @@ class ResendCopies(SelectCopies, frozen=True, kw_only=True):
 
 
 class RefuseCopies(ResendCopies, frozen=True, kw_only=True):
-    """Named copies, or the next batch of a selection, and the reason, which their senders receive."""
+    """Named copies, or the next batch of a selection, and a reason for their senders."""
 
     why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason; the senders receive it.")]
     only_copies: Annotated[bool, Meta(description="Also copies whose sender keeps no payload (@Ack2=0).")] = False
@@ -141,7 +139,7 @@ class HeldOperations:
         is_lk1 = store == f"{self._node.own_store.semq_id}.{self._node.own_store.semq_db_id}" and number.isdecimal()
         rows = await self._node.store.execute(find_messages, number if is_lk1 else name)
         held = [int(row["id"]) for row in rows if row.get("direction") == Direction.RELAYED.name]
-        if is_lk1:  # a number may be an AppKey, too
+        if is_lk1:  # the number may also be a key
             held = [object_id for object_id in held if object_id == int(number)]
         if not held:
             raise error_for_ended(await past_record(self._node.store, name))
@@ -164,7 +162,7 @@ HELD = (
 async def _act(
     caller: Caller, why: str, next_batch: dict[str, Any], post: Callable[[ActOnCopies], None]
 ) -> dict[str, Any]:
-    """Post an act; return the number of copies by result, after the commit. Raises the errors of the store."""
+    """Post an act; after the commit, return the number of copies by result. Raises the errors of the store."""
     counts: Counter[str] = await committed(
         lambda done, failed: post(ActOnCopies(caller.user, why.strip(), done, failed))
     )

@@ -1,4 +1,4 @@
-"""Operations on the instances of the hub: list them, and check all (``platform_node.cluster``)."""
+"""Operations on the instances of the hub: list, check."""
 
 from socket import gethostname
 from typing import Any
@@ -21,7 +21,7 @@ class InstanceOperations:
     async def health(self, arguments: Arguments) -> list[dict[str, Any]]:
         """Check all instances of the hub: the store that each serves, its checks, and their worst verdict.
 
-        At one instance this handler checks that instance; ``all_stores.fan_out`` asks all of them.
+        This handler checks its own instance; ``all_stores.fan_out`` asks all.
         """
         checked = health(str(self._node.address), await self._node.checks())
         store = f"{self._node.own_store.semq_id}.{self._node.own_store.semq_db_id}"

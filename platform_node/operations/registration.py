@@ -1,6 +1,4 @@
-"""Operations of ``semq.admin`` at the hub on nodes and certificates: tokens, lists, revocation, the hub's own
-certificate.
-"""
+"""Operations of the hub on nodes and certificates."""
 
 from typing import Annotated, Any
 
@@ -72,7 +70,7 @@ class RegistryOperations:
         hours = arguments.hours or self._node.settings.tls.token_hours
         token, ticket = await self._node.registry.new_token(address, arguments.names, hours)
         authority = self._node.registry.authority
-        assert authority is not None  # without an authority ``new_token`` has raised NoAuthority
+        assert authority is not None  # else ``new_token`` has raised NoAuthority
         return {
             "node": str(address),
             "token": token,

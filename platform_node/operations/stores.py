@@ -1,8 +1,7 @@
 """Operations on the hub's stores: list and add stores, move homes between them, declare a store permanently lost.
 
-A move of homes is one transaction on the control database. It concerns new documents only: documents stay in the store
-that holds them until they are delivered. ``leaving`` in ``stores.list`` is the number of documents that a store
-holds for institutions whose home is another store now.
+A move of homes concerns new documents only: stored documents stay until they are delivered. ``leaving`` in
+``stores.list`` is the number of documents that a store holds for institutions whose home is another store.
 """
 
 from collections import Counter
@@ -147,7 +146,6 @@ class StoreOperations:
         return summary
 
     def _summary(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
-        """Return the number of homes to move, in total and by former and new store."""
         homes = self._membership().homes.homes
         counts = Counter((homes.get(node), store) for node, store in moves.items())
         return {

@@ -1,4 +1,4 @@
-"""The table of the hub's operations. Each module has the rows of its handlers."""
+"""The table of the hub's operations."""
 
 from platform_node.ask_exchange import TRACE
 from platform_node.operations.authority import AUTHORITY

@@ -1,6 +1,4 @@
-"""The change of the hub's authority: in operation, with an offline node, with two instances, and interrupted by the end
-of the process at any write.
-"""
+"""The change of the hub's authority."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,7 +40,7 @@ async def until_done(hub: HubNode) -> None:
 
 
 def uses_new_authority(node: LocalNode, hub: HubNode) -> bool:
-    """Return whether the hub's present authority has signed the node's certificate, and is all that the node trusts."""
+    """Whether the hub's present authority has signed the node's certificate, and the node trusts no other."""
     authority = hub.registry.authority
     assert node.node_identity is not None
     assert authority is not None
@@ -72,7 +70,7 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     before = (await ask(operator, "ca.show"))["result"]
     assert (before["phase"], before["nodes"]) == ("none", [])
     left = await ask(operator, "ca.leave", {"nodes": ["10008"]})
-    assert left["error"]["code"] == "SEMQ-1256"  # there is no change of authority yet
+    assert left["error"]["code"] == "SEMQ-1256"  # no change is in progress
     sent = await submit(app, "56001", "before")
     answer = (await ask(operator, "ca.roll"))["result"]
     assert answer["began"]
@@ -88,7 +86,7 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     assert not (hub.settings.pki_dir / "authority.key").exists()
     await linked(a, b)
     await until_delivered(app, sent + await submit(app, "56001", "after"))
-    # At the next start the hub signs with the new authority.
+    # Also at the next start the hub signs with the new authority.
     after_start = prepare_authority(hub.settings, hub.clock)
     assert after_start is not None
     assert after_start.fingerprint == answer["new"]
@@ -190,7 +188,7 @@ class ProcessEnded(Exception):
 async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each life of the process continues from the disk, and ends after one more write than the life before it."""
+    """Each life of the process ends after one more write than the life before it."""
     monkeypatch.setattr("platform_node.node.ROLL_S", 3600.0)
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
@@ -214,7 +212,7 @@ async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
         writes_left = life
         if (roll := read_roll(folder)) is not None and roll.phase is Phase.DONE:
             break
-        # The steps of a start that read the files.
+        # The steps of a start
         hub.registry.authority = prepare_authority(hub.settings, hub.clock)
         hub.node_identity = NodeIdentity(hub.settings, hub.clock)
         hub.server.listener.use(hub.node_identity.server())

@@ -1,4 +1,4 @@
-"""The hub's directory of certificates: what nodes send is checked, and the number of certificates is limited."""
+"""The hub's directory of certificates."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,7 +38,7 @@ def test_an_invalid_certificate_is_not_passed_on() -> None:
     directory.introduce(A, ["good", "other"])
     with pytest.raises(WrongAuthority):
         directory.introduce(A, ["forged", "good"])
-    # In a later slot there may be a certificate of an earlier authority.
+    # A later slot may have a certificate of an earlier authority.
     assert directory.introduce(A, ["good", "forged"]) == ("good",)
     directory.introduce(A, ["good", "other"])
     with pytest.raises(TooManyCertificates):
@@ -51,7 +51,7 @@ def test_an_invalid_certificate_is_not_passed_on() -> None:
 
 
 def test_a_stored_certificate_that_is_no_longer_valid_is_not_passed_on() -> None:
-    """A certificate is stored at a login; its revocation does not change the stored row, and the hub starts again."""
+    """A revocation does not change the stored row."""
 
     def check(node: Address, pem: str) -> datetime:
         if pem == "revoked":

@@ -1,6 +1,4 @@
-"""Two instances of the hub, each with a database, and a broker between them: documents, sessions, definitions, restored
-stores, TLS to the broker.
-"""
+"""Two instances of the hub, each with a database, and a broker between them."""
 
 import re
 from collections.abc import AsyncIterator
@@ -42,14 +40,13 @@ class Hubs:
     inprocess: InProcess
     port: int
     control: str = ""
-    sections: str = CLUSTER  #: further sections of the configuration, with a place for the port of the carrier
+    sections: str = CLUSTER  #: with a place for the port of the carrier
     keys: Path | None = None  #: folder of the hub's keys; with it links use TLS and certificates
 
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
-        """Start instance ``number``. The database of the first one is the control database.
+        """Start an instance. The database of the first one is the control database.
 
-        ``hub``: name of the hub; ``db_id``: number of its store, by default ``number``. ``waits``: wait
-        until the instance has joined the carrier.
+        ``db_id``: number of its store, by default ``number``. ``waits``: until the instance has joined the carrier.
         """
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
         text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.sections.format(port=self.port)
@@ -68,7 +65,7 @@ class Hubs:
         return node
 
     async def local(self, name: str, *hubs: HubNode) -> LocalNode:
-        """Start a node that knows these instances, in this order."""
+        """Start a node that knows these instances."""
         more = [f"amqp://127.0.0.1:{hub.port}" for hub in hubs[1:]]
         text = LOCAL_CONFIG.format(name=name, hub=hubs[0].port).replace(
             "reconnect_s_min", f"more_urls = {more}\nreconnect_s_min".replace("'", '"')
@@ -78,7 +75,7 @@ class Hubs:
 
 @asynccontextmanager
 async def hubs_of(inprocess: InProcess, **broker_settings: Any) -> AsyncIterator[Hubs]:
-    """Run a broker as the carrier, and yield an object that starts instances at it."""
+    """Run a broker as the carrier of instances."""
     async with pair(**broker_settings) as broker:
         yield Hubs(inprocess, broker.server.port)
         await inprocess.stack.aclose()  # the nodes end before their broker
@@ -97,7 +94,7 @@ async def settle_homes(*hubs: HubNode) -> None:
 
 
 async def received(node: LocalNode, inprocess: InProcess, count: int) -> list[bytes]:
-    """Receive documents from a node's inbox, and return the bodies when there are ``count``."""
+    """Return the bodies of ``count`` documents from a node's inbox."""
     channel = await (await inprocess.client(node)).open_channel()
     bodies: list[bytes] = []
 
@@ -176,7 +173,7 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         await until(lambda: "1.10008" in second.engine.sessions)
         copy = LocalNode(inprocess.settings("copy", LOCAL_CONFIG.format(name="10008", hub=second.port)), SystemClock())
         inprocess.stack.push_async_callback(copy.stop)
-        second.registry.stores.clear()  # as if the copy had the same store: otherwise it would be refused earlier
+        second.registry.stores.clear()  # else the copy would be refused for its store
         logins: list[Address] = []
         is_elsewhere = second.links.is_elsewhere
 
@@ -186,7 +183,7 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
 
         monkeypatch.setattr(second.links, "is_elsewhere", note_login)
         await copy.start()
-        await until(lambda: len(logins) > 4)  # the copy has tried to log in repeatedly
+        await until(lambda: len(logins) > 4)
         assert "1.10008" not in second.links.links
         assert a.uplink.link is not None
 
@@ -215,9 +212,7 @@ async def test_the_control_database_of_another_hub_and_a_second_database_of_a_st
 
 
 async def restart_once(inprocess: InProcess, former: HubNode) -> tuple[int, str]:
-    """Start an instance again, and stop it. Return how often its store had gone back, and the verdict of its store
-    check.
-    """
+    """Start an instance again, and stop it. Return how often its store had gone back, and the verdict about it."""
     node = HubNode(former.settings, SystemClock())
     inprocess.stack.push_async_callback(node.stop)
     await node.start()

@@ -1,4 +1,4 @@
-"""Definitions: strict reading, the differences between two, and what a node learns of them."""
+"""Definitions of a hub."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Enrolment: from a token to a link by certificate, and attempts to misuse a token."""
+"""Enrolment, and attempts to misuse a token."""
 
 import asyncio
 from datetime import timedelta
@@ -34,7 +34,7 @@ async def hub(shared_inprocess: InProcess) -> HubNode:
 
 
 async def token_for(inprocess: InProcess, hub: HubNode, node: str, **more: object) -> dict[str, str]:
-    """Return the answer of the hub to a request for a token: the token, and the fingerprint of its authority."""
+    """Return a token, and the fingerprint of the hub's authority."""
     answer = await ask(await inprocess.client(hub), "nodes.token", {"node": node, **more})
     assert answer["ok"], answer
     result: dict[str, str] = answer["result"]
@@ -90,7 +90,6 @@ async def test_a_token_can_be_used_once(shared_inprocess: InProcess, hub: HubNod
 
 
 async def test_a_lost_answer_is_sent_again(shared_inprocess: InProcess, hub: HubNode) -> None:
-    """The same token with the same key: no new certificate is signed."""
     ticket = await token_for(shared_inprocess, hub, "10008")
     request = new_request(new_key(), Address(1, "10008"))
     first = await hub.registry.enrol(Address(1, "10008"), ticket["token"], request)
@@ -98,13 +97,12 @@ async def test_a_lost_answer_is_sent_again(shared_inprocess: InProcess, hub: Hub
 
 
 async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InProcess) -> None:
-    """The use of a token is stored in the transaction that stores the certificate."""
     hub = await inprocess.secure_hub()
     ticket = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
     first = ring_of(inprocess.secure_settings("10008", hub))
     certificate = await enrol(first, address, ticket["fingerprint"], ticket["token"], CLOCK)
-    await hub.stop()  # only committed data remain
+    await hub.stop()
     restarted = HubNode(hub.settings, CLOCK)
     inprocess.stack.push_async_callback(restarted.stop)
     await restarted.start()
@@ -142,12 +140,11 @@ async def test_the_hub_stores_no_text_of_a_token(shared_inprocess: InProcess, hu
 async def test_an_impostor_of_the_hub_receives_no_token(
     shared_inprocess: InProcess, hub: HubNode, tmp_path: Path
 ) -> None:
-    """The token is never sent to an attacker on the network path, who cannot have the true authority's key."""
     ticket = await token_for(shared_inprocess, hub, "10008")
     ring = KeyRing(tmp_path / "a", Address(1, "10008"))
     with pytest.raises(NoSuchFingerprint):
         await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, ticket["token"], CLOCK)
-    # The impostor presents the public certificate of the true authority, but does not have its key.
+    # The impostor presents the certificate of the true authority without its key.
     received = bytearray()
     true_authority = hub.registry.authority
     assert true_authority is not None
@@ -158,7 +155,7 @@ async def test_an_impostor_of_the_hub_receives_no_token(
 
 
 async def start_impostor(inprocess: InProcess, pem: bytes, received: bytearray) -> int:
-    """Run a server with a certificate of its own authority, whose greeting has another authority; return its port."""
+    """Run a server whose greeting has another authority than its certificate; return its port."""
     own_authority = authority()
     tls = server_context(trust(own_authority), ring(inprocess.folder / "impostor", own_authority, "2.hub"))
 

@@ -1,4 +1,4 @@
-"""Homes: assigned by weight, assigned once, and kept when another store is removed."""
+"""Homes of institutions."""
 
 from collections import Counter
 

@@ -1,7 +1,4 @@
-"""Logins by certificate, by password and with a refused token, as in the table in ``platform_node.logins``.
-
-Also a node that logs in too often.
-"""
+"""Logins at the hub, as in the table in ``platform_node.logins``."""
 
 from pathlib import Path
 
@@ -34,7 +31,7 @@ NEAR, TLS, CLEAR = PeerInfo("127.0.0.1", 1), PeerInfo("192.0.2.1", 1, tls="TLSv1
 
 
 async def read_nothing(*_: object) -> None:
-    """Return None, as a database without tokens and revocations does."""
+    """Return None: there are no tokens or revocations."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Pairs of institutions: the index equals a search of all agreements; pairs stopped by a change of definitions."""
+"""Pairs of institutions."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +16,7 @@ from semq.umx_t.agreement import ANY
 
 @dataclass(frozen=True)
 class Allowed:
-    """The targets that the configuration allows to an institution; None: it may send to all."""
+    """The configuration of an institution; None: it may send to all."""
 
     may_send_to: list[str] | None = None
 

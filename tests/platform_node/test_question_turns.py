@@ -1,4 +1,4 @@
-"""Turns of askers: many questions of one asker do not delay the others, and each wait has a limit."""
+"""Turns of askers."""
 
 import asyncio
 from typing import Any
@@ -15,8 +15,6 @@ from semq.clock import SystemClock
 
 
 class FrozenClock(SystemClock):
-    """A clock that does not move until it is set."""
-
     now = 5.0
 
     def monotonic(self) -> float:
@@ -55,7 +53,6 @@ class Askers:
 
 
 async def run_tasks() -> None:
-    """Let waiting tasks run."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -120,7 +117,6 @@ def test_a_node_answers_at_least_as_many_questions_as_its_hub_asks() -> None:
 
 
 async def test_a_flood_of_one_institution_does_not_delay_the_answers_of_others() -> None:
-    """One institution asks as fast as it gets answers; nine others ask once each and are answered."""
     asked: list[str] = []
     hub_questions = Questions(SystemClock())
 

@@ -1,4 +1,4 @@
-"""Renewals: a node that requests certificates without end gets a limited number, and other nodes get theirs."""
+"""The limit on renewals of certificates."""
 
 from datetime import UTC, datetime
 

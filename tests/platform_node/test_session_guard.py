@@ -1,4 +1,4 @@
-"""Revocation, renewal and refusal of certificates on a running network."""
+"""Revocation and renewal of certificates on a running network."""
 
 import asyncio
 from datetime import timedelta
@@ -36,10 +36,10 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     # Revoke by SQL, without a NOTIFY.
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
-    hub.clockwork.hasten("revocation")  # do not wait for the interval of the job
+    hub.clockwork.hasten("revocation")
     await until(lambda: "1.56001" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
-    # Documents for the node wait at the hub, and are delivered after it has enrolled again.
+    # Documents for the node wait at the hub until it has enrolled again.
     sent = await submit(app, "56001", 5)
     await until(lambda: hub.engine.custody.rows_by_target.get("1.56001", 0) >= 2)
     await b.stop()
@@ -55,7 +55,6 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
 
 
 async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> None:
-    """All three nodes renew while documents pass; every link is opened again with the new certificate."""
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
@@ -92,7 +91,6 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
 
 
 async def test_a_certificate_is_renewed_by_the_job_of_its_node(inprocess: InProcess) -> None:
-    """The job of a node renews its certificate, which is valid for a minute and a half."""
     hub = await inprocess.secure_hub("[tls]\ncertificate_days = 0.001\n")
     with structlog.testing.capture_logs() as logs:
         a = await inprocess.secure_local("10008", hub)
@@ -143,7 +141,6 @@ async def test_the_directory_refuses_invalid_certificates(inprocess: InProcess) 
     hub.registry.revoked.add(valid.serial_text)
     hub.apply_revocations()
     assert hub.directory.certificates(node) == ()
-    # A node that enrols again presents its new certificate, and the revoked one, which its key slot ``previous`` still
-    # holds (``semq.pki.slots``).
+    # A node that has enrolled again still has the revoked certificate in slot ``previous``.
     new = issued(hub_authority, at=now).pem.decode()
     assert hub.directory.introduce(node, [new, valid.pem.decode()]) == (new,)

@@ -1,4 +1,4 @@
-"""Combining the answers of several stores, and writing a place in the list of a store as one number."""
+"""Combined answers of several stores."""
 
 import pytest
 from hypothesis import given

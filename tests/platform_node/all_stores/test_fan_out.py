@@ -1,4 +1,4 @@
-"""Two instances with a store each: at either of them, operators get the answers of both stores."""
+"""Two instances of a hub: at either of them, operators get the answers of both stores."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -77,7 +77,7 @@ async def running(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
 
 @pytest.fixture(scope="module")
 async def instances(shared_inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
-    """Two instances shared by tests that only read their documents."""
+    """Instances for tests that only read."""
     async with running(shared_inprocess) as started:
         yield started
 
@@ -106,7 +106,7 @@ async def test_lists_and_figures_have_the_rows_of_both_stores(instances: HubWith
             ("1.1", "1.10008", EACH), ("2.2", "1.56001", EACH),
         }  # fmt: skip
         while not (census := await instances.ask(hub, "queue.census"))["as_of"]:
-            pass  # not all stores have counted yet
+            pass  # not all stores have counted
         assert sum(pair["rows"] for pair in census["pairs"]) == 2 * EACH
         nodes = {row["node"]: row for row in await instances.ask(hub, "nodes.list")}
         assert {node: row["held"] for node, row in nodes.items()} == {"1.10008": EACH, "1.56001": EACH, "1.88001": 0}
@@ -148,7 +148,7 @@ async def test_one_message_is_found_in_the_store_that_has_it(instances: HubWithT
             assert (shown["store"], shown["target"]) == (row["store"], row["target"])
             traced = await instances.ask(hub, "msg.trace", id=row["lk0"], parties=True)
             assert {event["store"] for event in traced["events"] if event["node"] == "2.hub"} == {row["store"]}
-            # 88001, which has its session at one of the two instances, was asked, too.
+            # The sender, which has its session at one instance, was asked, too.
             assert "1.88001" in {event["node"] for event in traced["events"]}
             assert (await instances.ask(hub, "stuck.explain", id=row["lk0"]))["message"]["lk0"] == row["lk0"]
     answer = await ask(await inprocess.client(instances.first), "msg.show", {"id": "10008.1.1.1.1"})
@@ -172,7 +172,6 @@ async def test_acts_reach_copies_in_both_stores(own_instances: HubWithTwoInstanc
 
 
 async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_instances: HubWithTwoInstances) -> None:
-    """It is named in the answers of operations and commands, over HTTP, in the console and by the doctor."""
     first, second = own_instances.first, own_instances.second
     lk0 = (await own_instances.ask(first, "held.list"))[0]["lk0"]  # in store 1.1
     found = await checks_of(second)
@@ -209,7 +208,6 @@ async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_instances: H
 
 
 async def checks_of(hub: HubNode) -> dict[str, Finding]:
-    """Return the checks of the doctor at a running hub."""
     settings = hub.settings
     settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": hub.port})})
     return {check.check: check async for check in running_node.check(settings, 8.0)}

@@ -1,4 +1,4 @@
-"""Questions over a carrier that loses messages, repeats them, or ends; no question is answered twice."""
+"""Questions over a carrier that loses messages, repeats them, or ends."""
 
 import asyncio
 import zlib
@@ -19,7 +19,7 @@ ONE, TWO = 1, 2  # incarnations
 
 
 class RecordingEngine:
-    """An engine that records messages that are neither questions nor replies, and changes of the carrier."""
+    """An engine that records what reaches it."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -41,7 +41,7 @@ class RecordingEngine:
 
 
 class OneWayCarrier:
-    """A carrier of the messages that one incarnation sends; ``copies``: how often each is delivered."""
+    """The carrier at one incarnation. ``copies``: how often it delivers each message."""
 
     def __init__(self, life: int) -> None:
         self.is_joined = True
@@ -106,7 +106,7 @@ async def test_a_repeated_question_is_answered_once() -> None:
     pair.ends_of_carrier[0].copies = 2
     assert (await pair.ask("echo")).result is not None
     [question] = pair.ends_of_carrier[0].sent
-    pair.answerer.receive(ONE, question)  # repeated after the answer
+    pair.answerer.receive(ONE, question)
     assert (await pair.ask("echo")).result is not None
     assert pair.echoes == 2
 

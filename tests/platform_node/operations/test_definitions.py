@@ -1,6 +1,4 @@
-"""Agreements in force on a running network: sent to the nodes, applied at submission, and at the hub against a
-dishonest node.
-"""
+"""Agreements on a running network: applied at submission, and at the hub."""
 
 from functools import partial
 from typing import Any
@@ -66,7 +64,7 @@ async def test_agreements_are_checked_at_submission(inprocess: InProcess) -> Non
     assert await code(document("order", to="99999")) == "SEMQ-1201"
     assert await code(document("order", to="77001")) == "SEMQ-1201"  # a new institution without an agreement
     assert [await code(document("order")) for _ in range(3)][-1] == "SEMQ-1213"
-    assert await code(document("slow")) == "SEMQ-1204"  # a document of this type waits already
+    assert await code(document("slow")) == "SEMQ-1204"  # one waits already
     refusal = await code(document("secret"))
     assert refusal not in ("None", "SEMQ-1211")  # the partner has no certificate for a seal
 
@@ -86,7 +84,7 @@ async def test_definitions_written_by_sql_are_applied_by_the_job(inprocess: InPr
     hub = await inprocess.hub()
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("INSERT INTO definition VALUES (7, %s, now(), '')", [AGREED])
-    hub.clockwork.hasten("definitions")  # do not wait for the interval of the job
+    hub.clockwork.hasten("definitions")
     await until(lambda: hub.directory.version == 7)
     assert hub.directory.knows("1.77001")
 

@@ -1,4 +1,4 @@
-"""Copies at a hub on the command line: list, count, refuse and resend; and a document parked at its receiver."""
+"""Copies at a hub, on the command line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ TEXT = HUB_CONFIG.replace('may_send_to = ["56001", "10008"]\n', "")
 
 @dataclass
 class HeldScene:
-    """A hub and one node, which sends documents to offline institutions."""
+    """A hub, and a node that sends documents to offline institutions."""
 
     hub: HubNode
     node: LocalNode
@@ -51,17 +51,16 @@ class HeldScene:
         return [line["detail"] for line in answer["result"]["events"] if line["event"] == event.name]
 
     async def outcome(self, lk0: str) -> str | None:
-        """Return the outcome of a document as text, "None" for an open one; None if the node does not know it."""
+        """Return the outcome of a document as text ("None": open); None if the node does not know the document."""
         answer = await ask(self.app, "msg.show", {"id": lk0})
         return str(answer["result"]["outcome"]) if answer["ok"] else None
 
     def remove_institution(self, node: str) -> None:
-        """Remove an institution from the configuration of the hub."""
         nodes = self.hub.settings.nodes.items()
         self.hub.directory.configure({name: section for name, section in nodes if name != node})
 
     async def is_marker(self, lk0: str) -> bool:
-        """Whether the sender has replaced the document by a void marker, which asks the receiver's ledger."""
+        """Whether the sender has replaced the document by a void marker."""
         return bool((await ask(self.app, "msg.show", {"id": lk0}))["result"]["void"])
 
 
@@ -113,7 +112,7 @@ async def test_the_marker_of_a_refused_copy_is_delivered_later(inprocess: InProc
     await linked(receiver)
     await until(partial(_has_outcome, scene, lk0, "REJECTED"))
     received = (await ask(await inprocess.client(receiver), "msg.list", {"side": "inbound"}))["result"]
-    assert {row["status"] for row in received} <= {"VOID"}  # the marker, until it is cleaned up
+    assert {row["status"] for row in received} <= {"VOID"}
 
 
 async def _has_outcome(scene: HeldScene, lk0: str, outcome: str) -> bool:
@@ -127,7 +126,7 @@ async def test_a_batch_returns_the_position_of_the_next_one(scene: HeldScene) ->
     assert (first["counts"], first["done"]) == ({"refused": 2}, False)
     second = (await ask(scene.admin, "held.refuse", arguments | {"after": first["after"]}))["result"]
     assert second["counts"]["refused"] == 1
-    assert second["done"] or "marker" in second["counts"]  # the markers of the first two may be stored by now
+    assert second["done"] or "marker" in second["counts"]  # markers may be stored by now
 
 
 async def test_an_act_reports_the_copies_that_it_left_unchanged(scene: HeldScene) -> None:
@@ -144,8 +143,8 @@ async def test_an_act_reports_the_copies_that_it_left_unchanged(scene: HeldScene
     [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
     result = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
     assert result.out == "1 refused; their senders are informed\n"
-    await until(partial(_is_counted, counted, "markers", 2))  # one for the refused document, one for the cancelled one
-    # After the removal of 56001 no node can answer the markers.
+    await until(partial(_is_counted, counted, "markers", 2))  # of the refused and of the cancelled document
+    # Now no node can answer the markers.
     scene.remove_institution("56001")
     result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
     assert result.out == "2 refused; their senders are informed\n"
@@ -185,7 +184,7 @@ async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldS
 async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
     inprocess: InProcess, scene: HeldScene
 ) -> None:
-    """56001 receives the document without acknowledging it, and is then removed from the definitions."""
+    """56001 receives the document without acknowledging it, and is then removed."""
     [lk0] = await scene.submit("56001")
     link = await inprocess.client(
         scene.hub, user="1.56001", password="pass-56001", virtual_host="umx",
@@ -230,7 +229,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("held.refuse", {"target": "56001"}, "SEMQ-2102"),  # no reason
     ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # neither copies nor a filter
     ("held.refuse", {"why": "w", "color": "red"}, "SEMQ-2102"),
-    ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # as from an unset variable of a shell
+    ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),
     ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "ids": ["S1"], "target": "56001"}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "target": "56001", "limit": 100_000}, "SEMQ-2102"),

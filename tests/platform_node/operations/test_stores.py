@@ -1,6 +1,4 @@
-"""A store of the hub is lost for good: a stuck document names the cause, and an operator retires the store on the
-command line.
-"""
+"""An operator retires a lost store on the command line."""
 
 from functools import partial
 from typing import Any
@@ -27,7 +25,7 @@ async def is_in_custody(app: ClientLink, lk0: str) -> bool:
 
 
 async def has_ended_lost(app: ClientLink, lk0: str) -> bool:
-    """Inquire about the document, and return whether it has ended LOST."""
+    """Inquire about the document; return whether it has ended LOST."""
     await ask(app, "msg.inquire", {"id": lk0})
     answer = await ask(app, "msg.trace", {"id": lk0})
     return any(line["event"] == "LOST" for line in answer["result"]["events"])
