@@ -1,8 +1,8 @@
 """``./run broker --port N [--data DIR]``: one local node without a hub, as a plain AMQP 0-9-1 broker for any client.
 
 The node is durable in its own Postgres; documents for other institutions wait there. User ``guest`` with password
-``guest`` has all rights in virtual host ``/``, from this machine only. ``broker.toml`` in the data folder is the
-configuration for the command line. A folder that was not given with ``--data`` is removed at the end.
+``guest`` has all rights in virtual host ``/``, from this machine only. The data folder has the configuration for the
+command line, ``broker.toml``. Without ``--data`` the folder is temporary.
 """
 
 import argparse

@@ -280,7 +280,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
-    """Run the command and return its exit code. Usage errors raise SystemExit(2). None: arguments of the process."""
+    """Run the command and return its exit code. Usage errors raise SystemExit(2)."""
     parsed = parser().parse_args(arguments)
     if parsed.config is None and (config := os.environ.get(CONFIG_VARIABLE)):
         parsed.config = Path(config)
@@ -291,7 +291,7 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
         _print_message(error.advice())
         code = exit_code_of(error)
         facts = _error_result(outcome_of(error), code, str(error))
-    except Exception as error:  # a defect of this program: the interpreter prints the traceback and exits with 1
+    except Exception as error:  # a defect of this program
         if parsed.json:
             print(json.dumps(_error_result("failed", 1, type(error).__name__)))
         raise

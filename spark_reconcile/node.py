@@ -12,10 +12,7 @@ DATABASE_VARIABLE, NODE_VARIABLE = "SEMQ_DATABASE_URL", "SEMQ_NODE"
 
 
 def node_settings(config: Path) -> Settings:
-    """Load a node's settings as the node does, without the two variables that it sets for its child process only.
-
-    Raises ConfigUnreadable, ConfigInvalid.
-    """
+    """Load a node's settings, without the variables for its child process. Raises ConfigUnreadable, ConfigInvalid."""
     variables = {name: text for name, text in os.environ.items() if name not in (DATABASE_VARIABLE, NODE_VARIABLE)}
     return load(config, variables)
 

@@ -79,7 +79,6 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     @property
     def limits(self) -> dict[str, Limit]:
-        """The effective thresholds, with the defaults."""
         return {**DEFAULT_LIMITS, **self.thresholds}
 
 

@@ -120,7 +120,6 @@ class Place:
             temporary.unlink(missing_ok=True)
 
     def move(self, to: "Place") -> None:
-        """Move this file to another place on the same storage, replacing a file there."""
         self.system.move(self.path, to.path)
 
     def make_reproducible(self) -> None:
@@ -140,7 +139,6 @@ class Place:
         self.system.create_dir(self.path, recursive=True)
 
     def remove(self) -> None:
-        """Remove this file, or this folder with its contents, if it exists."""
         if self.is_local and Path(self.path).is_dir():
             shutil.rmtree(self.path)
             return

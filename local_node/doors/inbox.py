@@ -38,7 +38,7 @@ Count = Callable[[str, int], Awaitable[int]]  # user, maximum: the number of the
 
 
 class InboxQueue(ServiceQueue):
-    """The queue of one user. The consumers take turns: a document goes to the next consumer with credit."""
+    """The queue of one user, whose consumers take turns."""
 
     def __init__(
         self,

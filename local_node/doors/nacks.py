@@ -21,7 +21,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 
 EVENTS_MAX = 1000
-REASONS_MAX = 1000  # remembered pairs of reason and target that were logged
+REASONS_MAX = 1000  # remembered pairs of error code and node
 QUIET_S = 10.0
 log = structlog.get_logger("semq.submit")
 

@@ -153,7 +153,7 @@ class SqlSubmissions:
         self._reading_engine = None
 
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:
-        """Note that a row is accepted, refused or waits. After the last row of a read, read further rows."""
+        """Note the result of a row; after the last row of a read, read further rows."""
         self._under_way.discard(row.row_id)
         for report in self._listeners.pop(row.row_id, ()):
             report(result)

@@ -2,7 +2,7 @@
 
 The routing key is the target's address, UMX-T attributes are headers. Bad input closes the channel, with a reply code,
 the SEMQ code and the remedy. A temporary refusal is nacked (``nacks``). With ``reply_to`` the result is also published
-there, in the format of ``semq.admin``; after an error of SEMQ the document is nacked, and the channel stays open.
+to that address, in the format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
 """
 
 from collections.abc import Callable
@@ -215,7 +215,7 @@ def reply_text(error: SemqError) -> str:
 def refusal(error: Exception) -> Outcome:
     """Return the settlement for an error: bad input closes the channel; after other errors the document is nacked.
 
-    A channel without confirms is closed instead of a nack.
+    A channel without confirms gets no nack and is closed instead.
     """
     reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
     closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported))

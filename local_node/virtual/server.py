@@ -93,8 +93,8 @@ class VirtualServer:
     async def reload(self) -> dict[str, Any]:
         """Read the file again: start new institutions, end removed ones, reload the others; return the changes.
 
-        Raises ConfigUnreadable, ConfigInvalid; then nothing has changed. An institution whose table has a fault keeps
-        its former settings, and the fault is reported. The data of a removed institution is kept.
+        An institution whose table has a fault keeps its former settings, and the fault is reported. Raises
+        ConfigUnreadable, ConfigInvalid; then nothing has changed.
         """
         async with self._reloading:
             names = (await asyncio.to_thread(read_server, self.file)).names

@@ -95,7 +95,7 @@ class Collector:
 
     root: Place
     bytes_max: int = BYTES_MAX  #: total size of one node's pieces in the spool
-    received: list[Manifest] = field(default_factory=list)  #: what ``accept`` has returned for complete parcels
+    received: list[Manifest] = field(default_factory=list)  #: of complete parcels
 
     def accept(self, document: Document) -> Manifest | None:
         """Store a piece in the spool. If its parcel is now complete, move the extract to ``root``.

@@ -9,8 +9,7 @@ from semq.store.rows import Event, Side
 # Notes: events that do not change a message's status. A message with notes only gets no verdict, because a hostile peer
 # can cause many notes.
 NOTE_EVENTS = frozenset({Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR})
-# The events that each side may write in schema version 1. A line with another event counts as unreadable; a new event
-# needs a new version.
+# The events that each side may write in schema version 1; a line with another event counts as unreadable.
 EVENTS_OF: dict[Side, frozenset[Event]] = {
     Side.SENDER: frozenset(set(Event) - {Event.RELEASED, Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
     Side.HUB: frozenset(set(Event) - {Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),

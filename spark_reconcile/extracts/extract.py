@@ -27,7 +27,6 @@ from spark_reconcile.storage import Place
 SETTLE_MS = 5_000  # a line's time precedes the commit of its transaction: lines of the last seconds may still appear
 ROWS_PER_GROUP = 250_000
 ROWS_PER_FILE = 5_000_000
-# A higher level of zstd costs time and saves little.
 PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": True, "version": "2.6"}
 
 
@@ -60,7 +59,7 @@ def extract_ledger(
 
 
 class Extract:
-    """An extract that is being written; valid after ``finish``, until then an earlier extract stays valid.
+    """An extract that is being written. An earlier extract stays valid until ``finish``.
 
     Raises BadRunRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
     """

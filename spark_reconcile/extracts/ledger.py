@@ -58,8 +58,7 @@ class Disclosure:
     """The parts of an AppKey that the extract discloses.
 
     Without a salt there is no hash of the AppKey, because the hash of an order number could be found by trial. With
-    a salt, equal AppKeys have equal hashes, also at institutions that share the salt. Domain, data type and subtype are
-    disclosed in clear only if ``type_in_clear``.
+    a salt, equal AppKeys have equal hashes, also at institutions that share the salt.
     """
 
     salt: bytes | None = None

@@ -75,7 +75,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_hub(self) -> bool:
-        """Whether the node's address has the type of a hub."""
         return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
     @property

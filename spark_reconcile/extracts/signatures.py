@@ -73,9 +73,8 @@ def authorities_file(trust: str, config: Path | None) -> Path | None:
 def verifier(trust: Path, clock: Clock) -> Verify:
     """Return the function that checks signatures of nodes, by the authorities of a PEM file. Raises TrustUnreadable.
 
-    For the node HUB, any node of the hub may have signed. With ``since`` None the certificate must be valid now. With
-    an earliest time of signing it must have been valid at some time since then: extracts stay valid as long as their
-    authority is trusted.
+    For the node HUB, any node of the hub may have signed. If ``since`` is None, the certificate must be valid now. Else
+    ``since`` is the earliest time of signing, and the certificate must have been valid at some time since then.
     """
     store = TrustStore.read(trust)
 
@@ -95,8 +94,8 @@ def verifier(trust: Path, clock: Clock) -> Verify:
 def _moment(certificate: NodeCertificate, since: int | None, now: datetime) -> datetime:
     """Return the moment at which a certificate must be valid.
 
-    For an expired certificate it is the moment of its end, or ``since`` if that is later; else, and with ``since``
-    None, the present moment.
+    It is the present moment if ``since`` is None or the certificate has not expired; else the end of the certificate,
+    or ``since`` if that is later.
     """
     if since is None or certificate.not_after >= now:
         return now

@@ -156,7 +156,7 @@ def _born() -> Column:
 
     If the sender's first lines are missing or the message is carried: the time of the first line of hub or receiver.
     Else the time of the first unusable line. Null without any of them: the message belongs to an earlier date, for
-    instance because the hub has stored it since then.
+    instance because the hub stored it then and sends it now.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
@@ -193,7 +193,6 @@ def _step() -> Column:
 
 
 def _scope(window: Window) -> Column:
-    """Return SQL for the scope (see ``dated``) before the clocks are known."""
     close_to_date = f"born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
     near = f"({_SILENT} OR {_HEADLESS}) AND carried = 0 AND {close_to_date}"
     return F.expr(
@@ -429,6 +428,5 @@ _IS_EXCEPTION = _is(lambda verdict: verdict.kind == "exception")
 
 
 def _named(names: Sequence[str], number: str) -> Column:
-    """Return SQL for the element of ``names`` at the index in column ``number``."""
     listed = ", ".join(f"'{name}'" for name in names)
     return F.expr(f"array({listed})[{number}]")

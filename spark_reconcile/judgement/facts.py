@@ -1,9 +1,8 @@
 """From lines to facts: one row per message with the facts of its three ledgers, by one grouping of DataFrames.
 
 Every fact is a minimum, a maximum or a union of bits. A line that is delivered twice therefore changes nothing, and
-facts of different dates can be merged, which carries open messages from one date to the next. Texts are compared by
-64-bit hashes, because Spark groups numbers in hash tables but texts by sorting. A message is identified by its whole
-LK0.
+facts of different dates can be merged, which carries open messages from one date to the next. The texts of a message
+are compared by 64-bit hashes, because Spark groups numbers in hash tables but texts by sorting.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,10 +25,10 @@ from spark_reconcile.judgement.situation import ENDINGS, RECORDS
 OUTSIDE, UNREADABLE = 1, 2
 NEVER_COMPLETE = 1  # value of ``carried``: every earlier run lacked a ledger that the message needs
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
-PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some bits between
+PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used bits between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
-# if released copies have set the same bit in every group: with one released copy in one of 16 million cases.
+# if released copies have set the same bits: with one released copy in one of 16 million cases.
 COPY_GROUPS, COPY_BITS = 8, 8
 
 # Columns whose texts are cut to TEXT_KEPT characters above TEXT_MAX bytes, so that oversized texts need no memory.
@@ -138,7 +137,7 @@ FACTS = (
     # the document in pieces to which the message belongs
     Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),
     Fact("document_id", "max", f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)"),
-    # limited, so that sums cannot overflow
+    # so that sums cannot overflow
     Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
 )
 NAMES = ("lk0", *(fact.name for fact in FACTS))

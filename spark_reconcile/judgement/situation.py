@@ -33,8 +33,8 @@ ENDINGS = mask(Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Eve
 # The records of a message in the receiver's ledger: exactly one of these, once.
 RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 
-# Word, events that show it, events that exclude it, events needed in addition. "torn" (two outcomes of a sender) and
-# "mixed" (two kinds of record of a receiver) have priority and are tested by ``assessment``.
+# "torn" (two outcomes of a sender) and "mixed" (two kinds of record of a receiver) have priority and are tested by
+# ``assessment``.
 SENDER_WORDS = (
     SideStanding("delivered", mask(Event.DELIVERED)),
     SideStanding("rejected", mask(Event.REJECTED)),

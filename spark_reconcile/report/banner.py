@@ -54,9 +54,6 @@ def outcome_of(findings: Findings) -> str:
 
 
 def _urgency(breach: Breach) -> tuple[int, bool, int, str, str]:
-    """Return the sort key of a breach: the most urgent verdict first, the whole date before pairs, the most messages
-    first.
-    """
     return URGENCY.index(breach.verdict), bool(breach.pair), -breach.messages, breach.pair, breach.what
 
 

@@ -24,7 +24,7 @@ Rows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
 
 _TICKS_MAX = 8
-_DIGITS_MAX = 90  # number of digits that fit side by side into the width of a picture
+_DIGITS_MAX = 90  # digits that fit side by side into a picture
 _CONFIG = {
     "font": _FONT,
     "view": {"stroke": None},
@@ -159,7 +159,7 @@ def _numbers(rows: Rows, field: str) -> Spec:
 
 def _draw(spec: Spec, title: str) -> Markup:
     """Return the picture, with its title for screen readers. ``vl_convert`` escapes texts of rows."""
-    # ``vl_convert`` measures text with a font of its own. The browser's font may be wider and needs the padding.
+    # The padding is for browsers whose font is wider than that of ``vl_convert``.
     padding = {"left": 24, "right": 12, "top": 5, "bottom": 5}
     svg = vl_convert.vegalite_to_svg({"background": "transparent", "config": _CONFIG, "padding": padding, **spec})
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1))

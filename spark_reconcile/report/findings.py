@@ -48,7 +48,6 @@ class Tally:
         return sum(row["messages"] for row in self.by_finding if row["scope"] == scope)
 
     def pieces(self, scope: str) -> int:
-        """Return the number of messages of a scope that are pieces of large documents."""
         return sum(row["pieces"] for row in self.by_finding if row["scope"] == scope)
 
     def has(self, verdict: str) -> bool:
@@ -124,7 +123,6 @@ class Findings:
 
     @property
     def pieces(self) -> int:
-        """The number of messages of the date that are pieces of large documents."""
         return self.tally.pieces("date")
 
     @property

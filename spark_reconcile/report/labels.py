@@ -11,10 +11,7 @@ _SPAN = re.compile(r'colspan="(\d+)"')
 
 
 def labelled(page: str) -> str:
-    """Return the page with ``data-label`` at every cell below a heading.
-
-    Regular expressions suffice, because foreign texts are escaped and contain no tags.
-    """
+    """Return the page with ``data-label`` at every cell below a heading. Foreign texts are escaped."""
     return _TABLE.sub(lambda match: _table(match[0]), page)
 
 
@@ -26,7 +23,6 @@ def _table(table: str) -> str:
     column = 0
 
     def label(tag: re.Match[str]) -> str:
-        """Return a start tag; the start tag of a cell gets the label of its column."""
         nonlocal column
         if not tag["kind"]:  # a row begins
             column = 0

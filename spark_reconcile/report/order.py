@@ -1,7 +1,7 @@
 """The order of the lines of a story: by ledger, by cause and effect, and else by corrected times.
 
 Times alone are not sufficient: corrected times are exact to some hundredths of a second, and a document may be
-delivered in less.
+delivered in less time.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,6 @@ def in_order(lines: Sequence[Row], moment: Callable[[Row], int]) -> list[Row]:
 
 
 def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: Callable[[Row], int]) -> int | None:
-    """Return the number of the first line of a side with one of these events; None if there is none."""
     numbers = [n for n, line in enumerate(lines) if line["side"] == side and line["event"] in events]
     return min(numbers, key=lambda n: moment(lines[n]), default=None)
 

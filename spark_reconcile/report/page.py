@@ -21,10 +21,10 @@ from spark_reconcile.report.words import CHINESE, duration, event_words, percent
 from spark_reconcile.settings import ReconcileSettings
 
 BREACHES_SHOWN = 30
-DOCUMENTS_SHOWN = 20  # number of documents in pieces that the page shows: those that do not match
-NODES_SHOWN = 30  # number of repair lists that the page shows, the longest first
+DOCUMENTS_SHOWN = 20  # documents in pieces that do not match
+NODES_SHOWN = 30  # repair lists, the longest first
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
-SOURCES_OPEN = 12  # number of complete ledgers that are shown without unfolding
+SOURCES_OPEN = 12  # complete ledgers shown without unfolding
 ABSENT_SHOWN = 30  # missing extracts in the banner, the most messages first
 
 

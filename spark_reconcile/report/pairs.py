@@ -58,12 +58,10 @@ class Pair:
 
     @property
     def exceptions(self) -> int:
-        """The number of exceptions of the date."""
         return _exceptions(self.date)
 
     @property
     def carried_exceptions(self) -> int:
-        """The number of exceptions of earlier dates."""
         return _exceptions(self.carried)
 
     def figures(self, verdict: str = "") -> VerdictFigures:
@@ -112,7 +110,6 @@ def write_pairs(
     institutions: set[str] = set()
 
     def selected(pairs: Iterator[Pair]) -> Iterator[Pair]:
-        """Yield all pairs, and note those for the page."""
         for pair in pairs:
             institutions.update((pair.sender, pair.receiver))
             for name in {*pair.date, *pair.found}:

@@ -1,8 +1,8 @@
 """Files for spreadsheets: CSV in UTF-8, with foreign texts protected from conversion.
 
-Spreadsheets convert texts that resemble a formula, a number, a date or a truth value. An apostrophe before these texts
-prevents it: ``1.10010`` is a node, not 1.1001. If rows were left out, the last line of the file states how many rows
-there are.
+Spreadsheets convert texts that resemble a formula, a number, a date or a truth value. An apostrophe before the text
+prevents the conversion: ``1.10010`` is a node, not 1.1001. If rows were left out, the last line of the file states how
+many rows there are.
 """
 
 import csv

@@ -1,8 +1,8 @@
 """The next steps for every exception: the nodes at which operators act, and the commands.
 
 Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. ``FILE`` is the
-configuration of the named node. A command contains no text of the message but its locator, because the others are
-foreign.
+configuration of the named node. The only text of a message in a command is its locator, because all other texts of the
+message are foreign.
 """
 
 import shlex

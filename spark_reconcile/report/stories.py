@@ -78,7 +78,6 @@ class _MessageTexts:
         }
 
     def _moment(self, line: Row) -> int:
-        """Return the time of a line by the hub's clock."""
         return int(line["at"]) - self._skew.get(line["node"], 0)
 
     def _line(self, line: Row, fault: str) -> Row:

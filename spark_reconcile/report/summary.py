@@ -96,5 +96,4 @@ def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:
 
 
 def _rows(sheet: SheetSize) -> dict[str, int]:
-    """Return the numbers of rows of a file (``rows``) and of its table (``of``)."""
     return {"rows": sheet.written, "of": sheet.found}

@@ -143,7 +143,6 @@ def longer(ms: int, than_ms: int) -> str:
 
 
 def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
-    """Return the first units of a duration, from the largest that occurs: number, seconds and name of each."""
     seconds = ms // 1000
     parts: list[tuple[int, int, str]] = []
     for size, unit in _UNITS:

@@ -153,11 +153,11 @@ class JudgedMessages:
     evidence: Evidence  #: with the stores of the hub that only other nodes name
     lines: DataFrame
     survey: readings.Survey
-    skews: dict[str, clocks.Skew]  #: the estimated clocks by node
+    skews: dict[str, clocks.Skew]  #: by node
     context: JudgementContext
-    clock_ms: dict[str, int]  #: for each node whose times are corrected: its clock minus the hub's
+    clock_ms: dict[str, int]  #: as in ``Findings``
     verdicts: DataFrame
-    other_dates: dict[str, int]  #: numbers of messages by scope: earlier, later, none
+    other_dates: dict[str, int]  #: as in ``Findings``
 
 
 def judge(
@@ -292,7 +292,6 @@ def _result(
 
 
 def _note_failure(new_run: Run, error: BaseException, clock: Clock) -> None:
-    """Write the result of a failed run; the pointer never moves to it."""
     text = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
     result = RunResult("failed", 1, new_run.day.isoformat(), new_run.name, created_at=moment)

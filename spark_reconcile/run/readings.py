@@ -105,7 +105,6 @@ def of_pairs(pairs: Place, names: Collection[str]) -> list[Row]:
 
 
 def _of_pairs(table: Place, names: Collection[str]) -> Iterator[Row]:
-    """Yield the rows of some pairs, with the added column ``pair``."""
     wanted = pa.array(sorted(names), pa.string())
     for batch in read_batches(table):
         pair = pc.binary_join_element_wise(batch["sender"], batch["receiver"], ">")

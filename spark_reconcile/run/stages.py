@@ -43,14 +43,13 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
     """Write the numbers of lines by ledger, side, event, target node, store of the copy, and whether on the date."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
-    # The store of the hub that has a copy, according to a line of another node. Most lines have no LK1, so the cheap
-    # tests come first.
+    # The store of the hub that has a copy, according to another node. The cheap tests come first.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_NOTES}) AND lk1 RLIKE r'{_LK1}'"
     copies_in = F.expr(f"if({names_copy}, substring_index(lk1, '.', 2), '')").alias("copies_in")
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
-    # Only the node of a target counts. The user is removed from the few thousand counted rows instead of all lines.
+    # The user of a target is removed after counting, from few rows.
     _write(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
 
 
@@ -80,7 +79,6 @@ def facts(
 
 
 def _by_scope() -> list[Column]:
-    """Return columns to observe: for each scope in OTHER_DATES, the number of messages."""
     return [F.count_if(F.col("scope") == scope).alias(scope) for scope in OTHER_DATES]
 
 
@@ -106,10 +104,7 @@ def cells(verdicts: DataFrame, place: Place) -> DataFrame:
 
 
 def pairs(cells: DataFrame, place: Place) -> None:
-    """Write the messages by pair and verdict, the rows of a pair together, the worst pair first.
-
-    A pair is worse if it has more exceptions (of all dates); if equal, more open messages; if equal, more messages.
-    """
+    """Write the messages by pair and verdict, the rows of a pair together, the worst pair first."""
     summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in SUMS)
     by_pair = cells.groupBy("scope", "sender", "receiver", "verdict").agg(*summed)
     pair = Over.partitionBy("sender", "receiver")

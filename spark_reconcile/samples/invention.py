@@ -83,7 +83,7 @@ class CourseStep(NamedTuple):
 
     side: Side
     event: Event
-    after_ms: int  #: time after the acceptance
+    after_ms: int
     marks: str  #: letters explained at COURSE_PARTS
 
 
@@ -91,7 +91,7 @@ class Course(NamedTuple):
     """A course that messages may take, and its verdict."""
 
     verdict: str
-    share: float  #: of all messages
+    share: float
     is_late: bool  #: accepted in the last minutes of the date
     save_fwd: int
     steps: tuple[CourseStep, ...]

@@ -89,7 +89,6 @@ class Evidence:
         return replace(self, sources=(*self.sources, *missing))
 
     def _hub_sources(self) -> list[Source]:
-        """Return the known ledgers of the hub, delivered or not."""
         ledgers = (source for source in self.sources if source.node != source.source)
         return [source for source in ledgers if source.node in self.hubs or _is_hub(source)]
 

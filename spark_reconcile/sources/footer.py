@@ -1,7 +1,7 @@
 """The footer of a Parquet file: the descriptions of its column chunks.
 
-They are read in Python, because Arrow ends the whole process if those of a foreign file contradict each other. A footer
-is a struct of Thrift's compact protocol; the field numbers are those of parquet.thrift.
+The descriptions are read in Python, because Arrow ends the whole process if they contradict each other. A footer is a
+struct of Thrift's compact protocol; the field numbers are those of parquet.thrift.
 """
 
 from collections.abc import Iterator
@@ -113,7 +113,6 @@ class _Reader:
         self._raw, self._at, self._values_left = raw, 0, VALUES_MAX
 
     def struct(self, depth: int) -> _Struct:
-        """Read the fields of a struct with at most ``depth`` nested levels."""
         fields: _Struct = {}
         for number, value in self._fields(depth):
             if number in fields:  # readers differ in which of the two they use

@@ -66,7 +66,6 @@ def _ledgers(node_of_ledger: Mapping[str, str], hubs: Collection[str], name: str
 
 
 def _made_too_early(sources: Sequence[Source], ledgers: Collection[str], day: date) -> list[str]:
-    """Return the ledgers whose extract of a date was made before the date was over."""
     used = (source for source in sources if source.day == day and source.is_used and source.source in ledgers)
     manifests = (source.manifest for source in used)
     return sorted(m.source for m in manifests if m is not None and m.watermark < m.window_end)

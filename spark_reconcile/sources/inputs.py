@@ -82,7 +82,6 @@ class Source:
 
     @property
     def uris(self) -> list[str]:
-        """The addresses of the files for Spark."""
         return [file.uri for file in self.files]
 
     def facts(self) -> dict[str, Any]:

@@ -112,7 +112,6 @@ def _raw(column: pa.Array) -> pa.Array:
 
 
 def _texts(column: pa.Array) -> set[str]:
-    """Return the different texts of a column of bytes, without null and empty ones."""
     return {raw.decode(errors="replace") for raw in pc.unique(column).to_pylist() if raw}
 
 

@@ -103,7 +103,6 @@ def _submitted() -> SparkSession:
 
 
 def _set_default(spark: SparkSession, key: str, value: str) -> None:
-    """Change a setting of the running session, unless the configuration of the session contains it."""
     if not spark.sparkContext.getConf().contains(key):
         # A running session knows Hadoop's settings without this prefix.
         spark.conf.set(key.removeprefix("spark.hadoop."), value)
