@@ -149,7 +149,6 @@ class Requests:
 
     @asynccontextmanager
     async def _request_channel(self, is_alone: bool, until: float) -> AsyncIterator[_RequestChannel]:
-        """Use the shared channel, or a new channel for this request."""
         if is_alone:
             requests = await _RequestChannel.open(self._link, until)
             try:

@@ -26,10 +26,8 @@ class Subscription(Generic[T]):
     """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
     ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
-    With ``acknowledges`` (events), each step of the iteration acknowledges all earlier deliveries except the last
-    ``behind``. Otherwise (documents) the caller settles the value that ``read`` returned. At most ``prefetch``
-    deliveries are unsettled. The iteration ends when nothing has arrived for ``idle_s`` seconds (None: never); a step
-    raises NodeUnreachable if it cannot connect for ``patience_s`` seconds.
+    ``acknowledges``: each step of the iteration acknowledges earlier deliveries; otherwise the caller settles them. The
+    other arguments are those of ``Client``, ``Client.receive`` and ``Client.events``.
     """
 
     def __init__(

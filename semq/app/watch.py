@@ -1,7 +1,7 @@
 """Waiting for outcomes: one subscription to events for all waiting callers, and queries to the node.
 
 An event only shortens the wait. A document may have ended before the subscription, or during a lost connection, so its
-state is queried at the beginning, after every reconnection, and regularly.
+state is queried at the beginning, and then regularly.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The command line, ``semq``: send and receive documents, read and act on messages, run and check nodes.
 
-Most commands ask a running node, as an application does: over AMQP, by the operations of the node.
+Most commands ask a running node over AMQP, by its operations.
 
 | part       | contents                                                                                      |
 |------------|-----------------------------------------------------------------------------------------------|
@@ -23,7 +23,7 @@ Most commands ask a running node, as an application does: over AMQP, by the oper
 
 
 def main() -> None:
-    """Run the command and end the process with its exit status."""
+    """Run the command; end the process with its exit status."""
     from semq.cli.main import run
 
     raise SystemExit(run())

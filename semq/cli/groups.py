@@ -16,7 +16,7 @@ from semq.cli.options.parameters import with_parsed_commands
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """A command or a group of commands, with its name as the first word of the command line."""
+    """A command or a group of commands; its name is the first word of the command line."""
 
     name: str
     where: str  #: the object that `load` imports, as "module:name"
@@ -28,7 +28,7 @@ class CommandGroup(CommandRow):
 
     help: str
     more_modules: tuple[str, ...] = ()  #: further modules that add commands to the group
-    hidden: bool = False  #: left out of the help, because the name is an older one
+    hidden: bool = False  #: an older name, which the help leaves out
 
     def load(self) -> typer.Typer:
         """Import the group with all of its commands."""

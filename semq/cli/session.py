@@ -52,7 +52,7 @@ RowsOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Connection to a node, output and time limit of one command."""
+    """Connection, output and time limit of one command."""
 
     client: Client
     out: Output
@@ -153,14 +153,14 @@ def url_of(node: str | None, config: Path | None, institution: str | None = None
 
 def read_config(config: Path, institution: str | None = None) -> "Settings":
     """Read a node's settings from its file and the environment. Raises ConfigUnreadable, ConfigInvalid."""
-    # Imported here: at the top it would double the time that other commands take to start.
+    # Imported here: it takes as long as the start of other commands.
     from semq.config import load
 
     return load(config, environment(), institution)
 
 
 def institutions_of(config: Path, institution: str | None) -> list[str | None]:
-    """Return the named institution in a list; without a name all of the file, or [None] for the file of one node.
+    """Return ``[institution]``; if it is None, all institutions in the file of a virtual server.
 
     Raises ConfigUnreadable.
     """

@@ -1,4 +1,4 @@
-"""The parts of the site as a table: packages with routes, templates, static files and translations.
+"""The parts of the site: packages with routes, templates, static files and translations.
 
 The table has the names of modules instead of the modules, because these modules import this package.
 """
@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 class Mount:
     """A part of the site."""
 
-    name: str  #: name in the address of its static files: /static/NAME/…
+    name: str  #: its static files are at /static/NAME/…
     routes: str  #: module:name of its list of routes
 
 

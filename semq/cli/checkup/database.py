@@ -1,6 +1,6 @@
-"""Checks of a node's database: connection, durability, replication, clock, number of connections, rights, tables.
+"""Checks of a node's database.
 
-If the instances of a hub share a separate control database, it is checked in the same way, except for its tables.
+A separate control database of a hub is checked in the same way, except for its tables.
 """
 
 import time
@@ -21,7 +21,7 @@ from semq.store.postgres import roles, schema_version
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import SchemaTooOld
 
-CONNECT_S = 5  # longest wait for a connection
+CONNECT_S = 5
 SKEW_S_MAX = 2.0  # largest difference of the clocks without a warning
 NODE_CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
 
@@ -41,7 +41,7 @@ def check(settings: Settings) -> Iterator[Finding]:
 
 
 def check_control(settings: Settings) -> Iterator[Finding]:
-    """Check the control database, which the instances of a hub share, unless it is the database of this instance."""
+    """Check the control database, unless it is the database of this instance."""
     section = settings.cluster
     if section is not None and section.control is not None:
         for finding in _server(section.control.get_secret_value(), "cluster.control"):
@@ -49,7 +49,7 @@ def check_control(settings: Settings) -> Iterator[Finding]:
 
 
 def _server(url: str, key: str) -> Iterator[Finding]:
-    """Check the server at ``url``. ``key`` names the setting that contains the URL."""
+    """Check the server at ``url``, which is the value of the setting ``key``."""
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
             yield from _checks_of(connection, key, has_several_hosts="," in str(conninfo_to_dict(url).get("host", "")))

@@ -1,4 +1,4 @@
-"""Checks of the connections to partners with direct links: address, TLS, login by the certificate of the node.
+"""Checks of the connections to partners with direct links: address, TLS, login.
 
 The check logs in to the virtual host of enrolment, because a second direct link would end that of the running node. An
 unreachable partner is a warning only: documents for this partner wait, or go through the hub.

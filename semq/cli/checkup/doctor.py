@@ -1,4 +1,4 @@
-"""``semq doctor``: checks of everything that a node depends on, with advice. The node need not run."""
+"""``semq doctor``: checks of everything that a node depends on; the node need not run."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 PART_S_MAX = 10.0  # the time limit of each part is this plus --timeout, in seconds
-MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | word at the beginning of the line of a finding
+MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | its word in a line
 
 
 def doctor(
@@ -41,7 +41,7 @@ def doctor(
 
 
 async def _print_findings(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
-    """Print each finding as soon as it is known, unless the output is JSON; return all of them."""
+    """Print each finding as soon as it is known, unless the output is JSON; return all."""
     findings = []
     async for finding in _findings(settings, patience_s, out):
         findings.append(finding)
@@ -53,7 +53,7 @@ async def _print_findings(settings: "Settings", patience_s: float, out: Output) 
 
 
 async def _findings(settings: "Settings", patience_s: float, out: Output) -> AsyncIterator["Finding"]:
-    """Yield the findings of each part, in the order of the parts. All parts are checked at the same time."""
+    """Yield the findings, in the order of the parts; all parts are checked at the same time."""
     if not out.as_json:
         out.progress("checking")
     from semq.cli.checkup import database, direct_links, hub_link, identity, machine, running_node

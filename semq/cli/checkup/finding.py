@@ -1,4 +1,4 @@
-"""The finding of one check: subject, verdict, detail, advice."""
+"""The finding of one check."""
 
 from dataclasses import dataclass
 

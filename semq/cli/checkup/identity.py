@@ -12,7 +12,7 @@ RENEW_BY_HAND = "No hub renews it: `semq cert request`, have it signed, `semq ce
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Check the active certificate and the trusted authorities; no findings if no link or port of the node uses TLS."""
+    """Check the active certificate and the trusted authorities; no findings if nothing uses TLS."""
     is_hub_link_tls = settings.hub is not None and settings.hub.is_tls
     if not (settings.amqp.tls or settings.direct or is_hub_link_tls):
         return

@@ -1,4 +1,4 @@
-"""Checks of the configuration file, the data folder, free space, other configured paths, and the alert program."""
+"""Checks of configuration file, data folder, free space, other configured paths, and alert program."""
 
 import os
 import shutil

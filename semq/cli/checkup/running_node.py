@@ -84,7 +84,7 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
 async def _ask_all_stores(
     client: Client, operation: str, arguments: dict[str, Any], patience_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Run an operation on a node, or on all stores of a hub; return its rows, and for each missing store the reason."""
+    """Run an operation; return its rows, and for each missing store of a hub the reason."""
     try:
         return await client.request(operation, arguments, timeout_s=patience_s), {}
     except IncompleteAnswer as error:

@@ -68,7 +68,7 @@ def _confirm(session: Session, compared: dict[str, Any]) -> None:
 
 
 def _pair_lines(compared: dict[str, Any]) -> list[str]:
-    """Return lines about the pairs of institutions that the definitions would stop; empty if there are none."""
+    """Return lines about the pairs of institutions that the definitions would stop."""
     pairs = compared["stops"]
     if not pairs:
         return []

@@ -54,7 +54,7 @@ def verify(
     check_proof(proof, certificate.public_key)
     stated = datetime.fromtimestamp(proof.at / 1000, UTC)
     if trust is not None:
-        # The certificate is checked at the time of the signature: a proof stays valid after the certificate ends.
+        # At the time of the signature: a proof stays valid after the certificate ends.
         TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
     if document is not None:
         check_document(proof, _read(document))

@@ -1,6 +1,6 @@
-"""``semq reconcile``: the nightly reconciliation. All arguments are passed on to ``spark_reconcile.commands``.
+"""``semq reconcile``: the nightly reconciliation, by ``spark_reconcile.commands``.
 
-It needs Arrow and Spark, which only the ``spark`` group of requirements installs.
+It needs the ``spark`` group of requirements.
 """
 
 from importlib.util import find_spec

@@ -91,7 +91,7 @@ async def remove(
 async def _act(
     session: Session, operation: str, ids: list[str] | None, everything: bool, filters: dict[str, Any], why: str
 ) -> None:
-    """Act on the named documents, or on the documents that the filters select, or on all."""
+    """Act on the named documents, on those that the filters select, or on all."""
     # `requeue` leaves out documents that the hub or a receiver has refused: no application waits for them.
     sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
     acts = FailedDocumentActs(session, operation, why)
@@ -112,7 +112,7 @@ async def _act(
 
 
 class FailedDocumentActs:
-    """The acts of one command on failed documents; it acts on each document once."""
+    """The acts of one command, which acts on each document once."""
 
     def __init__(self, session: Session, operation: str, why: str) -> None:
         self._session = session
@@ -122,9 +122,9 @@ class FailedDocumentActs:
         self.became: dict[str, dict[str, Any]] = {}  #: old name of a submission | result of its repetition
 
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:
-        """Act on the documents that this command has not acted on yet; return whether there are any."""
+        """Act on new documents; return whether there are any."""
         listed = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
-        # A submission that was refused again has a new name. The command does not submit it a third time.
+        # A submission that was refused again has a new name; it is not submitted a third time.
         resubmitted = {new["lk0"] for new in self.became.values()}
         names = [name for name in listed if name not in self.lk0s and name not in resubmitted]
         for start in range(0, len(names), BATCH):

@@ -45,7 +45,7 @@ def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple
 
 
 def first_block(body: bytes | FileBody) -> bytes:
-    """Return the beginning of a body, from which its content type is derived."""
+    """Return the beginning of a body."""
     return next(iter(body.blocks()), b"") if isinstance(body, FileBody) else body
 
 
@@ -85,7 +85,7 @@ def file_name(lk0: str, key: str) -> str:
 
 
 def write_body(folder: Path, document: Document) -> Path:
-    """Write a document to a file in a folder and return its path; the file survives a crash of the machine.
+    """Write a document to a file in a folder; return its path when it is on the disk.
 
     A repeated delivery of the document replaces the file. Raises UnusableFile.
     """

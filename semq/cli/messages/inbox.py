@@ -20,7 +20,7 @@ from semq.cli.session import Session, on_node
 from semq.umx_t.short_name import short_name
 
 PREFETCH = 16  # documents that the node sends before the first is acknowledged
-UNWRITTEN_MAX = 16  # unwritten documents after which the command ends: the folder itself has a fault
+UNWRITTEN_MAX = 16  # unwritten documents after which the command ends
 
 
 @group.command()
@@ -46,7 +46,7 @@ async def receive(
 
 
 class InboxReader:
-    """The subscriptions of one command to an inbox. ``into``: folder for the bodies; None: they are printed."""
+    """The subscriptions of one command to an inbox. ``into``: folder for bodies; None: print them."""
 
     def __init__(self, session: Session, into: Path | None, ack: bool) -> None:
         self._session = session
@@ -56,9 +56,9 @@ class InboxReader:
         self.unwritten: set[str] = set()  #: locators of documents that could not be written
 
     async def run(self, user: str, count: int) -> bool:
-        """Receive until ``count`` documents are taken (0: no limit), or a document cannot be written, or none arrives.
+        """Receive until ``count`` documents (0: no limit) are taken, one cannot be written, or none arrives.
 
-        Return True if a document could not be written. Further documents may then wait at the node.
+        Return True if a document could not be written.
         """
         prefetch = (min(count - self.taken, PREFETCH) if count else PREFETCH) + len(self.unwritten)
         async with self._session.client.receive(user, prefetch=prefetch, idle_s=self._session.timeout_s) as documents:

@@ -1,4 +1,4 @@
-"""Messages as rows of tables and as lines, for all commands on messages.
+"""Messages as rows of tables and as lines.
 
 Any field of a node's answer may be absent: the node may have an older version.
 """
@@ -22,7 +22,7 @@ LIST_COLUMNS: tuple[Column, ...] = (
     ("status", "<"),
 )
 MEMBER_COLUMNS: tuple[Column, ...] = (("name", "<"), ("to", "<"), ("status", "<"), ("reason", "<"))
-# Facts that are not shown, because other lines contain them or only programs use them.
+# Facts that other lines contain, or that only programs use
 HIDDEN_FACTS = ("at", "id", "error", "stuck", "cleaned", "direction", "proved", "members")
 FIRST_FACTS = (
     "name",
@@ -42,15 +42,15 @@ FIRST_FACTS = (
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Return the short name of a message, derived from the locator if the node does not state the name.
+    """Return the short name of a message; it may be derived from the locator.
 
-    A locator without a short name is returned itself; a row without name and locator has an empty name.
+    A locator without a short name is returned itself.
     """
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
 def status_of(row: Mapping[str, Any]) -> str:
-    """Return the outcome of a message, or its status if it has no outcome; empty if it has neither."""
+    """Return the outcome of a message, else its status, else an empty text."""
     for name in ("outcome", "ss_status", "app_status", "state", "status"):
         if row.get(name):
             return str(row[name])
@@ -86,7 +86,7 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def pieces_of(row: Mapping[str, Any]) -> str:
-    """Return "3/8" if 3 of 8 pieces of a document are delivered; empty unless a document in pieces is on its way."""
+    """Return "3/8" if 3 of 8 pieces are delivered; empty unless a document in pieces is on its way."""
     pieces = row.get("pieces")
     if not isinstance(pieces, Mapping) or "delivered" not in pieces:
         return ""
@@ -122,7 +122,7 @@ def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines about the cause and the next step of a stuck message, or (``stuck`` None) why it is not stuck."""
+    """Yield cause and next step of a stuck message; for ``stuck`` None, why it is not stuck."""
     if stuck:
         yield f"{stuck['cause']}: {stuck['meaning']}"
         yield f"what to do: {stuck['next_step']}"

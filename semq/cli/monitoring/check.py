@@ -43,9 +43,9 @@ class Reading(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A row of SUBJECTS: a figure of the node, with the default limits."""
+    """A figure of the node, with default limits."""
 
-    read: Callable[[Session, str], Awaitable[Reading]]  #: called with the session and the argument NAME (may be empty)
+    read: Callable[[Session, str], Awaitable[Reading]]  #: session, argument NAME (may be empty)
     unit: str  #: unit of performance data: s, or nothing for counts
     warning: float
     critical: float
@@ -54,7 +54,7 @@ class Subject(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """The printed result of a check. Value and limits are None if an error prevented the check."""
+    """The result of a check. Value and limits are None after an error."""
 
     subject: str
     level: Level

@@ -65,9 +65,9 @@ async def _snapshot(session: Session, at: float) -> Snapshot:
 
 
 def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
-    """Return the change of each total per second since the previous snapshot; empty for the first snapshot.
+    """Return the change of each total per second; empty for the first snapshot.
 
-    Totals of a node that was restarted in the meantime begin at 0.
+    If the node was restarted in between, its totals began at 0.
     """
     if before is None or now.at <= before.at:
         return {}

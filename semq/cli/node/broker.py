@@ -95,9 +95,9 @@ async def bindings(session: Session, vhost: Vhost = None, source: SourcePrefix =
 
 
 async def print_pages(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
-    """Ask for the rows of an operation, page by page; print at most ``limit``, and a notice if there are more.
+    """Print at most ``limit`` rows of an operation, and a notice if there are more.
 
-    ``name``: beginning of the values in the column that the operation filters, for instance the source of a binding.
+    ``name``: beginning of the name by which the operation selects rows.
     """
     rows: list[dict[str, Any]] = []
     after: Sequence[str] | None = []

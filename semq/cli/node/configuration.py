@@ -1,4 +1,4 @@
-"""``semq config check|show``: check a configuration without starting a node; show settings with meaning or origin."""
+"""``semq config check|show``: check a configuration without starting a node; show settings."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ group = typer.Typer()
 @group.command()
 def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Check a configuration file and the environment; report all faults together."""
-    # Imported here: at the top it would double the time that other commands take to start.
+    # Imported here: it takes as long as the start of other commands.
     from semq.config.errors import ConfigInvalid
 
     out = Output(as_json=json)

@@ -1,4 +1,4 @@
-"""``semq node enroll``: the first certificate of a node, by a token of the hub's operator. The node need not run."""
+"""``semq node enroll``: the first certificate of a node, which need not run."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""The printed form of ``semq node status``: sections of names and values, or all counters with ``--counters``.
+"""The printed form of ``semq node status``.
 
 Any field of the answer may be absent: the node may have an older version.
 """
@@ -32,7 +32,7 @@ DATAGRAM_FIGURES = (
 
 
 def print_status(out: Output, status: Status) -> None:
-    """Print the sections and the table of partners, without empty values."""
+    """Print sections and partners, without empty values."""
     for heading, section in SECTIONS:
         pairs = [(name, value) for name, value in section(status) if value not in ("", None)]
         if pairs:
@@ -46,7 +46,7 @@ def print_status(out: Output, status: Status) -> None:
 
 
 def print_counters(out: Output, status: Status) -> None:
-    """Print the counters of the engine with their meanings, and the figures of AMQP and the store."""
+    """Print the counters with their meanings, and the figures of AMQP and the store."""
     counts = status.get("counters") or {}
     known = [name for name in COUNTERS if name in counts]
     unknown = sorted(counts.keys() - COUNTERS.keys())  # counters of a node of another version

@@ -47,7 +47,7 @@ class ParsedCommand(TyperCommand):
 
 
 class ParsedGroup(TyperGroup):
-    """A group of commands whose own options are read by this module."""
+    """A group whose own options are read by this module."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -58,7 +58,7 @@ class ParsedGroup(TyperGroup):
 
 
 def with_parsed_commands(group: typer.Typer) -> typer.Typer:
-    """Set the class of all commands of a group and of its subgroups to ParsedCommand; return the group."""
+    """Make all commands of a group and its subgroups ParsedCommands; return the group."""
     for command in group.registered_commands:
         command.cls = ParsedCommand
     for subgroup in group.registered_groups:
@@ -75,7 +75,7 @@ def _make_help_literal(command: TyperCommand | TyperGroup) -> None:
 
 
 def literal_help(text: str) -> str:
-    """Return a help text in the markup of rich: words in brackets are escaped, the lines of a paragraph are joined.
+    """Return a help text in the markup of rich: brackets are escaped, the lines of a paragraph joined.
 
     Otherwise rich takes ``[http]`` for a style and drops it. A paragraph that begins with a backspace (``\\b``) keeps
     its lines.
@@ -88,14 +88,14 @@ def literal_help(text: str) -> str:
 
 
 class ParameterReading:
-    """A replacement of the pydantic adapter by which Typer reads a parameter. ``read`` converts one text."""
+    """A replacement of Typer's pydantic adapter for a parameter. ``read`` converts one text."""
 
     def __init__(self, read: Callable[[Any], Any], *, is_list: bool) -> None:
         self._read = read
         self._is_list = is_list
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value of a text, or the values of a list of texts. Raises BadParameter.
+        """Return the value of a text, or those of a list. Raises BadParameter.
 
         A missing list (None) becomes an empty tuple, a missing text stays None.
         """

@@ -1,4 +1,4 @@
-"""Times on the command line: durations (30m, 2h, 7d) and dates (2026-03-31, 2026-03-31T14:00+02:00).
+"""Durations (30m, 2h, 7d) and dates (2026-03-31, 2026-03-31T14:00+02:00).
 
 A date without an offset is in the local time zone.
 """

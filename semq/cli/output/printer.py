@@ -21,7 +21,7 @@ WIDTH = 80  # columns, if the output is not a terminal
 
 
 class Output:
-    """The output of one command. ``as_json``: print results as JSON instead of tables and lines."""
+    """The output of one command. ``as_json``: print results as JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -61,7 +61,7 @@ class Output:
         print(shown(text), flush=True)
 
     def screen(self, lines: Sequence[str]) -> None:
-        """Replace the screen of a terminal by these lines, cut to its size. In a file or a pipe, append the lines."""
+        """Replace the screen of a terminal by these lines, cut to its size; in a file or a pipe, append them."""
         if sys.stdout.isatty():
             width, height = shutil.get_terminal_size((WIDTH, 24))
             cut = [shown(line)[:width] for line in lines[: height - 1]]
@@ -70,12 +70,12 @@ class Output:
             print(*map(shown, lines), "", sep="\n", flush=True)
 
     def text(self, text: str, indent: str = "") -> None:
-        """Print a text of several lines. ``indent`` distinguishes its lines from those of the command."""
+        """Print a text of several lines, each after ``indent``."""
         for line in shown_lines(text.removesuffix("\n"), len(text)):
             print(f"{indent}{line}", flush=True)
 
     def raw(self, body: bytes) -> None:
-        """Write the bytes of a body or a file: unchanged into a file or a pipe, escaped on a terminal."""
+        """Write bytes: unchanged into a file or a pipe, escaped on a terminal."""
         if sys.stdout.isatty():
             self.text(body.decode("utf-8", "backslashreplace"))
         else:
@@ -83,7 +83,7 @@ class Output:
             sys.stdout.buffer.flush()
 
     def notice(self, text: str) -> None:
-        """Print a line for people that is neither data nor an error, on standard error."""
+        """Print a line for people on standard error."""
         print(shown(text), file=sys.stderr, flush=True)
 
     def progress(self, text: str) -> None:
@@ -98,14 +98,14 @@ def _bold(line: str) -> str:
 
 
 def escape_unprintable_characters() -> None:
-    """Let standard output and error escape characters that their encoding lacks, instead of raising an error."""
+    """Let standard output and error escape characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 class OneLineFormatter(logging.Formatter):
-    """A formatter that escapes line breaks of messages and indents tracebacks, so that no log line can be forged."""
+    """A formatter that escapes line breaks of messages and indents tracebacks: no log line can be forged."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - name in the standard library
         record.message = shown(record.message)

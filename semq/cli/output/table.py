@@ -1,4 +1,4 @@
-"""Layout of tables as lines of text: headings, a rule, rows. Long cells are folded to the width of the terminal.
+"""Layout of tables as lines of text. Long cells are folded to the width of the terminal.
 
 No package for tables is used, because importing one takes longer than a request to a node.
 """
@@ -14,7 +14,7 @@ GAP = "  "
 
 
 def lines_of(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Yield the lines of a table: the headings, a rule, the rows. ``width``: width of the terminal in cells."""
+    """Yield headings, a rule, and rows. ``width``: of the terminal, in cells."""
     widths = _widths([[heading, *(row[number] for row in rows)] for number, (heading, _) in enumerate(columns)], width)
     sides = [side for _, side in columns]
     yield from _lines_of_row([heading for heading, _ in columns], sides, widths)
@@ -24,12 +24,12 @@ def lines_of(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: in
 
 
 def width_of(text: str) -> int:
-    """Return the width of a text in terminal cells: two for a wide character, none for a combining one."""
+    """Return the width of a text in cells: two for a wide character, none for a combining one."""
     return len(text) if text.isascii() else sum(map(_width_of_character, text))
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Return a text as lines of at most ``width`` terminal cells, broken between words where that is possible."""
+    """Return a text as lines of at most ``width`` cells, broken between words if possible."""
     lines, line = [], ""
     for word in text.split(" "):
         joined = f"{line} {word}" if line else word
@@ -64,7 +64,7 @@ def _beginning(word: str, width: int) -> str:
 def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the width of each column. Long columns share the width that short columns leave.
 
-    Narrow columns get their widths first: a column that needs less than its share leaves more for wider columns.
+    Narrow columns get their widths first: they leave more for wider ones.
     """
     widths = [max(map(width_of, column)) for column in columns]
     free = width - len(GAP) * (len(widths) - 1) - sum(needed for needed in widths if needed <= UNFOLDED_MAX)

@@ -1,4 +1,4 @@
-"""Conversion of values in the JSON answers of nodes to texts: times, sizes, numbers, statuses.
+"""Values in the answers of nodes as texts: times, sizes, numbers, statuses.
 
 Times are ISO 8601 in the local time zone (``TZ=UTC semq …`` for UTC), always with the offset from UTC.
 """
@@ -23,7 +23,7 @@ def moment(milliseconds: object) -> str:
 
 
 def brief_time(milliseconds: object) -> str:
-    """Return a time for a table: 14:00:05+02:00 today, 2026-03-31T14:00+02:00 on other days; empty without a time."""
+    """Return 14:00:05+02:00 for a time today, 2026-03-31T14:00+02:00 on other days; empty without a time."""
     time = _datetime(milliseconds)
     if time is None:
         return ""
@@ -32,7 +32,7 @@ def brief_time(milliseconds: object) -> str:
 
 
 def local_time(text: object) -> str:
-    """Return a time in ISO 8601, as nodes write it, in the form of ``moment``; return any other text unchanged."""
+    """Return a time in ISO 8601 in the form of ``moment``; any other text unchanged."""
     try:
         return local_text(str(text))
     except (ValueError, OverflowError, OSError):
@@ -40,7 +40,7 @@ def local_time(text: object) -> str:
 
 
 def age_of(text: object) -> str:
-    """Return the age of a time in ISO 8601, in its two largest units (1 d 2 h); empty if the text is not a time."""
+    """Return the age of a time in ISO 8601 (1 d 2 h); empty if the text is not a time."""
     try:
         seconds = int((datetime.now().astimezone() - datetime.fromisoformat(str(text)).astimezone()).total_seconds())
     except (ValueError, OverflowError, OSError):
@@ -54,17 +54,17 @@ def age_of(text: object) -> str:
 
 
 def counted(number: object, noun: str, plural: str = "") -> str:
-    """Return a number with its noun: 1 line, 2 lines. ``plural``: default, the noun with an s."""
+    """Return a number with its noun: 1 line, 2 lines."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def node_name(address: object) -> str:
-    """Return the address of an institution without the node type: 10008 for 1.10008."""
+    """Return 10008 for 1.10008."""
     return str(address).removeprefix("1.")
 
 
 def fact_texts(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each fact that is not empty; names within a mapping are dotted: ``hub.link``."""
+    """Yield name and text of each fact that is not empty; names within a mapping are dotted."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield from fact_texts(value, f"{prefix}{name}.")
@@ -73,7 +73,7 @@ def fact_texts(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def as_text(value: Any, name: str = "") -> str:
-    """Return one value as text. Its ``name`` tells times (``…_at``), sizes (``…_bytes``) and texts with times."""
+    """Return one value as text; by its ``name``, times (``…_at``) and sizes (``…_bytes``) are recognized."""
     if value is None:
         return ""
     if isinstance(value, bool):

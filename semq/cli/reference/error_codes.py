@@ -50,7 +50,7 @@ def lookup(
 
 
 def all_errors() -> list[dict[str, str]]:
-    """Return a row for every code. If its class sets no remedy, the row has that of the nearest base."""
+    """Return a row for every code; a missing remedy is that of the nearest base."""
     classes = list(_classes())
     by_name = {definition.name: definition for definition in classes}
     rows: dict[str, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Protection against forms of other sites: a token that only pages of the session contain, and the request's origin.
+"""Protection against forms of other sites, by a token of the session and the request's origin.
 
 A request carries the token in the form field ``csrf`` or the header ``X-CSRF-Token``.
 """
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from semq.web.access.secret import derived, is_same
 from semq.web.errors import ForeignForm
 
-FIELD, HEADER = "csrf", "x-csrf-token"  # names of the form field and of the header with the token
+FIELD, HEADER = "csrf", "x-csrf-token"
 OWN_SITES = ("same-origin", "none")  # values of Sec-Fetch-Site; none: the user entered the address
 
 
@@ -29,6 +29,6 @@ def check_origin(request: Request) -> None:
 
 
 def check_token(secret: str, token: str) -> None:
-    """Refuse a form whose token does not belong to the session of ``secret``. Raises ForeignForm."""
+    """Refuse a form without the token of this session. Raises ForeignForm."""
     if not secret or not is_same(token_of(secret), token):
         raise ForeignForm

@@ -1,4 +1,4 @@
-"""Limits of rates: of the requests of each user or token, and of the failed sign-ins from each address."""
+"""Limits of the requests of each user or token, and of failed sign-ins from each address."""
 
 import math
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Logins of the node's users: which users administer the node, and whether the node accepts a password."""
+"""Logins of the node's users."""
 
 from typing import Protocol
 from urllib.parse import urlsplit

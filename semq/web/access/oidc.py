@@ -31,10 +31,10 @@ from semq.web.errors import OidcAway, OidcRefused
 # Accepted algorithms of the signature of an ID token
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 PENDING_MAX = 1000  # sign-ins in progress
-CACHE_S = 3600.0  # time after which metadata and keys of the provider are fetched again
-KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys of the provider
+CACHE_S = 3600.0  # time after which metadata and keys are fetched again
+KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys
 ANSWER_MAX, TIMEOUT_S = 1 << 20, 10.0  # bytes of an answer, and the longest wait for it
-SKEW_S = 60  # tolerated difference between the clocks of the provider and of this machine
+SKEW_S = 60  # tolerated difference of the clocks
 TEXT_MAX = 100  # characters of a name, or of a text of the provider in an error
 
 
@@ -45,8 +45,8 @@ class PendingSignIn:
     browser_hash: bytes  #: hash of the secret in the browser's cookie
     nonce: str
     verifier: str
-    redirect: str  #: address to which the provider sends the browser back
-    next_path: str  #: path that was requested before the sign-in
+    redirect: str  #: address of the callback
+    next_path: str  #: path that the browser requested
     began_at: float  #: monotonic
 
 

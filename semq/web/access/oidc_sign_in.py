@@ -1,4 +1,4 @@
-"""The two pages of a sign-in through a provider: the redirect to the provider, and the return from it.
+"""The two pages of a sign-in through a provider: the redirect, and the return.
 
 After a redirect from another site, browsers send no cookie with ``SameSite=Strict``. Therefore the cookie of a sign-in
 in progress is ``SameSite=Lax``. The cookie of the session is strict, so the callback does not redirect the browser; it

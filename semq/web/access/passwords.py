@@ -1,4 +1,4 @@
-"""Passwords of users: their hashes (scrypt), checks in constant time, and limits of their length."""
+"""Passwords of users: hashes (scrypt), and checks in constant time."""
 
 import asyncio
 import hashlib
@@ -9,7 +9,6 @@ from semq.clock import draw_secret
 from semq.web.errors import BadRequest
 
 LENGTH_MIN, LENGTH_MAX = 12, 1000  # characters of a password
-# The form of a stored hash
 STORED = re.compile(r"scrypt\$(?P<salt>(?:[0-9a-f]{2})+)\$(?P<digest>[0-9a-f]{128})")
 CHECKS_MAX = 2  # parallel checks; each takes 16 MiB
 

@@ -1,4 +1,4 @@
-"""Random secrets, for instance of sessions and one-time links; they are stored as hashes.
+"""Random secrets, for instance of sessions and one-time links, and their hashes.
 
 A secret has 256 random bits, so one pass of SHA-256 is enough.
 """

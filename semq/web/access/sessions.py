@@ -23,7 +23,7 @@ from semq.web.node.database import Database
 CACHE_S, CACHE_MAX = 1.0, 1000  # longest age, and largest number, of sessions in memory
 # Interval between two updates of the time at which a session was last used; a tenth of http.idle_s if that is shorter
 SEEN_S = 60.0
-FORM_S = 3600  # validity of the cookie for forms that precede the sign-in
+FORM_S = 3600  # validity of the cookie for forms before the sign-in
 LINK_USER = "first sign-in"  # name of the user in a session begun by the one-time link
 
 
@@ -42,7 +42,10 @@ class Sessions:
         self.form_cookie = f"{prefix}semq_form_{address.type}_{address.id}"
 
     async def open(self, account: str, roles: Sequence[str] | None, peer: str) -> str:
-        """Begin a session and return its secret. ``roles`` None: the roles of the account. Raises StoreUnavailable."""
+        """Begin a session and return its secret. ``roles`` None: the roles of the account.
+
+        Raises the errors of ``Database.write``.
+        """
         secret, now = new_secret(), self._clock.wall()
         ends_at = now + timedelta(seconds=self._http.session_s)
         session = AccountSession(hash_of(secret), account, tuple(roles or ()), now, now, ends_at, peer)
@@ -50,7 +53,10 @@ class Sessions:
         return secret
 
     async def visitor(self, secret: str, peer: str) -> Visitor | None:
-        """Return the visitor of a session; None if the session is unknown or has ended. Raises StoreUnavailable."""
+        """Return the visitor of a session; None if the session is unknown or has ended.
+
+        Raises the errors of ``Database.read``.
+        """
         session = await self._find(hash_of(secret))
         if session is None:
             return None
@@ -76,7 +82,7 @@ class Sessions:
         return stored
 
     async def end(self, secret: str) -> None:
-        """End a session. Raises StoreUnavailable."""
+        """End a session. Raises the errors of ``Database.write``."""
         self._cache.pop(hash_of(secret), None)
         await self._database.write(accounts.end_session, hash_of(secret))
 
@@ -85,7 +91,7 @@ class Sessions:
         self._cache.clear()
 
     def secret_of(self, request: Request) -> str:
-        """Return the secret in the cookie of a request; an empty text without a cookie."""
+        """Return the secret in the cookie of a request; empty without a cookie."""
         return request.cookies.get(self.cookie, "")
 
     def set_cookie(self, response: Response, secret: str) -> None:
@@ -93,11 +99,11 @@ class Sessions:
         self._set(response, self.cookie, secret, int(self._http.session_s))
 
     def form_secret_of(self, request: Request) -> str:
-        """Return the secret of the forms that precede the sign-in; an empty text without a cookie."""
+        """Return the secret of forms before the sign-in; empty without a cookie."""
         return request.cookies.get(self.form_cookie, "")
 
     def set_form_cookie(self, response: Response, secret: str) -> None:
-        """Store the secret of the forms that precede the sign-in in a cookie; an empty secret removes it."""
+        """Store the secret of forms before the sign-in in a cookie; an empty secret removes it."""
         self._set(response, self.form_cookie, secret, FORM_S)
 
     def _set(self, response: Response, name: str, secret: str, seconds: int) -> None:

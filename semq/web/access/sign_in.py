@@ -23,8 +23,8 @@ from semq.web.services import Web
 log = structlog.get_logger("semq.web")
 
 NODE_ROLES = ("admin", "payload")  # roles of a user who may administer the node
-LINK_ROLES = ("admin", "payload")  # roles of the session that the one-time link begins
-NAME_MAX = 64  # characters of a name; the rest is ignored
+LINK_ROLES = ("admin", "payload")  # roles of a session by the one-time link
+NAME_MAX = 64  # characters
 REFUSED = "User or password is wrong, or the user is disabled."
 
 

@@ -37,7 +37,7 @@ class Tokens:
         return token is not None and token.is_valid(self._clock.wall())
 
     async def visitor(self, text: str, peer: str) -> Visitor | None:
-        """Return the program with this token; None if the token is not valid. Raises StoreUnavailable."""
+        """Return the program with this token; None if it is not valid. Raises the errors of ``Database.read``."""
         if not text.startswith(PREFIX) or len(text) > LENGTH_MAX:
             return None
         token = await self._find(token_hash(text))

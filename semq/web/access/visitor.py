@@ -17,7 +17,7 @@ INCLUDED: dict[Right, tuple[Right, ...]] = {
     AccessRole.OPERATOR: (AccessRole.VIEWER,),
     AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
 }
-# Rights that permit to read payloads. Only a visitor with the role ``payload`` may grant them.
+# Rights to read payloads; only a visitor with the role ``payload`` may grant them
 PAYLOAD_RIGHTS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
 ALL_RIGHTS = frozenset(RIGHTS.values())
 

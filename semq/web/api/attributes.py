@@ -19,8 +19,8 @@ from semq.trace_context import trace_context
 from semq.umx_t.app_key import AppKey
 from semq.web.errors import BadRequest
 
-PREFIX = b"semq-"  # prefix of the headers of attributes
-OWN_PREFIX = b"semq-header-"  # prefix of the application's own headers
+PREFIX = b"semq-"
+OWN_PREFIX = b"semq-header-"  # of the application's own headers
 TOKEN_HEADER = b"idempotency-key"  # the same as SEMQ-Token
 # Arguments of msg.submit without a header SEMQ-…
 NOT_PREFIXED = ("body_base64", "headers", "sender", "content_type", "content_encoding")
@@ -28,7 +28,7 @@ NAMES = tuple(
     field.encode_name for field in msgspec.structs.fields(SubmitDocument) if field.encode_name not in NOT_PREFIXED
 )
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # token of RFC 9110, section 5.6.2
-HEADER_MAX = 2000  # characters of the value of a header; a longer value is cut
+HEADER_MAX = 2000  # characters of a value; a longer one is cut
 # Header | argument of msg.submit
 STANDARD_HEADERS = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
 BY_HEADER = (
@@ -37,7 +37,7 @@ BY_HEADER = (
 
 
 def header_of(name: str) -> str:
-    """Return the name of the header of an attribute: SEMQ-Save-Fwd for save_fwd."""
+    """Return the header of an attribute: SEMQ-Save-Fwd for save_fwd."""
     return "SEMQ-" + "-".join(part.capitalize() for part in name.split("_"))
 
 

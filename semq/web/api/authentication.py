@@ -19,14 +19,14 @@ from semq.web.transport.connection import CERTIFICATE
 if TYPE_CHECKING:
     from semq.web.services import Web
 
-SAFE = ("GET", "HEAD")  # methods that change nothing, so that sessions need no CSRF token for them
+SAFE = ("GET", "HEAD")  # methods that change nothing: sessions need no CSRF token
 HEADER_MAX = 4096  # characters of the header Authorization
 
 
 async def authenticate(request: Request, web: "Web") -> Visitor:
-    """Find the sender of a request; return it with its rights.
+    """Return the sender of a request.
 
-    Raises NotSignedIn, ForeignForm, TooManyRequests, StoreUnavailable, NodeUnreachable.
+    Raises NotSignedIn, ForeignForm, TooManyRequests, NodeUnreachable, and the errors of ``Database.read``.
     """
     peer = request.client.host if request.client else ""
     authorization = request.headers.get("authorization")
@@ -53,7 +53,7 @@ async def authenticate(request: Request, web: "Web") -> Visitor:
 
 
 async def _by_header(authorization: str, web: "Web", peer: str) -> Visitor | None:
-    """Return the visitor that the header ``Authorization`` names; None if token, user or password are not valid."""
+    """Return the visitor of a header ``Authorization``; None if token, user or password are not valid."""
     scheme, _, text = authorization.partition(" ")
     match scheme.lower():
         case "bearer":

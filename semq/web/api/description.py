@@ -54,10 +54,10 @@ MEANINGS = {
     504: "The node does not answer in time.",
     507: "There is no room for the body.",
 }
-# Status | name of the response in the document
+# Status | name of the response
 PROBLEMS = {status: HTTPStatus(status).phrase.replace(" ", "") for status in MEANINGS}
 COMMON = (400, 401, 403, 421, 429, 503, 504)  # errors of every endpoint that needs a right
-CONVERTOR = re.compile(r":[a-z]+}")  # the end of a parameter in Starlette's paths, for instance in {name:path}
+CONVERTOR = re.compile(r":[a-z]+}")  # in Starlette's paths, for instance {name:path}
 
 
 def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:

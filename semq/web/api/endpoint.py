@@ -1,4 +1,4 @@
-"""The endpoints of the API as rows of a table: the type of a row, and the frame around its handler.
+"""An endpoint of the API as a row of a table, and the frame around its handler.
 
 If the endpoint needs a right, the frame authenticates the caller, counts the request and checks the right. It turns
 errors into problem documents.
@@ -53,7 +53,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A row: the endpoint, the required rights, and its description."""
+    """One endpoint of the API."""
 
     method: str
     path: str
@@ -82,7 +82,7 @@ def route_of(path: str, endpoints: Mapping[str, Endpoint]) -> Route:
 
 
 async def answer(request: Request, row: Endpoint) -> Response:
-    """Answer a request to the endpoint of a row, after the checks of caller, rate and right."""
+    """Answer a request to the endpoint of a row."""
     web = web_of(request)
     try:
         if not row.rights:
@@ -103,6 +103,6 @@ NOBODY = Visitor("", "", "", frozenset())
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a value as JSON; a value of a type that JSON lacks becomes a text."""
+    """Return a value as JSON; values of other types become texts."""
     text = in_json(msgspec.json.encode(value, enc_hook=str).decode())
     return Response(text, status, dict(headers or {}), JSON)

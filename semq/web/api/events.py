@@ -4,8 +4,8 @@ Without ``queue`` a stream has only new events; a client that reconnects with La
 because some events may be missing.
 
 With ``queue`` the node keeps the unsent events, and the last BEHIND sent events. A client that reconnects with
-Last-Event-ID gets the events after this identifier. Without Last-Event-ID, and after a restart of this process, a
-client gets some events again, with the same identifiers.
+Last-Event-ID gets the later events. Without Last-Event-ID, and after a restart of this process, a client gets some
+events again, with the same identifiers.
 """
 
 import re

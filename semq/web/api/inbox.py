@@ -22,9 +22,10 @@ from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
 from semq.web.transport.bodies import ChunkedResponse, chunks_of
 
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
-WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0  # largest values of wait_s, max and lease_s in the query
+# Largest values of wait_s, max and lease_s in the query; that of lease_s is http.lease_s if this is more
+WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
-# The parts of the answer around the attributes and bodies of the documents
+# Parts of the answer around attributes and bodies
 BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"
 # Act in the address | act in the audit log
 ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}

@@ -22,7 +22,7 @@ log = structlog.get_logger("semq.web")
 
 @dataclass(slots=True, eq=False)
 class DocumentLease:
-    """One document that is leased to a program."""
+    """A document that is leased to a program."""
 
     id: str
     owner: str  #: key of the visitor
@@ -47,7 +47,7 @@ class Leases:
         return owner in self._counts
 
     def free(self, owner: str) -> int:
-        """Return the number of documents that an owner may receive now. Raises TooManyRequests if it is 0."""
+        """Return how many documents an owner may receive now. Raises TooManyRequests if none."""
         free = self._at_most - self._counts.get(owner, 0)
         if free <= 0:
             raise TooManyRequests("Too many documents are received and not acknowledged.", at_most=self._at_most)

@@ -18,7 +18,7 @@ from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, no
 from semq.web.access.visitor import ALL_RIGHTS, Visitor
 from semq.web.errors import TooManyRequests
 
-LOGINS_MAX, IDLE_S = 256, 300.0  # connections, and the time after which an unused one is closed
+LOGINS_MAX, IDLE_S = 256, 300.0  # connections; time after which an unused one is closed
 VIA = "password"  # ``via`` of these visitors
 # Rights of users who do not administer the node; the node checks each request against their permissions
 APPLICATION = frozenset({AccessScope.SUBMIT, AccessScope.RECEIVE, AccessScope.EVENTS})

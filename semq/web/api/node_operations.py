@@ -46,11 +46,11 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
 
 
 def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON schema of an operation's arguments, and all schemas to which it refers, keyed by name."""
+    """Return the JSON schema of an operation's arguments, and the schemas to which it refers, keyed by name."""
     return _schemas(row.arguments)
 
 
-@cache  # each operation needs its schemas several times, and a process may have many nodes
+@cache
 def _schemas(arguments: type) -> tuple[dict[str, Any], dict[str, Any]]:
     (schema,), components = msgspec.json.schema_components([arguments], ref_template="#/components/schemas/{name}")
     return components[schema["$ref"].rpartition("/")[2]], components

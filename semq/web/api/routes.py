@@ -15,9 +15,8 @@ from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, json_response
 from semq.web.api.node_operations import endpoints_of, parameters, schemas
 
 PATH = "/api/v1"
-# Rights of which one is needed to read the state and the trace of a sent document
+# Rights to read state and trace of a sent document; one is enough
 VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)
-# The parameter of a path that names a document
 NAME = Parameter(
     "name",
     "path",

@@ -1,12 +1,12 @@
 """Identifiers of the events that the latest streams of each queue have sent.
 
-A client that reconnects does not get the events again that it has received.
+With them, a client that reconnects does not get events again that it has received.
 """
 
 from collections import OrderedDict, deque
 from itertools import islice
 
-BEHIND = 1000  # sent events that are remembered for each stream, and that stay unacknowledged at the node
+BEHIND = 1000  # events remembered for each stream; they stay unacknowledged at the node
 QUEUES_MAX, STREAMS_MAX = 256, 4  # queues that are remembered, and streams of each queue
 
 

@@ -21,7 +21,7 @@ log = structlog.get_logger("semq.web.audit")
 
 BATCH_MAX = 1000  # lines of a commit
 DEFERRED_S, DEFERRED_MAX = 0.2, 100_000  # delay of deferred lines, and their number in memory
-CLOSE_S = 5.0  # longest wait for deferred lines at the end
+CLOSE_S = 5.0  # longest wait for deferred lines in ``close``
 
 
 class Audit:

@@ -1,8 +1,7 @@
 """The node's database for the web process: views in read-only transactions with a time limit, and the process's tables.
 
 The connections are few and separate from those of the node, so that a slow page cannot delay a commit. The URL is
-looked up for each connection, because an embedded server may not run yet. Queries are functions of a SQLAlchemy
-connection.
+looked up for each connection, because an embedded server may not run yet.
 """
 
 import asyncio
@@ -49,7 +48,7 @@ class Database:
         return await self._run(self._write_threads, self._writer, change, *args, **kwargs)
 
     def close(self) -> None:
-        """Close all connections; queries in progress end first."""
+        """Close all connections, after the queries in progress."""
         self._read_threads.shutdown(wait=True)
         self._write_threads.shutdown(wait=True)
         self._reader.dispose()

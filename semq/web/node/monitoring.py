@@ -26,7 +26,7 @@ from semq.web.errors import RoleMissing
 from semq.web.services import Web
 
 SHARED_S = 1.0  # time for which requests share an answer
-ASK_S = 5.0  # longest wait for the node; below the usual time limits of orchestrators and scrapes
+ASK_S = 5.0  # longest wait for the node; orchestrators and scrapes usually wait longer
 OPENMETRICS = "application/openmetrics-text"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 READY_CHECKS = ("node", "store", "intake")  # checks that must be ok for /readyz

@@ -1,4 +1,4 @@
-"""Languages of pages: English texts are in the sources, translations in .po files, which are read at the start."""
+"""Languages of pages: English texts are in the sources, translations in .po files."""
 
 from collections.abc import Iterable
 from contextvars import ContextVar
@@ -24,7 +24,7 @@ class Languages:
     """The translations of all pages."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        """``folders``: each has a .po file for each language except English, for instance zh.po."""
+        """``folders``: each has .po files, for instance zh.po."""
         self._by_language: dict[str, NullTranslations] = {}
         for file in (file for folder in folders for file in sorted(folder.glob("*.po"))):
             translations = copy(_translations_in(file))

@@ -14,7 +14,7 @@ from semq.web.pages.languages import Languages
 
 
 class CompiledTemplates(BytecodeCache):
-    """Compiled templates, shared by all environments of this process, which may serve the pages of many nodes."""
+    """Compiled templates, shared by all environments of this process."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, str], bytes] = {}
@@ -61,5 +61,5 @@ def moment(value: object) -> str:
 
 
 def token_field(token: str) -> Markup:
-    """Return the hidden field that carries the token of the session in a form (``access.csrf``)."""
+    """Return the hidden field of a form with its token (``access.csrf``)."""
     return Markup('<input type="hidden" name="{}" value="{}">').format(FIELD, token)

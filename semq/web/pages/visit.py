@@ -1,4 +1,4 @@
-"""A visit: one request of a person for a page, with everything that the handler needs; and the routes of pages.
+"""A visit: one request of a person for a page; and the routes of pages.
 
     ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=AccessRole.OPERATOR)]
 
@@ -104,7 +104,7 @@ class Visit:
             return error.result
 
     async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read-only query on the node's database. Raises the errors of ``Database.read``."""
+        """Run a read-only query on the node's database, as ``Database.read`` does."""
         return await self.web.database.read(view, *args, **kwargs)
 
     async def note(self, act: str, arguments: dict[str, Any] | None = None, **more: Any) -> int:
@@ -163,12 +163,12 @@ def page(path: str, handler: Handler, *, role: AccessRole | None = AccessRole.VI
 
 
 def form(path: str, handler: Handler, *, role: AccessRole | None = AccessRole.OPERATOR) -> Route:
-    """Return the route of a form, which is posted with the token of the session; ``role``: as in ``page``."""
+    """Return the route of a posted form; ``role``: as in ``page``."""
     return Route(path, _endpoint(handler, role, act=path), methods=["POST"], name=handler.__name__)
 
 
 def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Callable[[Request], Awaitable[Response]]:
-    """Return the frame around a handler; ``act``: name of a refused form in the audit log, empty for pages."""
+    """Return the frame around a handler; ``act``: name of a form in the audit log, empty for pages."""
 
     async def respond(request: Request) -> Response:
         web = web_of(request)

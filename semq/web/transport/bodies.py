@@ -1,4 +1,4 @@
-"""Bodies of requests and answers in bounded memory: each body reserves its bytes, or waits until enough are free.
+"""Bodies of requests and answers: each reserves its bytes, so that memory and disk space are bounded.
 
 A body whose length is not announced reserves the largest permitted length. ``connection`` disconnects clients that
 pause, so that their bytes become free.
@@ -20,7 +20,7 @@ from semq.transport.spool import SpooledBody
 from semq.web.errors import BadRequest, BodiesFull, BodyTooLarge
 
 WAIT_S = 30.0  # longest wait for free memory
-CHUNK = 48 << 10  # bytes; a multiple of three, so that only the last chunk has padding in base64
+CHUNK = 48 << 10  # bytes; a multiple of three: only the last chunk has padding in base64
 
 
 class Release(Protocol):
@@ -149,7 +149,7 @@ async def read_body(request: Request, at_most: int) -> bytes:
 
 
 class ChunkedResponse(StreamingResponse):
-    """An answer that is sent in chunks. ``on_end`` is called when the answer was sent, or cannot be sent."""
+    """An answer that is sent in chunks. ``on_end`` is called at its end, also after a failure."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class ChunkedResponse(StreamingResponse):
 
 
 async def _one_by_one(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield the chunks in the event loop: Starlette would take each chunk in a thread."""
+    """Yield the chunks in the event loop; Starlette would use a thread."""
     for chunk in chunks:
         yield chunk
 

@@ -42,7 +42,6 @@ class Connection(HttpToolsProtocol):
         self._active_at = 0.0  #: when the client last sent or read data, by the clock of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for the first request; close the connection if its address has too many."""
         super().connection_made(cast(asyncio.Transport, transport))
         self._peer = str((transport.get_extra_info("peername") or ("",))[0])
         self._peers[self._peer] += 1
@@ -57,7 +56,6 @@ class Connection(HttpToolsProtocol):
             self._certificate = hashlib.sha256(der).hexdigest()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers, and reduce the number of connections from the address."""
         for timer in (self._head_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
@@ -76,7 +74,6 @@ class Connection(HttpToolsProtocol):
         self._expect_head()
 
     def on_message_begin(self) -> None:
-        """Begin a request: limit its head, and note the certificate of the client."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
         if self._head_timer is None:

@@ -23,7 +23,7 @@ def _one_line(text: str) -> str:
 
 
 async def with_heartbeat(events: AsyncIterator[str], on_end: Callable[[], None]) -> AsyncIterator[str]:
-    """Yield events, and a comment after each HEARTBEAT_S without an event, so that proxies keep the connection open.
+    """Yield events, and a comment after each HEARTBEAT_S without one: proxies then keep the connection open.
 
     Call ``on_end`` at the end.
     """
@@ -43,7 +43,7 @@ async def with_heartbeat(events: AsyncIterator[str], on_end: Callable[[], None])
                 return
     finally:
         on_end()
-        # In a task of its own, because the present task cannot wait any more when the browser has disconnected.
+        # In a task of its own: if the browser has disconnected, the present task is cancelled and cannot wait.
         closing = asyncio.get_running_loop().create_task(_close(events, upcoming))
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)

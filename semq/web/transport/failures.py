@@ -50,7 +50,7 @@ def status_of(error: SemqError) -> int:
 
 
 def headers_of(error: SemqError) -> dict[str, str]:
-    """Return the headers that the answer about an error needs."""
+    """Return the headers of an answer about an error."""
     if isinstance(error, own.NotSignedIn):
         return {"www-authenticate": 'Bearer realm="semq", Basic realm="semq", charset="UTF-8"'}
     if isinstance(error, own.RangeNotSatisfiable):

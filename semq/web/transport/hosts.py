@@ -22,7 +22,7 @@ PORT = re.compile(r":[0-9]*$")
 
 
 class KnownHosts:
-    """An ASGI application that passes requests for known hosts on to ``app``, and answers all others with 421."""
+    """An ASGI application that passes requests for known hosts to ``app``, and answers others with 421."""
 
     def __init__(self, app: ASGIApp, http: HttpSection) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Range requests (RFC 9110, section 14): clients request some bytes of a body, for instance to continue a download.
+"""Range requests (RFC 9110, section 14), for instance to continue a download.
 
 One range of bytes is answered with 206. A request for several ranges, for another unit, or with a condition (If-Range)
 that does not hold is answered with the whole body, as the standard allows.

@@ -1,4 +1,4 @@
-"""Headers that limit what a browser may do with a response; every response has them.
+"""Headers of every response, which limit what a browser may do with it.
 
 ``ResponseHeaders`` is plain ASGI and not a middleware of Starlette, so that event streams pass unchanged.
 """

@@ -1,4 +1,4 @@
-"""The HTTP server: a listening socket, TLS, connections with limits, and the end of all connections."""
+"""The HTTP server: its listening socket, TLS, and the end of its connections."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ from semq.web.transport.connection import Connection
 log = structlog.get_logger("semq.web")
 BACKLOG = 1024  # connections that wait to be accepted
 HANDSHAKE_S = 10.0  # longest TLS handshake
-KEEP_ALIVE_S = 75  # an idle connection is closed after this time
+KEEP_ALIVE_S = 75  # longest idle time of a connection
 GRACE_S = 5.0  # longest wait for requests in progress when the server stops
 
 

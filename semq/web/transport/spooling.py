@@ -24,8 +24,7 @@ async def kept_body(
 ) -> AsyncIterator[bytes | SpooledBody]:
     """Read a body and keep it until the end of the ``async with``.
 
-    Raises BodyTooLarge, BodiesFull, SpoolFull; and BadRequest if Content-Length is not a number or the client
-    disconnects.
+    Raises BodyTooLarge, BodiesFull, SpoolFull, BadRequest.
     """
     size = announced(request, at_most)
     async with memory.reserved(min(size, IN_MEMORY)), AsyncExitStack() as files:
