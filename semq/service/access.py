@@ -7,14 +7,14 @@ from semq.broker.users import Permissions, Right, User, digest_of
 from semq.config.sections import AmqpSection, GrantSection
 from semq.service.admin import ADMIN
 
-APPLICATIONS = "/"  # the virtual host of documents, applications and administrators
+APPLICATIONS = "/"  # the virtual host of applications and administrators
 INBOX = "semq.inbox"
-ANSWER_QUEUE_PREFIX = "amq.gen-"  # prefix of generated queue names; administrators receive answers in such queues
+ANSWER_QUEUE_PREFIX = "amq.gen-"  # of generated names of queues, in which administrators receive answers
 NO_PERMISSIONS = Permissions("", "", "")
 
 
 def inbox_name(user: str) -> str:
-    """Return the name of a user's inbox. The empty name stands for the institution itself."""
+    """Return the name of a user's inbox. The empty name is the institution itself."""
     return f"{INBOX}.{user}" if user else INBOX
 
 
@@ -30,7 +30,6 @@ class ApplicationPermissions(Permissions):
     inboxes: frozenset[str] | None = None
 
     def allow(self, right: Right, name: str) -> bool:
-        """Whether the user has a right to the queue or exchange with this name."""
         if name == ADMIN:
             return self.is_admin and right is Right.WRITE
         if self.is_admin and name.startswith(ANSWER_QUEUE_PREFIX):

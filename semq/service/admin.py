@@ -51,10 +51,10 @@ class RequestExchange(ServiceExchange):
         self._vhost = vhost
         self._handlers = dict(handlers)
         self._at_once = at_once
-        self._tasks: dict[str, set[asyncio.Task[None]]] = {}  #: by user, over all connections
+        self._tasks: dict[str, set[asyncio.Task[None]]] = {}  #: by user
 
     def publish(self, message: OfferedMessage) -> None:
-        """Start the answer to a request, whose routing key names the operation."""
+        """Start the answer to a request. The routing key names the operation."""
         session, header, settle = message.session, message.header, message.settle
         if not header.reply_to:
             settle(Refused(PreconditionFailed("a request needs reply_to")))
@@ -131,7 +131,7 @@ def _admin_handler(operation: OfferedOperation) -> RequestHandler:
 
 
 def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaitable[Any]]) -> RequestHandler:
-    """Return a handler for requests of nodes: it reads the arguments into ``struct`` and calls ``handler``."""
+    """Return a handler that reads the arguments into ``struct`` and calls ``handler``."""
 
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
         return await handler(session, read_arguments(name, struct, arguments))
@@ -158,9 +158,9 @@ def describe(error: SemqError) -> dict[str, Any]:
 
 
 async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Exception], None]], None]) -> Outcome:
-    """Post work and return its outcome after the commit. Raises the errors of the work and of the store.
+    """Post work by ``post(on_commit, on_failure)``; return its outcome after the commit.
 
-    ``post`` posts the work, which calls one of its two arguments: with the outcome after the commit, or with the error.
+    Raises the errors of the work and of the store.
     """
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 

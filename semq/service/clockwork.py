@@ -3,8 +3,8 @@
 The job of the engine is moved to the time of the engine's next work (``next_due``). An idle engine runs every
 ``BACKSTOP_S``.
 
-APScheduler is only a timer within the process. Its job store in SQL is not used, because every scheduler that shares it
-would run every job; the lease of the node's store keeps a second process from running jobs at all.
+APScheduler is only a timer within the process. Its job store in SQL is not used: every scheduler that shares it would
+run every job.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from semq.clock import Clock
 from semq.errors import Unavailable
 from semq.transport.turn import Turn
 
-ENGINE = "engine"  # name of the engine's job
+ENGINE = "engine"
 BACKSTOP_S = 10.0  # longest time between two runs of the engine's job
 TICK_S_MIN = 0.05  # shortest time between two runs of the engine's job
-WALL_CHECK_S = 15.0  # between two comparisons of the wall clock with the monotonic clock
-WALL_JUMP_S = 2.0  # a larger change of their difference means that the wall clock was set
+WALL_CHECK_S = 15.0  # between two comparisons of wall clock and monotonic clock
+WALL_JUMP_S = 2.0  # a larger change of their difference: the wall clock was set
 log = structlog.get_logger("semq.clockwork")
 
 
@@ -66,7 +66,7 @@ class JobRecord:
     paused_at: datetime | None = None
     pause_reason: str = ""
     running: bool = False
-    again_in_s: float | None = None  #: set by ``hasten`` during a run: seconds from the end of this run to the next
+    again_in_s: float | None = None  #: set by ``hasten`` during a run: seconds from its end to the next run
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
@@ -85,7 +85,7 @@ class Clockwork:
     """The scheduled jobs of one node: the job of its engine, and others."""
 
     def __init__(self, engine: Callable[[], TickedEngine], turn: Turn, clock: Clock, jobs: list[ScheduledJob]) -> None:
-        """``engine`` returns the present engine, which a new one replaces after a loss of the store."""
+        """``engine`` returns the present engine."""
         self._engine = engine
         self._turn = turn
         self._clock = clock
@@ -128,7 +128,7 @@ class Clockwork:
         self._turn.before_flush(self._flush)
 
     def reschedule(self) -> None:
-        """Move the engine's job to an earlier time if work is due before its planned run."""
+        """Move the engine's job to an earlier time if work is due earlier."""
         due = self._engine().next_due
         if due is None or not self._scheduler.running:
             return

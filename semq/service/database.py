@@ -8,7 +8,7 @@ from semq.store.postgres import schema_version
 
 
 class NodeDatabase:
-    """The database of a node, opened before the store and closed after it."""
+    """The database of a node."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -41,7 +41,7 @@ class NodeDatabase:
     async def revive(self) -> str | None:
         """Start the embedded server again if it has died, and return its URL; the port may have changed.
 
-        Returns None for a configured server, which the node cannot start.
+        Returns None for a configured server.
         """
         return None if self._embedded is None else await asyncio.to_thread(self._embedded.start)
 

@@ -23,7 +23,7 @@ class Housekeeping:
     """The housekeeping of one node's store."""
 
     def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings) -> None:
-        """``url`` returns the URL of the database. The URL may change."""
+        """``url`` returns the present URL of the database."""
         self._url = url
         self._clock = clock
         self._keep = Keep(
@@ -33,7 +33,6 @@ class Housekeeping:
         self._due = clock.monotonic() + FIRST_S
 
     def jobs(self) -> list[ScheduledJob]:
-        """Return the job for the schedule."""
         return [ScheduledJob("housekeeping", CHECK_S, self.run_if_due, self.make_due, lambda: self._due)]
 
     def make_due(self) -> None:

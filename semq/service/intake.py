@@ -4,7 +4,7 @@ A speaker is a session (at the listening end of links), a partner (at a local no
 the carrier of a hub). In each turn of the event loop the intake passes on a bounded number of frames and bytes, speaker
 by speaker, so that no speaker delays the others. It passes on none while too much earlier work is not committed.
 
-The callers keep a speaker from filling the memory: by its unsettled publishes, or by ``waiting_bytes_of``.
+The callers limit the bytes that wait for a speaker.
 """
 
 from collections import deque
@@ -43,7 +43,7 @@ class Intake(Generic[Speaker, Frame]):
         self._bytes: dict[Speaker, int] = {}
         self._paused: set[Speaker] = set()
         self._is_scheduled = False
-        self.waiting_bytes = 0  #: total size of all waiting frames
+        self.waiting_bytes = 0  #: of all speakers
         self.frames_under_way = 0
         self.bytes_under_way = 0
 

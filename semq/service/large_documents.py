@@ -140,7 +140,7 @@ class _NamedManifest(NamedTuple):
 
 
 def _is_of_manifest(pieces: str) -> bool:
-    """Whether a value of ``@Pieces`` is the value of a manifest: DOCUMENT. A piece has DOCUMENT/NUMBER."""
+    """Whether a value of ``@Pieces`` is that of a manifest (DOCUMENT), not of a piece (DOCUMENT/NUMBER)."""
     return bool(pieces) and "/" not in pieces
 
 

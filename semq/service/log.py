@@ -26,7 +26,7 @@ def set_up(settings: LogSection, node: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    # The default formatter, if rich is installed, shows the variables of each frame, passwords and bodies included.
+    # The default formatter may show variables, with passwords and bodies.
     console = structlog.dev.ConsoleRenderer(exception_formatter=plain_traceback)
     json_renderers: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, render_json]
     renderers = json_renderers if as_json else [shown_values, console]

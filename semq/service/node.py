@@ -56,7 +56,7 @@ from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the URL of the node
-# Sections of the configuration with a companion program that has another name than semq.SECTION, or more rights.
+# Companion programs that are not semq.SECTION, or have more rights, by section of the configuration
 PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
 # Seconds between two checks whether the node's own Postgres runs. Connections do not show its death as long as its
@@ -64,7 +64,7 @@ E = TypeVar("E", bound=TickedEngine)
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
-PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
+PACKET_BYTES_MAX = 8 << 20  # a packet of records; the largest, of certificates, have some 4 MiB
 
 
 class Node(Generic[E]):
@@ -95,7 +95,7 @@ class Node(Generic[E]):
         self._database = self.host.database(settings)
         self._claim = Claim(settings, self.own_store, clock)
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine after a loss of the store
-        self._is_lost = False  #: the store is lost, and the attempt to open it again has not begun
+        self._is_lost = False  #: the store is lost, and not being opened again yet
         self._is_serving = False
         self._cleanup = AsyncExitStack()  #: ends the started parts, in the reverse order of their start
         self._failed: asyncio.Future[None]
@@ -169,7 +169,7 @@ class Node(Generic[E]):
             log.warning("not_reloaded", text="the node does not serve yet; it has the configuration of its start")
 
     def jobs(self) -> list[ScheduledJob]:
-        """Return the scheduled jobs that only this kind of node has."""
+        """Return the jobs of this kind of node."""
         return []
 
     # --- life
@@ -260,7 +260,7 @@ class Node(Generic[E]):
 
     @property
     def is_standing_by(self) -> bool:
-        """Whether the start waits for another process of this node, which owns the store."""
+        """Whether the start waits because another process of this node owns the store."""
         return self._claim.is_waiting
 
     def _build(self) -> None:
@@ -285,7 +285,7 @@ class Node(Generic[E]):
             self._restart = asyncio.get_running_loop().create_task(self._restart_engine())
 
     def offered(self) -> Mapping[str, OfferedOperation]:
-        """Return the operations that the exchange ``semq.admin`` offers."""
+        """Return the operations of exchange ``semq.admin``."""
         return self.operations
 
     def _check_database(self) -> None:
@@ -302,7 +302,7 @@ class Node(Generic[E]):
                 self.recovered = await self._reopened()
                 self._build()
                 await self._begin_sessions_again()
-                self.server.journal.flush()  # store the declarations that clients have made meanwhile
+                self.server.journal.flush()  # declarations of clients meanwhile
         except StoreFenced as error:
             self._fail(error)
         except Exception as error:
@@ -411,7 +411,7 @@ class Node(Generic[E]):
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
-        """Return the limits of a connection; a message of the largest size can always be assembled."""
+        """Return the limits of a connection, in which the largest message can be assembled."""
         body_max = self.settings.amqp.max_message_bytes
         arriving_max = max(ARRIVING_BYTES_MAX, body_max)
         return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)
@@ -431,7 +431,7 @@ class Node(Generic[E]):
         return access.application_users(settings.amqp)
 
     async def status(self) -> dict[str, Any]:
-        """Return the answer of ``node.status``: identity, state and figures of this node."""
+        """Return the answer of ``node.status``."""
         counters = self.store.counters
         return {
             "kind": self.settings.node.kind,

@@ -24,7 +24,7 @@ class NodeHost:
     poll_factor = 1.0  #: multiplies the intervals of jobs that search the database for work
 
     def turn(self) -> Turn:
-        """Return the ``Turn`` that collects the output of the node's links and broker."""
+        """Return the ``Turn`` of the node's output."""
         return Turn()
 
     def probe(self, host: str, port: int) -> None:
@@ -43,9 +43,8 @@ class NodeHost:
         return NodeDatabase(settings)
 
     def readers(self) -> Readers:
-        """Return the connections with which a store reads."""
         return OwnReaders()
 
     def rest_rule(self) -> Rest:
-        """Return the rule that decides when an idle store closes its connection for writing."""
+        """Return the rule by which an idle store closes its connection for writing."""
         return NeverRests()

@@ -1,7 +1,4 @@
-"""A node as an operating-system process: start, the line ``ready`` or the reason of a failure, the end on a signal.
-
-A server of many institutions, a plain broker and companions use parts of it.
-"""
+"""A node as an operating-system process: start, the line ``ready`` or the reason of a failure, the end on a signal."""
 
 import argparse
 import asyncio
@@ -29,7 +26,7 @@ CLIENT_VARIABLE = "SEMQ_NODE"  # a variable of the command line, not a key of se
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
 STANDBY_CHECK_S = 0.5  # between two checks whether a starting node that has to end has become a standby
-COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # thresholds of the garbage collector's three generations
+COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # of three generations
 
 
 class WrongKind(Misconfigured):

@@ -1,8 +1,8 @@
 """The story of a message: its events and their times, as a node's answer to another party (PROTOCOL.md section 20).
 
-A message that did not go between the asker and the answering node counts as unknown, except to the hub. Details are
-left out, because they may contain tracebacks and operators' texts, except the reason of a refusal. A node with a
-certificate signs its story together with the asker's nonce, so that the hub can neither change nor forge it.
+A message that did not go between the asker and the answering node counts as unknown, except to the hub. Of the details,
+which may contain tracebacks and operators' texts, only the reason of a refusal is included. A node with a certificate
+signs its story together with the asker's nonce, so that the hub can neither change nor forge it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,7 @@ LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
 PRIVATE_EVENTS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
-# Detail of the line that the receiver's import writes for a legacy message; it tells the sender's import of the
-# arrival.
+# Detail of the line of the receiver's import for a legacy message; the sender's import learns of the arrival from it.
 IMPORTED = "imported: it has arrived through an older SEMQ"
 FIELDS = ("at", "side", "event", "words", "att")
 
@@ -80,10 +79,9 @@ def sign(keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str
 def is_proved(
     keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes, signature: str
 ) -> bool:
-    """Whether the story is signed by the answering node; False if no certificate of that node is known here.
+    """Whether the answering node has signed the story; False if no certificate of that node is known.
 
-    Raises ReceiptForged if a certificate is known and the signature is missing, SignerUnknown, and the errors of
-    ``verify``.
+    Raises ReceiptForged if the signature is missing, SignerUnknown, and the errors of ``verify``.
     """
     if keys is None or not keys.knows(answerer):
         return False

@@ -58,7 +58,9 @@ async def body_by_command(node: LocalNode) -> bytes:
 
 
 async def start_sender(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
-    """Start a node with a document in pieces for an absent node; return the node, its administrator's client, the hub."""
+    """Start a node with a document in pieces for an absent node; return the node, a client of an administrator, the
+    hub.
+    """
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port, LATE)
     await linked(a)

@@ -27,7 +27,7 @@ GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The module that a companion runs, and the resources that it gets from the node."""
+    """The module of a companion, and its resources."""
 
     module: str
     shares_output: bool = False  #: the program writes to the standard output of the node
@@ -48,7 +48,7 @@ class Companion:
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
         self.starts = 0
-        self.exit_status: int | None = None  #: exit status of the last ended run; None before the first end
+        self.exit_status: int | None = None  #: of the last ended run
         self.states = ReportedStates()  #: the reports of the running program
 
     @property
@@ -56,7 +56,6 @@ class Companion:
         return self._process is not None and self._process.returncode is None
 
     def status(self) -> dict[str, Any]:
-        """Return the state of the program for ``node.status``."""
         return {
             "running": self.is_running,
             "starts": self.starts,

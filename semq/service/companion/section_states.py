@@ -1,5 +1,4 @@
-"""States of the sections of a companion: the failing folders or webhooks, since when and why each fails, and counts of
-events.
+"""States of the sections of a companion: failing folders or webhooks, and counts of events.
 
 The companion writes a line of JSON to its standard output whenever a state changes, and at most once a second for
 counts. Its node shows the failing sections in its health and the counts in its metrics.
@@ -24,8 +23,8 @@ class FailingSection(msgspec.Struct, frozen=True):
     """A section whose last attempt has failed."""
 
     failures: int  #: consecutive failures
-    since: int  #: time of the first of these failures, milliseconds since 1970
-    error: str  #: the last of these failures
+    since: int  #: time of the first one, milliseconds since 1970
+    error: str  #: the last one
     is_paused: bool  #: requests are made one at a time, with pauses, because several have failed
 
 
@@ -49,7 +48,6 @@ class SectionStates:
         self._changed: set[str] = set()  #: sections whose counts are not reported yet
 
     def failed(self, section: str, error: Exception, *, is_paused: bool = False) -> None:
-        """Count a failure of a section; ``is_paused`` as in ``FailingSection``."""
         before = self._failing.get(section)
         since = before.since if before is not None else int(self._clock.wall().timestamp() * 1000)
         failures = before.failures + 1 if before is not None else 1
@@ -58,12 +56,11 @@ class SectionStates:
         self._report(section)
 
     def succeeded(self, section: str) -> None:
-        """Note a success of a section."""
         if self._failing.pop(section, None) is not None:
             self._report(section)
 
     def count(self, section: str, event: str) -> None:
-        """Count an event of a section. Must be called in the event loop, which reports the counts later."""
+        """Count an event of a section, in the event loop, which reports the counts later."""
         self._counts.setdefault(section, Counter())[event] += 1
         if not self._changed:
             asyncio.get_running_loop().call_later(COUNTS_S, self._report_counts)
@@ -80,7 +77,7 @@ class SectionStates:
 
 
 class ReportedStates:
-    """The failing sections and the counts of one companion, in its node; both by section."""
+    """The failing sections and the counts of one companion, in its node, by section."""
 
     def __init__(self) -> None:
         self.failing: dict[str, FailingSection] = {}
@@ -90,7 +87,7 @@ class ReportedStates:
         """Apply a line of the companion. Output that is no ``StateLine`` is ignored."""
         try:
             state = msgspec.json.decode(line, type=StateLine)
-        except (ValueError, RecursionError):  # no JSON, no UTF-8, another structure, or deeply nested arrays
+        except (ValueError, RecursionError):  # RecursionError: nested too deeply
             return
         if state.counts and (state.section in self.counts or len(self.counts) < SECTIONS_MAX):
             self.counts[state.section] = state.counts
@@ -100,5 +97,4 @@ class ReportedStates:
             self.failing[state.section] = state.failing
 
     def status(self) -> dict[str, Any]:
-        """Return the failing sections for ``node.status``."""
         return {name: msgspec.to_builtins(state) for name, state in sorted(self.failing.items())}

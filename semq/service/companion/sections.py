@@ -22,8 +22,8 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.companion")
 
-PATIENCE_S = 60.0  # longest time for which one operation of a section waits for the node
-QUEUE_EXPIRES_S = 30 * 24 * 3600  # a section's queue of events is deleted after this time without a consumer
+PATIENCE_S = 60.0  # longest wait of an operation for the node
+QUEUE_EXPIRES_S = 30 * 24 * 3600  # of a section's queue of events without a consumer
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0  # pause before a failed section starts again
 STDOUT = 1  # file descriptor: a pipe to the node
 

@@ -51,7 +51,7 @@ class NodeIdentity:
         self._settings = settings
         self._clock = clock
         self._jitter = clock.random()
-        self._contexts: list[ssl.SSLContext] = []  #: contexts into which ``rotate`` loads the new certificate
+        self._contexts: list[ssl.SSLContext] = []  #: for ``rotate``
         self._warned_at: datetime | None = None
         encrypted_keys = self.ring.encrypt_clear_keys()
         if encrypted_keys:
@@ -82,7 +82,7 @@ class NodeIdentity:
         return active
 
     def is_outdated(self) -> bool:
-        """Whether another process (``semq node enroll``) has installed a certificate that is not loaded here."""
+        """Whether another process has installed a certificate (``semq node enroll``)."""
         return self.ring.slots().active not in (None, self.certificate.key_id)
 
     def adopt(self) -> None:
@@ -133,7 +133,7 @@ class NodeIdentity:
 
     @property
     def state(self) -> str:
-        """``ok``, ``renew`` (renewal is due), ``ending`` (due, and at most ``tls.warn_days`` remain), or expired."""
+        """ok, renew (renewal is due), ending (due, and at most ``tls.warn_days`` remain), or expired."""
         lifetime = self.certificate.not_after - self._clock.wall()
         if lifetime <= timedelta(0):
             return "expired"
@@ -151,11 +151,9 @@ class NodeIdentity:
             log.info("key_forgotten", key_id=key_id)
 
     def slots(self) -> list[dict[str, Any]]:
-        """Return the facts about every slot of the key ring, for display."""
         return slots_of(self.ring, self._clock.wall())
 
     def status(self) -> dict[str, Any]:
-        """Return the state of the certificate for ``node.status`` and health."""
         certificate = self.certificate
         return {
             "node": str(certificate.node),
@@ -170,7 +168,7 @@ class NodeIdentity:
 
 
 def days_left(end: datetime, now: datetime) -> float:
-    """Return the remaining time in days, to a hundredth; negative after the end."""
+    """Return the remaining days; negative after the end."""
     return round((end - now) / timedelta(days=1), 2)
 
 

@@ -33,7 +33,7 @@ log = structlog.get_logger("semq.keyring")
 
 @dataclass(slots=True)
 class OwnKeys:
-    """This node's identity, and its certificates as PEM, the active one first."""
+    """This node's identity, and its certificates in PEM, the active one first."""
 
     identity: Identity
     certificates: tuple[str, ...]
@@ -78,7 +78,7 @@ class NodeKeys:
         self._pins = pins or {}
         self._refresh = refresh
         self._partners: dict[str, list[TrustedCertificate]] = {}
-        self._certified: set[str] = set()  #: nodes with a certificate that was ever trusted
+        self._certified: set[str] = set()  #: nodes that ever had a trusted certificate
         self._seen: dict[str, set[str]] = {}  #: fingerprints by node, including those no longer trusted
         self._news: list[CertificateNews] = []
         self.own_keys = own_keys
@@ -119,12 +119,12 @@ class NodeKeys:
         return next((pem for certificate, pem in trusted if certificate.key_id == key_id), None)
 
     def known(self, node: str) -> tuple[str, ...]:
-        """Return the trusted certificates of a node as PEM, to store for the next start."""
+        """Return the trusted certificates of a node in PEM."""
         return tuple(pem for _, pem in self._partners.get(node, ()))
 
     def knows(self, node: str) -> bool:
         """Whether a certificate of a node was ever trusted."""
-        # Also if the directory has removed it; else the directory could make it accept unsigned statements.
+        # Also a removed one: the directory must not be able to make this node accept unsigned statements.
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
@@ -154,7 +154,7 @@ class NodeKeys:
                 trusted.append(TrustedCertificate(by_pem.get(pem, certificate), pem))
             except SemqError as error:
                 log.warning("certificate_not_believed", node=node, error=str(error))
-        # The directory no longer lists an expired certificate, which still verifies signatures made while it was valid.
+        # The directory does not list expired certificates, which still verify signatures.
         fingerprints = {certificate.fingerprint for certificate, _ in trusted}
         expired = [entry for entry in trusted_before if entry.certificate.not_after < now]
         trusted += [entry for entry in expired if entry.certificate.fingerprint not in fingerprints][:CERTIFICATES_MAX]
@@ -240,5 +240,5 @@ def split(pem: str) -> tuple[str, list[x509.Certificate]]:
         raise Untrusted("The chain is too long.", size=len(chain))
     try:
         return first + mark, x509.load_pem_x509_certificates(chain.encode())
-    except Exception as error:  # hostile DER raises exceptions that the library does not document
+    except Exception as error:  # hostile DER raises undocumented exceptions
         raise Untrusted("The chain does not consist of certificates.", fault=type(error).__name__) from error

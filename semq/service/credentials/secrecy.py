@@ -16,7 +16,7 @@ from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import CERTIFICATES_MAX, NodeKeys, OwnKeys
 from semq.umx_t.address import Address
 
-# Number of intervals of inquiry for which a document waits for the certificate of its signer.
+# Intervals of inquiry for which a document waits for the certificate of its signer
 PATIENCE_INQUIRIES = 4
 
 

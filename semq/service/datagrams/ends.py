@@ -24,7 +24,7 @@ from semq.umx_t.envelope import Packet
 from semq.umx_t.records import ChannelRecord
 from semq.umx_t.version import DATAGRAMS_PROPERTY
 
-VERSION = 1  # value of the login property with which a dialling end states that it uses channels
+VERSION = 1  # value of the login property of a dialling end that uses channels
 log = structlog.get_logger("semq.datagrams")
 
 
@@ -74,9 +74,10 @@ class OfferingEnd(DatagramEnd):
         send_packet: Callable[[Packet], None],
         on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams | None:
-        """Offer a channel on a new link, and return its datagrams.
+        """Offer a channel on a new link, and return its datagrams; None if the port is closed or the peer uses no
+        channels.
 
-        Returns None if the port is closed, or if the peer, by the ``properties`` of its login, uses no channels.
+        ``properties``: those of the peer's login.
         """
         if properties.get(DATAGRAMS_PROPERTY) != VERSION or not self.port.is_open:
             return None
@@ -99,7 +100,6 @@ class DiallingEnd(DatagramEnd):
         super().stop()
 
     def properties(self) -> Mapping[str, Any]:
-        """Return the login property with which this end states that it uses channels."""
         return {DATAGRAMS_PROPERTY: VERSION}
 
     def begin(
@@ -125,7 +125,7 @@ class DiallingEnd(DatagramEnd):
             own_host = self._section.host or ("::" if family == socket.AF_INET6 else "0.0.0.0")
             own_address = await _resolve(own_host, self._section.port or 0)
             # No await from here on: offers of two links may arrive at the same time, and share one socket.
-            if self.port.is_open and self.port.family != family:  # the peer has changed between IPv4 and IPv6
+            if self.port.is_open and self.port.family != family:  # IPv4 or IPv6
                 self.port.close()
             if not self.port.is_open:
                 self.port.open(*own_address)

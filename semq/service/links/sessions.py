@@ -41,7 +41,7 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
-# Per node. A login is expensive: the node gets the whole directory, and all other nodes its presence.
+# Per node. At a login, the node gets the whole directory, and all others its presence.
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
 DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty from a node that does not state it
@@ -62,7 +62,7 @@ def control_name(node: Address) -> str:
 class NodeConsumer(ServiceConsumer, Protocol):
     """A consumer of a node's queue."""
 
-    prefetch: int  #: the number of unacknowledged messages that the node accepts; 0: unlimited
+    prefetch: int  #: unacknowledged messages that the node accepts; 0: unlimited
 
 
 class NodeLink:
@@ -139,11 +139,11 @@ class NodeStatement:
 
 
 class ListeningEngine(Protocol):
-    """The engine behind the sessions: the engine of a hub, or of a node with direct links."""
+    """The engine of a hub, or of a node with direct links."""
 
     @property
     def core(self) -> Core:
-        """The state that all parts of the engine share."""
+        """The state of the engine."""
 
     def link_up(self, link: Link) -> None:
         """Begin a session."""
@@ -278,14 +278,14 @@ class Links:
                     link.datagrams.handle_packet(frame)
             elif frame is not None:
                 frames.append(frame)
-        # Another session of the same name may be a clone: only the session that consumes the node's queues is the node.
+        # Only the session that consumes the node's queues is the node; another one may be a clone.
         if link is not None and link.session is session and frames:
             self._engine().receive(link, frames)
         for message in messages:
             message.settle(CONFIRMED)
 
     def _put_datagram(self, session: SessionInfo, document: CarriedDocument) -> bool:
-        """Put a document that arrived as a datagram behind the frames of its session; False: too many bytes wait."""
+        """Put a datagram behind the frames of its session; return False if too many bytes wait."""
         if self.intake.waiting_bytes_of(session) > DATAGRAM_BYTES_MAX:
             return False
         routing_key, header, body = document
@@ -329,7 +329,7 @@ def _read_statement(properties: Mapping[str, Any]) -> NodeStatement:
 
 
 def _read_boot(properties: Mapping[str, Any]) -> int:
-    """Return the number of openings that a node states; 0 if it states none, or none that Postgres can store."""
+    """Return the number of openings that a node states; 0 if it states none that Postgres can store."""
     boot = properties.get("boot")
     return boot if isinstance(boot, int) and 0 <= boot < 2**63 else 0
 

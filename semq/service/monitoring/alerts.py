@@ -65,7 +65,6 @@ class Alerts:
         self._is_stopping = False
 
     def jobs(self) -> list[ScheduledJob]:
-        """Return the job for the schedule."""
         return [ScheduledJob("alerts", CHECK_S, self.check)]
 
     async def check(self) -> None:
@@ -73,9 +72,9 @@ class Alerts:
         if not self._settings().command:
             return
         checks = {check.name: check for check in await self._checks()}
-        # If the store is the only check, the status could not be read, and nothing is known about the other checks.
+        # With the store as the only check, the status could not be read.
         if checks.keys() != {"store"}:
-            # A missing check is ok: some checks exist only while their verdict is not ok.
+            # Some checks exist only while their verdict is not ok.
             for name in self._reported.keys() - checks.keys():
                 checks[name] = Check(name, OK)
             for name in self._changes.keys() - checks.keys():
@@ -104,7 +103,6 @@ class Alerts:
             change.report_at = now + retry.backoff(change.failures, RETRY_S_MIN, RETRY_S_MAX, 0.5)
 
     async def _send_alert(self, check: Check, verdict_before: str, change: _Change) -> bool:
-        """Give an alert to the program; return whether the program succeeded."""
         alert = {
             "node": self._node,
             "check": check.name,
@@ -129,7 +127,7 @@ class Alerts:
         """Run the program; return its failure, empty if it succeeded. Raises OSError if it cannot be started."""
         # Variables of SEMQ may contain passwords.
         variables = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}
-        # Standard error goes to a file: a pipe would stay open as long as any child of the program holds it.
+        # Not a pipe: it would stay open as long as any child of the program holds it.
         with TemporaryFile() as errors:
             self._process = process = await asyncio.create_subprocess_exec(
                 *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=variables

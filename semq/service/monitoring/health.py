@@ -76,7 +76,6 @@ def _store(status: Status) -> Check:
 
 
 def _links(status: Status) -> Iterable[Check]:
-    """Yield the checks of the links to the hub and to partners, and of datagrams beside them."""
     hub = status.get("hub")
     if hub is not None:
         is_up = hub["link"] == "up"

@@ -23,7 +23,7 @@ SUMS = frozenset(
     "connections_accepted connections_refused handshakes_failed logins_refused published delivered alarms".split()
 )
 
-# Figures of datagrams (``semq.datagrams.counts``): documents by result, and ignored datagrams by reason.
+# Figures of datagrams: documents by result, and ignored datagrams by reason
 BEST_EFFORT = "sent received too_large not_open too_fast no_room".split()
 IGNORED = "forged repeated unreadable full".split()
 
@@ -51,7 +51,7 @@ class Metric(NamedTuple):
 
 
 def _number(name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that makes the sample of a family from a number of the status."""
+    """Return a function that makes a sample from a number of the status."""
     return lambda figures: [({}, float(figures.status[name]))] if figures.status.get(name) is not None else []
 
 
@@ -61,7 +61,7 @@ def _numbers(part: str, label: str) -> Callable[[Figures], list[Sample]]:
 
 
 def _number_in(part: str, name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that makes the sample of a family from a number in a part of the status."""
+    """Return a function that makes a sample from a number in a part of the status."""
     return lambda figures: [({}, float(figures.status[part][name]))] if name in figures.status.get(part, {}) else []
 
 

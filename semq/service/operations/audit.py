@@ -25,7 +25,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.store import PostgresStore
 
 log = structlog.get_logger("semq.operations")
-# Acts that may end the session of the caller. The answer must be sent in the same turn, so the line is written later.
+# Acts that may end the caller's session: the answer is sent in the same turn, and the line written later.
 ANSWERED_AT_ONCE = frozenset({"node.reload"})
 # Arguments whose values are not recorded.
 SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})

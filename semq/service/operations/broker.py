@@ -116,7 +116,7 @@ def _queue(key: Key, queue: Any, consumers: list[Any]) -> Row:
 
 
 def consumers(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the consumers, each with a key that begins with virtual host and queue."""
+    """Yield the consumers."""
     for session, channel in _channels(server):
         for consumer in list(channel.consumers.values()):
             key = (session.vhost.name, consumer.source.name, consumer.tag, str(session.info.peer), str(channel.number))
@@ -138,7 +138,7 @@ def inbox_consumers(server: AmqpServer) -> Iterator[Entry]:
 
 
 def connections(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the open connections, each with a key that begins with virtual host and user."""
+    """Yield the open connections."""
     for session in _sessions(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer))
         yield key, partial(_connection, key, session)
@@ -155,7 +155,7 @@ def _connection(key: Key, session: Any) -> Row:
 
 
 def channels(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the channels, each with a key that begins with virtual host and user."""
+    """Yield the channels."""
     for session, channel in _channels(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer), f"{channel.number:05}")
         yield key, partial(_channel, key, channel)
@@ -185,13 +185,13 @@ def _exchange(key: Key, exchange: Any) -> Row:
 
 
 def bindings(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the bindings, each with a key that begins with virtual host and source."""
+    """Yield the bindings."""
     for vhost in server.vhosts.values():
         for exchange in list(vhost.exchanges.values()):
             for binding in list(exchange.bindings):
                 kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
                 key = (vhost.name, exchange.name, binding.destination.name, kind, binding.routing_key)
-                # The arguments are part of the key, because two bindings may differ only in their arguments.
+                # Two bindings may differ only in their arguments.
                 yield (*key, binding.arguments.hex()), partial(_binding, key)
 
 

@@ -20,7 +20,7 @@ WAIT_S = 0.15  # longest wait of a page for a new census
 
 
 class OverviewNode(Protocol):
-    """The parts of a node that the census and the operations of ``overview`` use."""
+    """The parts of a node that ``overview`` uses."""
 
     store: PostgresStore
     clock: Clock
@@ -61,7 +61,7 @@ class SharedCensus:
             return self._last
         if self._counting is None or self._counting.done():
             self._counting = asyncio.get_running_loop().create_task(self._count())
-            # Retrieves the exception, because asyncio logs an exception that no reader has retrieved.
+            # asyncio logs an exception that nobody has retrieved.
             self._counting.add_done_callback(lambda task: task.cancelled() or task.exception())
         done, _ = await asyncio.wait([self._counting], timeout=WAIT_S)
         return self._counting.result() if done else self._last

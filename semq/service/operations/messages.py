@@ -162,7 +162,7 @@ class MessageReading:
         return {name: record[name] for name in ("outcome", "ended_at", "reason") if record.get(name)}
 
     async def trace(self, name: str) -> dict[str, Any]:
-        """Return this node's ledger lines about one message. ``others`` names older messages with the same key.
+        """Return this node's ledger lines about one message. ``others`` names more messages with the same key.
 
         A submission that was refused and tried again, or that was scheduled, also has the lines under its earlier names
         (``before``). A group has the lines about its first members, and the number of all (``members``).
@@ -264,7 +264,6 @@ class MessageReading:
         return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of the message with a name; empty if the queues have none."""
         rows = await self._node.store.execute(names.find_messages, name)
         lk0 = newest_first(name, [row["lk0"] for row in rows])[0] if rows else ""
         return [row for row in rows if row["lk0"] == lk0]

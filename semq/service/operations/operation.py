@@ -41,7 +41,7 @@ class Caller:
     asked: int | None = None  #: number of the line that the web process wrote into the audit log before the act
 
     def signed(self, why: str) -> str:
-        """Return a reason for the ledger, with the name of the user."""
+        """Return a reason with the name of the user."""
         return f"{why} (by {self.user})" if why else f"by {self.user}"
 
 
@@ -101,7 +101,7 @@ def act(
     return Operation(name, Kind.ACT, role, arguments, handler, used_by)
 
 
-# Writes a line of the audit log: operation, arguments, caller, outcome, detail.
+# Writes a line of the audit log: (operation, arguments, caller, outcome, detail).
 Note = Callable[[Operation, Mapping[str, Any], Caller, str, str], Awaitable[None]]
 
 

@@ -34,8 +34,7 @@ from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
 
 SUBMISSIONS_MAX = 500  # submissions in one answer
-PAGES_MAX = 5  # pages of rows that are searched for one cause
-ROWS_READ_MAX = 50_000  # rows that are read in the search for one cause
+PAGES_MAX, ROWS_READ_MAX = 5, 50_000  # of a search for the rows of one cause
 FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page that filter
 # StuckCause | filter of the search for its rows. Rows of a cause without an entry are searched among the late rows.
 NARROWED: dict[StuckCause, dict[str, Any]] = {
@@ -200,7 +199,6 @@ class Views:
         return await self._node.store.execute(submissions.list_submissions, SUBMISSIONS_MAX, refused=refused)
 
     async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
-        """Search pages for rows with a cause, within ``PAGES_MAX`` and ``ROWS_READ_MAX``."""
         surroundings, limit = self._node.surroundings(), wanted.limit
         rows: list[dict[str, Any]] = []
         looked_at, next_page = 0, None
@@ -217,7 +215,7 @@ class Views:
     async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
         """Return a page of failed messages: refused submissions (first page only), sent, received; each newest first.
 
-        ``after``: number of failed messages on earlier pages, without submissions.
+        ``after``: number of failed messages, without submissions, that earlier pages have passed.
         """
         census = await self._census.census()
         after, limit = arguments.after, arguments.limit

@@ -89,7 +89,7 @@ class TokenOperations:
 def new_token(
     name: str, scopes: Sequence[str], made_by: str, clock: Clock, days: float | None = None, inbox: str | None = None
 ) -> tuple[Token, str]:
-    """Return a new token and its text. ``days`` None: it never ends; ``inbox`` as in ``Token``. Raises BadArguments."""
+    """Return a new token and its text. ``days`` None: it never ends. Raises BadArguments."""
     if not name.isprintable():
         raise BadArguments("The name of a token must consist of printable characters.")
     id_ = clock.uuid().hex[:ID_LENGTH]
@@ -101,7 +101,7 @@ def new_token(
 
 
 def token_hash(text: str) -> bytes:
-    """Return the stored hash of a token. One pass of SHA-256 is enough, because a token has 256 random bits."""
+    """Return the stored hash of a token. A fast hash suffices for 256 random bits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

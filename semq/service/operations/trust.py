@@ -1,8 +1,7 @@
 """Operations ``trust.list``, ``trust.add`` and ``trust.remove``: the trusted authorities of a running node.
 
-Institutions change to a new authority gradually: first all nodes trust both authorities, then each node installs a
-certificate of the new one, then all nodes remove the old one. A change takes effect when it is stored: the sessions end
-and are opened again.
+Institutions can change to a new authority gradually: first all nodes trust both authorities, then each node installs a
+certificate of the new one, then all nodes remove the old one. A change ends the sessions, which are opened again.
 """
 
 from collections.abc import Mapping

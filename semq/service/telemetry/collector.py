@@ -54,7 +54,7 @@ class OtlpCollector:
         )
 
     async def post(self, body: bytes) -> CollectorAnswer:
-        """Send a request. A fault of the collector or of the network is an answer, not an error."""
+        """Send a request. A fault of collector or network is an answer, not an error."""
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 async with self._client.stream("POST", self._settings.endpoint, content=body) as response:

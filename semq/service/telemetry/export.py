@@ -49,7 +49,6 @@ class SpanExport:
         self.documents = DocumentSpans(section.sample_ratio, self._now_ms, self.add)
 
     def add(self, span: Span) -> None:
-        """Queue a span, or drop it if too many are queued."""
         if len(self._queue) >= self._section.queue_spans:
             self.dropped += 1
             return
@@ -60,7 +59,6 @@ class SpanExport:
             self._running = asyncio.get_running_loop().create_task(self._run(), name="telemetry")
 
     def status(self) -> dict[str, Any]:
-        """Return the figures for ``node.status``."""
         return {
             "exported": self.exported,
             "dropped": self.dropped,
@@ -117,7 +115,7 @@ class SpanExport:
                 pass
 
     async def _send(self, batch: list[Span]) -> None:
-        """Send a batch repeatedly until the collector accepts or refuses it; then remove it from the queue."""
+        """Send a batch until the collector accepts or refuses it."""
         body = await asyncio.to_thread(self._encoded, batch)
         answer = await self._post(body)
         while answer.may_repeat:

@@ -37,7 +37,7 @@ def encoded(spans: Iterable[Span], resource: Mapping[str, Any]) -> bytes:
 
 
 def rejected(answer: bytes) -> tuple[int, str]:
-    """Return the number of rejected spans in an answer with a status of success (2xx), and the reason."""
+    """Return the number of rejected spans in a successful answer, and the reason."""
     try:
         partial_success = msgspec.json.decode(answer or b"{}", type=_Answer).partial_success
         return int(partial_success.rejected_spans), partial_success.error_message
