@@ -1,8 +1,7 @@
 """Batches: messages between instances as one AMQP body.
 
 A body is an HMAC-SHA256, followed by msgpack: destination, incarnation of the sender, messages. The HMAC covers the
-destination, so that a body cannot be replayed to another queue. In the same queue, the engine ignores repeated
-messages.
+destination, so that a body cannot be replayed to another queue. A replay to the same queue has no effect on the engine.
 """
 
 import hmac
@@ -83,7 +82,7 @@ def seal(key: bytes, destination: str, life: int, packed: Sequence[bytes]) -> by
 def open_batch(key: bytes, destination: str, body: bytes, on_unreadable: Callable[[SemqError], None]) -> CarriedBatch:
     """Return the content of a batch. Raises ForeignBatch.
 
-    ``on_unreadable`` is called for each message that cannot be read, because a newer version may have sent it.
+    ``on_unreadable`` is called for each message that cannot be read; an instance of a newer version may have sent it.
     """
     mac, content = body[:MAC_BYTES], memoryview(body)[MAC_BYTES:]
     if not hmac.compare_digest(mac, hmac.digest(key, content, "sha256")):

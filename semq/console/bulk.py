@@ -1,7 +1,7 @@
 """Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
 A batch is one transaction of the node, at a hub one for each of its stores; an act can be stopped between two batches.
-It runs in the web process. If the process ends, the remaining messages stay unchanged.
+If the web process ends, the remaining messages stay unchanged.
 
 The audit log has a line for the beginning of an act, and one for its end. If the second is missing, the act is running
 or was interrupted, or its end could not be noted.
@@ -126,7 +126,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the first audit line of each act of an earlier process whose end is not noted, the newest first."""
+    """Return the lines about the beginning of acts of earlier processes whose end has no line, the newest first."""
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}

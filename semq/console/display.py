@@ -34,7 +34,7 @@ def translator(visit: Visit) -> Callable[[str], str]:
 
 
 def now_ms(visit: Visit) -> int:
-    """Return the present time in milliseconds since 1970 UTC."""
+    """Return the present time in milliseconds."""
     return round(visit.web.clock.wall().timestamp() * 1000)
 
 

@@ -116,8 +116,8 @@ def counts_by_kind(summary: Mapping[str, Any]) -> dict[str, int]:
 def exceptions(
     run: RunFolder, matches: Callable[[Mapping[str, str]], bool], first_row: int, limit: int
 ) -> tuple[list[dict[str, str]], int | None]:
-    """Return at most ``limit`` exceptions of a run for which ``matches`` is true, from ``first_row`` of the file on,
-    and the number of the first row of the next page; None at the end of the file.
+    """Return at most ``limit`` exceptions that ``matches`` accepts, from row ``first_row`` on, and the first row of the
+    next page; None at the end of the file.
     """
     page: list[dict[str, str]] = []
     for number, row in enumerate(_rows_of_csv(run.path / "exceptions.csv")):
