@@ -94,7 +94,7 @@ class AskService:
         return dict(await self._node.questions.ask(arguments["other"], arguments["question"]))
 
     async def _all_lines(self, lk0: str) -> tuple[LedgerLines, list[str]]:
-        """Return the ledger lines of all stores about a message, and the stores that could not be asked."""
+        """Return the ledger lines of all stores, and the stores that could not be asked."""
         events = list(await self._node.store.execute(messages.trace, lk0))
         member = self._node.membership
         if member is None:
@@ -136,7 +136,7 @@ class AskService:
         return await self.with_parties(traced) if arguments.parties else traced
 
     async def with_parties(self, traced: dict[str, Any]) -> dict[str, Any]:
-        """Add the ledger lines of sender and receiver to those of the hub."""
+        """Add the ledger lines of sender and receiver."""
         hub, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
         hub_lines = [{"node": hub, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]

@@ -65,7 +65,6 @@ class Roll(msgspec.Struct, frozen=True):
         return node in getattr(self, STEPS[self.phase][1])
 
     def noted(self, name: str, nodes: Iterable[str]) -> "Roll":
-        """Return this state with more names in one of its lists."""
         return replace(self, **{name: tuple(sorted({*getattr(self, name), *nodes}))})
 
 
@@ -82,7 +81,7 @@ def read_roll(folder: Path) -> Roll | None:
 
 
 def folder_of(pki_dir: Path, generation: int) -> Path:
-    """Return the folder of an authority."""
+    """Return the folder of an authority's keys."""
     return pki_dir if generation == 1 else pki_dir / LATER_FOLDER / str(generation)
 
 

@@ -17,7 +17,7 @@ CERTIFICATES_MAX = 16  # per node; more than slots and renewals need
 log = structlog.get_logger("semq.directory")
 Check = Callable[[Address, str], datetime]
 NEVER = datetime.max.replace(tzinfo=UTC)
-SECOND = timedelta(seconds=1)  # certificates end at whole seconds; one second later, all synchronised clocks agree
+SECOND = timedelta(seconds=1)  # certificates end at whole seconds
 
 
 class TooManyCertificates(BadInput):
@@ -38,7 +38,8 @@ class KnownCertificates:
         self.check_all()
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Replace a node's certificates by the valid ones among these, and return them; None if nothing changed.
+        """Replace a node's certificates by the valid ones among ``certificates``; return them, or None if nothing
+        changed.
 
         Raises TooManyCertificates, WrongAuthority for the active certificate, and other errors of ``check``.
         """

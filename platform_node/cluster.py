@@ -79,7 +79,7 @@ class Membership:
         self._state = state
         self._life = 0
         self._engine: HubEngine
-        self._read_at: datetime | None = None  #: when homes were last read, by the clock of the control database
+        self._read_at: datetime | None = None  #: when homes were last read, by the control database
         self._identity: rows.HubIdentity
 
     # --- life
@@ -113,7 +113,6 @@ class Membership:
         return Cluster(self.carrier, self.homes, end_older_session)
 
     def begin(self, engine: HubEngine) -> None:
-        """Join the other instances with a new engine."""
         assert engine.instances is not None
         self._life, self._engine = engine.core.inc, engine
         self.store_questions.begin(engine.instances)
@@ -211,7 +210,6 @@ class Membership:
             await self.carrier.stop()
 
     async def close(self) -> None:
-        """Close the connections to the control database."""
         if self._reader is not None:
             await self._reader.close()
 

@@ -22,7 +22,7 @@ from semq.umx_t.records import Presence
 
 
 class HubDirectory:
-    """The directory of a hub."""
+    """The directory of a hub, with the queries of ``PartnerIndex``."""
 
     def __init__(self, accounts: Mapping[str, AccountSection], certificates: KnownCertificates, clock: Clock) -> None:
         self._accounts = accounts
@@ -45,7 +45,6 @@ class HubDirectory:
         self._meter.forget()
 
     def nodes(self) -> Sequence[Address]:
-        """Return all institutions."""
         return self._index.nodes
 
     def serves(self, node: Address) -> bool:
@@ -57,23 +56,18 @@ class HubDirectory:
         return name in self._names
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """Return the agreements of a pair; None if no agreements are in force."""
         return self._index.terms(source, target)
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions with which an institution may exchange documents."""
         return self._index.partners(node)
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups to which an institution may send."""
         return self._index.groups(node)
 
     def users(self, node: Address) -> Collection[str]:
-        """Return the users of an institution."""
         return self._index.users(node)
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement, or without agreements the configuration, allows the pair any document."""
         return self._index.may_send(source, target)
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:

@@ -38,7 +38,7 @@ class NextRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FirstRequest(NextRequest, frozen=True, kw_only=True):
-    """A certificate request, and the token of the hub's operator."""
+    """A certificate request, and a token."""
 
     token: str
 

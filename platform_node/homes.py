@@ -1,7 +1,7 @@
 """The homes of institutions: the store of the hub in which documents for each institution wait.
 
-An institution without a home gets one by rendezvous hashing over the stores and their weights. It stays in the control
-database until an operator moves it (``operations.stores``) or retires its store.
+An institution without a home gets one by rendezvous hashing over the stores and their weights. A home stays until an
+operator moves it (``operations.stores``) or retires its store.
 """
 
 import math

@@ -86,7 +86,7 @@ class HubLogins:
         return credentials.user
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """Return a user's permissions in a virtual host; None if it may not open it."""
+        """Return a user's permissions in a virtual host; None if the user may not open it."""
         if user.startswith(TOKEN_USER_PREFIX):
             return ENROLL_PERMISSIONS if vhost == ENROLL else None
         if not self._is_node(user):

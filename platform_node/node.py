@@ -1,4 +1,4 @@
-"""The hub as a process: its engine, its institutions' queues, and its administration."""
+"""The hub as a process."""
 
 import asyncio
 import ssl
@@ -71,7 +71,7 @@ STORES_S = 10.0  # of the job that writes the stores of nodes; a login hastens i
 
 
 class HubNode(Node[HubEngine]):
-    """The hub."""
+    """The hub: implements ``ports.OperatedHub`` and ``authority_roll.RolledHub``."""
 
     vhosts = (APPLICATIONS, UMX, ENROLL)
     table = OPERATIONS
@@ -162,7 +162,6 @@ class HubNode(Node[HubEngine]):
             self.apply_definitions(served)
 
     def is_node(self, name: str) -> bool:
-        """Whether this is the address of an institution of this hub."""
         return self.directory.knows(name)
 
     def register(self) -> None:
@@ -198,7 +197,6 @@ class HubNode(Node[HubEngine]):
                 vhost.register(queue)
 
     def apply_definitions(self, before: set[Address]) -> None:
-        """Apply changed institutions and agreements; ``before``: the institutions until now."""
         if self.engine_starts:
             self._register_queues()
             removed = before - set(self.directory.nodes())
@@ -232,7 +230,6 @@ class HubNode(Node[HubEngine]):
         return jobs
 
     def _check_certificate(self, node: Address, pem: str) -> datetime:
-        """Return the time until which a certificate may be passed on. Raises Untrusted."""
         if self.node_identity is None:
             return NEVER
         first, chain = split(pem)
@@ -251,7 +248,6 @@ class HubNode(Node[HubEngine]):
             self.apply_revocations()
 
     def apply_revocations(self) -> None:
-        """End the links of revoked certificates, and inform partners."""
         self.guard.check()
         self._check_certificates()
 
@@ -268,7 +264,7 @@ class HubNode(Node[HubEngine]):
                 self.renew_own()
             self.node_identity.maintain()
             self.guard.check()  # expired certificates count as revoked
-            if self.certificates.is_due(self.clock.wall()):  # the check blocks the event loop
+            if self.certificates.is_due(self.clock.wall()):  # not more often: the check blocks the event loop
                 self._check_certificates()
 
     async def _warn_of_expiry(self) -> None:
@@ -284,7 +280,6 @@ class HubNode(Node[HubEngine]):
         self.clockwork.hasten("authority")
 
     def announce_authority(self) -> None:
-        """Announce the authority that signs to enrolling nodes."""
         self.server.announce(self.greeting())
 
     def apply_authorities(self) -> None:
@@ -294,7 +289,6 @@ class HubNode(Node[HubEngine]):
         self._check_certificates()
 
     async def apply_authorities_and_end_sessions(self) -> None:
-        """Apply the present authorities, and end all sessions with certificates."""
         self.apply_authorities()
         self.guard.end_sessions("the hub trusts other authorities now")
 
@@ -312,11 +306,9 @@ class HubNode(Node[HubEngine]):
 
     @property
     def store_name(self) -> str:
-        """The name of the store of this instance."""
         return f"{self.settings.node.semq_id}.{self.settings.node.semq_db_id}"
 
     async def served_stores(self) -> list[str]:
-        """Return the names of the stores of all running instances."""
         return [self.store_name] if self.membership is None else await self.membership.served()
 
     async def begin_sessions(self) -> None:
@@ -361,21 +353,17 @@ class HubNode(Node[HubEngine]):
         return FanOut(self.membership, self.operations, self.ask_service.with_parties).offered()
 
     def identity_in_use(self) -> NodeIdentity:
-        """Return the hub's certificates and authorities. Raises NoAuthority."""
         if self.node_identity is None:
             raise NoAuthority("The hub serves no TLS (amqp.tls).")
         return self.node_identity
 
     def schedule_of(self, side: str) -> Schedule | None:
-        """Return the schedule of inquiries about ``outbound`` rows; None for ``inbound``."""
         return self.engine.custody.schedule if side == "outbound" else None
 
     def engine_time(self) -> float:
-        """Return the engine's time in seconds."""
         return self.engine.core.now()
 
     def institutions(self) -> list[dict[str, Any]]:
-        """Return the institutions: presence, waiting messages, and process of the node, if known."""
         return [
             {
                 "node": str(node),
@@ -387,7 +375,6 @@ class HubNode(Node[HubEngine]):
         ]
 
     def surroundings(self) -> Surroundings:
-        """Return the hub's state beside the rows, for the causes of stuck messages."""
         return Surroundings(
             now_ms=self.engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),

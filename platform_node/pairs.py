@@ -79,7 +79,7 @@ class PartnerIndex:
         partners = self._partners_found.get(node)
         if partners is None:
             names = dict.fromkeys(self._names(node))
-            # One list for all that have every institution as a partner, else memory would grow with the square.
+            # Institutions with all as partners share one list: separate lists would take quadratic memory.
             partners = self.nodes if ANY in names else [each for each in map(_address, names) if each in self.known]
             self._partners_found[node] = partners
         return partners
@@ -117,7 +117,6 @@ class PartnerIndex:
                 )
 
     def users(self, node: Address) -> Sequence[str]:
-        """Return the users of an institution."""
         return self._users.get(node, ())
 
     def _names(self, node: Address) -> Iterator[str]:

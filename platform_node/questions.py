@@ -34,7 +34,7 @@ from semq.umx_t.address import Address
 ANSWER_EXCHANGE = "semq.answer"
 PATIENCE_S = 3.0
 CONCURRENT_MAX = 4  # open questions to one node
-PER_SECOND_MAX = 16  # questions to one node per second; a node answers 20
+PER_SECOND_MAX = 16  # questions to one node; a node answers 20
 ABSENT_TEXT = "The node is not online, or its version answers no questions."
 # An answer contains the node's story as a text in JSON, which escapes it.
 ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX
@@ -97,7 +97,7 @@ class Questions:
         return reply
 
     def note_answer(self, node: str, correlation_id: str, body: bytes) -> None:
-        """Note an answer, or drop it if this node was not asked."""
+        """Note an answer. It is dropped if the node was not asked."""
         asked, answer = self._open.get(correlation_id, ("", None))
         if answer is not None and asked == node and not answer.done():
             answer.set_result(body)
@@ -111,11 +111,9 @@ class Questions:
             del self._readers[node], self._turns[node]
 
     def readers(self) -> list[str]:
-        """Return the nodes that can be asked."""
         return list(self._readers)
 
     def has_reader(self, node: str) -> bool:
-        """Whether a node can be asked."""
         return node in self._readers
 
 

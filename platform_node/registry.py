@@ -111,7 +111,6 @@ class Registry:
         return ticket if ticket is not None and ticket.expires_at > self._clock.wall() else None
 
     async def tokens(self) -> list[Ticket]:
-        """Return the newest tokens, in any state."""
         tickets: list[Ticket] = await self._execute(identities.tokens)
         return tickets
 
@@ -214,7 +213,7 @@ def renewals(certificate_days: float) -> RateAllowance:
 
 
 def hash_of(token: str | bytes) -> bytes:
-    """Return the stored hash of a token, a fast one, because tokens are random and long."""
+    """Return the hash of a token, a fast one: tokens are random and long."""
     return sha256(token.encode() if isinstance(token, str) else token).digest()
 
 

@@ -1,4 +1,4 @@
-"""Combination of the answers of several stores. Pure: no node, no carrier.
+"""Combination of the answers of several stores.
 
 A place in a list over several stores is one number, because the operations on one store take a number, too. Its high
 bits are the position of the store among the hub's stores, its low bits the place in that store.
@@ -26,7 +26,7 @@ class StorePlace(NamedTuple):
 
 
 def place_of(number: int) -> StorePlace:
-    """Return the place that a number stands for."""
+    """Return the place of a number."""
     return StorePlace(number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1))
 
 
@@ -43,7 +43,7 @@ def store_text(store: StoreName) -> str:
 
 
 def with_store(store: StoreName, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a row, with the name of its store."""
+    """Return a row with the name of its store."""
     return {**row, "store": store_text(store)}
 
 

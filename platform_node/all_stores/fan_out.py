@@ -100,11 +100,9 @@ class FanOut:
             return StoreAnswer(store, error={"error": error})
 
     async def ask_all(self, name: str, given: Given, caller: Caller) -> list[StoreAnswer]:
-        """Ask all stores at once."""
         return await asyncio.gather(*(self._ask(store, name, given, caller) for store in self._hub.stores()))
 
     async def ask_and_combine(self, name: str, given: Given, caller: Caller, combine: Combine) -> Any:
-        """Return the combined answers of all stores."""
         answered = await self.ask_all(name, given, caller)
         results = [(answer.store, _result(answer)) for answer in answered if not answer.unreached]
         arguments = read_arguments(name, self._own[name].operation.arguments, given)

@@ -1,4 +1,4 @@
-"""Questions of this instance to the other instances of the hub, over the carrier, and answers to their questions.
+"""Questions between the instances of a hub, over the carrier, and their answers.
 
 ``StoreQuestions`` is between the carrier and the engine, to which it passes all other messages. A question is addressed
 to the incarnation that serves a store, and has a number, so that it cannot be repeated. If a question or reply is lost,
@@ -33,7 +33,7 @@ log = structlog.get_logger("semq.cluster")
 
 
 class StoreAnswer(NamedTuple):
-    """The answer of one store: its result or its refusal, or the reason why it could not be asked."""
+    """The answer of one store: its result, its refusal, or why it could not be asked."""
 
     store: StoreName
     result: Any = None

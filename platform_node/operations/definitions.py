@@ -47,14 +47,14 @@ class ImportDefinitions(CompareDefinitions, frozen=True, kw_only=True):
 
 
 class DefinitionOperations:
-    """The handlers, and the updates of the directory from the database."""
+    """The handlers."""
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
         self._text = ""  #: the definitions in force; empty if none were ever imported
 
     async def follow(self) -> None:
-        """Put the newest stored definitions in force."""
+        """Put the newest stored definitions in force: the job."""
         newest = await self._node.control(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))

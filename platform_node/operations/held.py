@@ -122,7 +122,6 @@ class HeldOperations:
         return {"lk0": arguments.id, **result}
 
     async def _selection(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
-        """Return the selected rows, and the arguments for the next batch."""
         if arguments.ids:
             if arguments.is_filtered:
                 raise BadArguments("Name copies or give a filter, not both.")
@@ -162,7 +161,6 @@ HELD = (
 async def _act(
     caller: Caller, why: str, next_batch: dict[str, Any], post: Callable[[ActOnCopies], None]
 ) -> dict[str, Any]:
-    """Post an act; after the commit, return the number of copies by result. Raises the errors of the store."""
     counts: Counter[str] = await committed(
         lambda done, failed: post(ActOnCopies(caller.user, why.strip(), done, failed))
     )
