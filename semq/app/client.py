@@ -1,4 +1,4 @@
-"""An application's connection to its node: send, receive, follow the outcome of a document, query the node.
+"""The asynchronous client of a node: send, receive, follow the outcome of a document, query the node.
 
 Every call has a time limit in seconds. Documents are sent with a token, so that a repeat after a lost connection is not
 accepted as a second document.
@@ -23,7 +23,7 @@ SUBMIT = "semq"
 INBOX = "semq.inbox"
 EVENTS = "semq.events"
 PREFETCH_EVENTS = 256
-BODY_SPEED_MIN = 1 << 20  # bytes per second: the lowest speed for which the time limit of a ``BlockBody`` is enough
+BODY_SPEED_MIN = 1 << 20  # bytes for which a ``BlockBody`` extends the time limit by a second
 
 
 class Client:
@@ -96,7 +96,7 @@ class Client:
         Raises RefusedByNode (with the node's code), LoginRefused, NodeUnreachable, NodeBusy, NoAnswer; after the last
         three the document may be sent again with the same ``token``, which makes the repeat safe.
         """
-        # Imported here, because the import takes longer than a command that only asks a node.
+        # Imported here, because the import takes long.
         from semq.umx_t.attributes import submission_headers
 
         token = token or str(self._clock.uuid())
@@ -163,7 +163,7 @@ class Client:
     async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> PulledDocuments:
         """Take up to ``at_most`` documents on demand instead of by an iteration; wait up to ``wait_s`` for the first.
 
-        ``user``: as in ``receive``. Each document is settled later, in any order.
+        Each document is settled later, in any order.
 
         Raises RefusedByNode, NodeUnreachable, LoginRefused.
         """

@@ -1,4 +1,4 @@
-"""The content type of a file for which none was stated, found by the suffix of its name or by its content.
+"""The content type of a file, found by the suffix of its name or by its content.
 
 A result is returned only if it is beyond doubt: receivers read a body by its content type (`semq.app.handlers`), so a
 wrong guess would make a good document unreadable.
@@ -7,8 +7,8 @@ wrong guess would make a good document unreadable.
 import json
 from pathlib import PurePath
 
-SNIFFED_MAX = 1 << 20  # bytes; larger bodies are not parsed to find out whether they are JSON
-# Suffix of a file | content type. The operating system's table is not used: it differs between machines.
+SNIFFED_MAX = 1 << 20  # bytes; larger bodies are not parsed
+# Suffix | content type. The table of the operating system is not used, because it differs between machines.
 BY_SUFFIX = {
     ".csv": "text/csv",
     ".edi": "application/EDIFACT",

@@ -14,11 +14,11 @@ class BlockBody(Protocol):
         """Return the number of bytes."""
 
     def blocks(self) -> Iterable[bytes]:
-        """Yield the bytes in blocks; called again if the body has to be sent again."""
+        """Yield the bytes in blocks; may be called again."""
 
 
 class FileBody:
-    """The bytes of a file, up to the size that the file had when this object was made."""
+    """The bytes of a file, up to the size that it had when this object was made."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class FileBody:
         return self._size
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes in blocks; may be called again. Raises OSError, and EOFError if the file became shorter."""
+        """Yield the bytes in blocks. Raises OSError, and EOFError if the file became shorter."""
         bytes_left = self._size
         with self.path.open("rb") as file:
             while bytes_left:

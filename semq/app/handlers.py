@@ -105,7 +105,6 @@ class Handlers:
 
     @property
     def kinds(self) -> Mapping[tuple[str, str, str], Handler]:
-        """The registered functions, keyed by domain, type and subtype."""
         return self._functions
 
     def find(self, app_key: AppKey) -> Handler:
@@ -132,5 +131,5 @@ class Handlers:
             return document.payload
         try:
             return reader(document.payload)
-        except Exception as error:  # any exception of a parser means that the body is unreadable
+        except Exception as error:  # a parser may raise anything
             raise CannotRead(content_type=content_type, cause=f"{type(error).__name__}: {error}") from error

@@ -22,8 +22,8 @@ from semq.umx_t import retry
 PORTS = {"amqp": 5672, "amqps": 5671}
 HEARTBEAT_S = 10
 SPOOLED_FROM = 8 << 20  # bytes; bodies of at least this size go to files
-ARRIVING_MAX = 1 << 31  # bytes of smaller bodies that may arrive at the same time
-RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0  # first and longest pause between two attempts to connect
+ARRIVING_MAX = 1 << 31  # bytes of smaller bodies under way
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0  # pauses between two attempts to connect
 
 
 def read_url(url: str) -> DialConfig:
@@ -91,7 +91,7 @@ class NodeConnection:
         return self.clock.monotonic() + timeout_s
 
     async def connection(self, until: float) -> ClientLink:
-        """Return an open connection; dial if necessary, repeatedly until the given monotonic time.
+        """Return an open connection; dial if necessary, until the given monotonic time.
 
         Raises NodeUnreachable, LoginRefused, or ForeignBroker if another product answers.
         """

@@ -1,4 +1,4 @@
-"""Documents taken on demand: consumption ends when documents have arrived; the caller settles each one later."""
+"""Documents taken on demand; the caller settles each one later."""
 
 import asyncio
 
@@ -57,9 +57,9 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
 
 
 async def _collect(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
-    """Wait for the first document by a consumer; get further documents one by one, so that their size is bounded.
+    """Wait for the first document by a consumer; get others one by one, so that their size is bounded.
 
-    If none arrives, basic.get is sent, too: only its reply shows that the queue has none.
+    Only the reply to basic.get shows that the queue has none.
     """
     arrived = await _first_delivery(channel, queue, wait_s) if wait_s > 0 else []
     size = sum(len(delivered.body) for delivered in arrived)

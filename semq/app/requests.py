@@ -26,7 +26,7 @@ RETRY_PAUSE_S = 0.05
 
 
 class _RequestChannel:
-    """One channel with its exclusive answer queue and the pending requests."""
+    """A channel with its answer queue and pending requests."""
 
     def __init__(self, channel: ClientChannel, queue: str) -> None:
         self.channel = channel
@@ -139,7 +139,7 @@ class Requests:
                     raise NodeUnreachable(
                         "The channel was closed before the answer.", address=self._link.address
                     ) from error
-                is_alone = True  # another request on this channel may have caused the exception: repeat alone
+                is_alone = True  # another request on this channel may have caused the exception
             except (LinkLost, AmqpError) as error:
                 if not repeat:
                     raise NodeUnreachable(

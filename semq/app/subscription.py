@@ -1,5 +1,4 @@
-"""The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries, which continues on a new
-connection after the loss of one.
+"""An iterator over deliveries, which continues on a new connection after the loss of one.
 
 The node redelivers unsettled deliveries on the new connection.
 """
@@ -56,7 +55,7 @@ class Subscription(Generic[T]):
         self._behind = behind
         self._unsettled: deque[int] = deque()
         self.is_closed = False
-        self.times_opened = 0  #: number of times that consumption has begun, including reconnections
+        self.times_opened = 0  #: also after reconnections
 
     async def open(self) -> Self:
         """Begin to consume now instead of with the first step of the iteration.
@@ -104,7 +103,7 @@ class Subscription(Generic[T]):
         raise StopAsyncIteration
 
     def acknowledge(self, keep: int = 0) -> None:
-        """Acknowledge the events that the iteration has yielded, except for the last ``keep``."""
+        """Acknowledge the yielded events, except for the last ``keep``."""
         while len(self._unsettled) > keep:
             tag = self._unsettled.popleft()
             if self._channel is not None and self._channel.is_open:

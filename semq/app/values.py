@@ -54,7 +54,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """The place of a document in a submission to a group, or to all users of an institution."""
+    """The place of a document in a submission to a group or to all users of an institution."""
 
     lk0: str  #: the name of the submission, as in ``Sent``
     target: str  #: the group (3.retailers), or the institution whose users are addressed (4.56001)
@@ -74,9 +74,9 @@ class DocumentEvent:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
-    corrects: str = ""  #: the wrong outcome that an earlier event has named, on a statement of the hub alone
+    corrects: str = ""  #: the wrong outcome in an earlier event, which only the hub had stated
     token: str = ""  #: token of the submission; it identifies a refused document, which has no ``lk0``
-    group: GroupMember | None = None  #: only if it was submitted to a group or to all users of an institution
+    group: GroupMember | None = None
     id: str = ""  #: the same whenever the node delivers this event again
 
     @property
@@ -112,20 +112,18 @@ class Document:
 
     @property
     def payload(self) -> bytes:
-        """The body as bytes; a large body is read into memory (``blocks`` avoids that)."""
+        """The body as bytes, in memory."""
         return bytes(self.body)
 
     @property
     def size(self) -> int:
-        """The size of the body in bytes."""
         return len(self.body)
 
     def blocks(self) -> Iterable[bytes]:
-        """Yield the body in blocks."""
         return self.body.blocks() if isinstance(self.body, SpooledBody) else (self.body,)
 
     def drop_body(self) -> None:
-        """Release the memory or the file of the body, if the document only has to be settled."""
+        """Release the memory or the file of the body."""
         self.body = b""
 
     @property
@@ -135,7 +133,7 @@ class Document:
         return digest == self.digest
 
     def described(self) -> dict[str, Any]:
-        """Return all fields except the body, as values for JSON."""
+        """Return all fields except the body, for JSON."""
         return {name: _for_json(getattr(self, name)) for name in DESCRIBED}
 
     @property
@@ -155,7 +153,7 @@ class Document:
         self._open_channel().nack(self._tag, requeue=True)
 
     async def reject(self) -> None:
-        """Park the document for an operator (PARKED), because the application cannot process it. Raises AlreadyGone."""
+        """Park the document for an operator (PARKED). Raises AlreadyGone."""
         self._open_channel().reject(self._tag, requeue=False)
 
     def _open_channel(self) -> ClientChannel:
@@ -169,7 +167,7 @@ DESCRIBED = tuple(each.name for each in fields(Document) if each.name != "body" 
 
 
 def _for_json(value: Any) -> Any:
-    """Return a field, or a value of ``headers``, for JSON: bytes as hexadecimal text, NaN and infinity as texts."""
+    """Return a value for JSON: bytes as hexadecimal text, NaN and infinity as texts."""
     match value:
         case AppKey():
             return str(value)

@@ -1,4 +1,4 @@
-"""Waiting for outcomes: one subscription to events for all waiting callers, and queries to the node.
+"""Waiting for outcomes, by one subscription to events for all callers, and by queries.
 
 An event only shortens the wait. A document may have ended before the subscription, or during a lost connection, so its
 state is queried at the beginning, and then regularly.
@@ -16,12 +16,12 @@ from semq.clock import Clock
 from semq.errors import SemqError
 
 QUERY_S = 5.0  # longest time between two queries
-GROUP_S = 0.5  # from the end of one member of a group to the next query: other members may end meanwhile
-SUBMISSION_S = 0.5  # longest time between two queries about an SQL submission, whose acceptance causes no event
+GROUP_S = 0.5  # from the end of one member of a group to the next query
+SUBMISSION_S = 0.5  # longest time between two queries about an SQL submission: its acceptance causes no event
 
 
 class Watch:
-    """The callers that wait for outcomes, and their subscription to events."""
+    """The waiting callers, and their subscription to events."""
 
     def __init__(self, requests: Requests, events: Callable[[], Subscription[DocumentEvent]], clock: Clock) -> None:
         self._requests = requests

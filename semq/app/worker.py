@@ -100,7 +100,7 @@ class Worker:
             log.error("%s: cannot be settled now, the document is delivered again: %s", document.lk0, error)
 
     async def _process(self, document: Document) -> bool:
-        """Attempt the document until an attempt succeeds; return False if it was parked or the worker is stopping."""
+        """Return True when an attempt succeeds; False if the document is parked or requeued."""
         attempt = 0
         while True:
             attempt += 1
@@ -126,7 +126,7 @@ class Worker:
         return False
 
     async def _call(self, handler: Handler, document: Document) -> bool:
-        """Wait until fewer than ``concurrency`` functions run, and call one; return False if the worker is stopping."""
+        """Call a function when fewer than ``concurrency`` run; return False if the worker is stopping."""
         await self._free.acquire()
         thread: asyncio.Future[Any] | None = None
         try:
@@ -166,6 +166,6 @@ def describe(error: BaseException) -> str:
 
 
 def report(error: BaseException, attempts: int, deliveries: int, tag: str) -> str:
-    """Return the report of a failure: a line with error, attempts and worker, then the end of the traceback."""
+    """Return a line with error, attempts and worker, then the end of the traceback."""
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_MAX:]
     return f"{describe(error)} (attempts {attempts}, deliveries {deliveries}, by {tag})\n{trace}"
