@@ -1,7 +1,7 @@
 """The scheduled jobs of a node, by APScheduler, and the flush of the engine's mail at the end of a turn.
 
-The job of the engine is moved to the time of the engine's next work (``next_due``). An idle engine runs every
-``BACKSTOP_S``.
+The engine's job is moved to an earlier time when work is due before its planned run (``next_due``). An idle engine runs
+every ``BACKSTOP_S``.
 
 APScheduler is only a timer within the process. Its job store in SQL is not used: every scheduler that shares it would
 run every job.

@@ -70,7 +70,8 @@ class LargeBodies:
 
     async def read(self, row: dict[str, Any], offset: int | None, length: int | None) -> dict[str, Any] | None:
         """Return bytes of a document's body from ``offset`` on, with digest and size of the whole body; None if the
-        document is not in pieces. An answer has at most ``length`` bytes and ANSWER_BYTES_MAX, or one larger piece.
+        document is not in pieces. An answer has at most ``length`` bytes (None: no limit) and ANSWER_BYTES_MAX, or one
+        larger piece.
 
         Raises PayloadGone if this node sent the document in pieces, InPieces if ``offset`` is None, PiecesMissing.
         """

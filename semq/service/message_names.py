@@ -29,8 +29,8 @@ FACTS_OF_ANY_LINE = ("target", "app_key", "digest", "size")
 async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
     """Return the rows of the message with a name: one row, or two if the institution sent the message to itself.
 
-    If a key fits several messages, the newest is meant. Raises NotThere if no message has the name, TooLate if the
-    message has ended and its rows are deleted, BadArguments if a number or a short name fits several messages.
+    If a key fits several messages, the newest is meant. Raises NotThere, TooLate if the message has ended and its rows
+    are deleted, BadArguments if a number or a short name fits several messages.
     """
     rows = await store.execute(names.find_messages, name)
     if not rows:

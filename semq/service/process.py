@@ -25,7 +25,7 @@ log = structlog.get_logger("semq.process")
 CLIENT_VARIABLE = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
-STANDBY_CHECK_S = 0.5  # between two checks whether a starting node that has to end has become a standby
+STANDBY_CHECK_S = 0.5  # between two checks whether a node that was told to end during its start is a standby
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # of three generations
 
 

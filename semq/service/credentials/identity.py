@@ -82,7 +82,7 @@ class NodeIdentity:
         return active
 
     def is_outdated(self) -> bool:
-        """Whether another process has installed a certificate (``semq node enroll``)."""
+        """Whether another process has installed a certificate that is not loaded here."""
         return self.ring.slots().active not in (None, self.certificate.key_id)
 
     def adopt(self) -> None:
