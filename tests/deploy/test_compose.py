@@ -19,6 +19,7 @@ import yaml
 from bench.ports import free_port
 from semq.app import Client
 from semq.config.names import is_known
+from semq.installation.empty_database import copy_empty_database
 from tests.cli.command import semq_aside
 from tests.prepared.client import RUN_MODULE, PreparedProcess
 from tests.transport.pair import pair
@@ -95,6 +96,7 @@ class ComposedService:
         }
         if not name.startswith("hub"):
             del machine_variables["SEMQ_HTTP__PORT"]  # institutions have no section [http] here
+            copy_empty_database(folder / name)
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SEMQ_")}
         *words, kind, option, _ = service["command"]
         arguments = [option, str(config_of(service))]

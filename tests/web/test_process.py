@@ -10,6 +10,7 @@ from threading import Thread
 
 import httpx
 
+from semq.installation.empty_database import copy_empty_database
 from tests.cli.command import semq
 from tests.prepared.client import PreparedProcess, start_prepared
 from tests.waiting import until_sync
@@ -34,6 +35,7 @@ def hub(folder: Path) -> Iterator[tuple[PreparedProcess, list[str]]]:
     """Run a hub with [http]; yield it and the list of its lines of output."""
     config = folder / "hub.toml"
     config.write_text(HUB)
+    copy_empty_database(folder / "hub")
     node = start_prepared("platform_node", "--config", str(config))
     output: list[str] = []
     reading = Thread(target=lambda: output.extend(map(bytes.decode, node.stdout)))

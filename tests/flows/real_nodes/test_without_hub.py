@@ -17,6 +17,7 @@ from semq.config import load
 from semq.engine.uplink import DIRECTLY
 from semq.errors import SemqError
 from semq.installation.configuration import ApplicationLogin, NodePlace, Value, free_ports, toml
+from semq.installation.empty_database import copy_empty_database
 from semq.installation.process import NodeProcess
 from semq.service.credentials.identity import ring_of
 from semq.store.files import write_safely
@@ -51,6 +52,7 @@ def write_configurations(folder: Path) -> dict[str, NodePlace]:
             rows[f"direct.{partner}.urls"] = urls
         place.config.write_text(toml(rows | QUICK), "utf-8")
         place.config.chmod(0o600)
+        copy_empty_database(folder / name)
         ring = ring_of(load(place.config, {}))
         add(ring, common)
         write_safely(ring.trust_path, trust(common).pem)

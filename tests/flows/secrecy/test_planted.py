@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 
+from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.cli.command import semq
 from tests.service.credentials.test_secrecy import command_lines
@@ -36,6 +37,7 @@ def test_planted_secrets_are_found_nowhere(tmp_path: Path) -> None:
     file.write_text(HUB)
     phrase.touch(mode=0o600)
     phrase.write_text(PASSPHRASE)
+    copy_empty_database(tmp_path / "data")
     results = [semq("hub", "init-ca", "--config", str(file))]
     with (tmp_path / "log").open("w") as log:
         node = subprocess.Popen(
