@@ -76,7 +76,7 @@ class Journal:
             self._handed_out[queue_id] = position
 
     def forget_queue(self, queue_id: int) -> None:
-        self._drops.pop(queue_id, None)
+        """Note that a queue is deleted. Its drops stay: the deletion removes only the messages that are still in it."""
         self._handed_out.pop(queue_id, None)
 
     def confirm(self, publisher: Publisher, sequence: int, size: int) -> None:

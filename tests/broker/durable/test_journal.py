@@ -64,13 +64,13 @@ def test_drops_and_marks_are_combined_per_queue_and_written_last() -> None:
     assert journal._take_ops() == []
 
 
-def test_notes_about_messages_of_a_deleted_queue_are_omitted() -> None:
+def test_messages_that_left_a_queue_before_its_deletion_are_dropped() -> None:
     journal = Model().journal
     journal.drop(1, 5)
     journal.mark_handed_out(1, 5)
     journal.forget_queue(1)
     journal.add(DeleteQueue(1))
-    assert journal._take_ops() == [DeleteQueue(1)]
+    assert journal._take_ops() == [DeleteQueue(1), DropMessages(1, [5])]
 
 
 def test_the_server_is_notified_of_the_first_operation_of_a_turn() -> None:
