@@ -114,8 +114,8 @@ class FanOut:
     ) -> Any:
         """Return the answer of the store that has the message.
 
-        Raises BadArguments if the name fits several messages, StoresUnreached if an unreached store may have it, and
-        the refusal of a store if no store has the message.
+        Raises BadArguments if the name fits several messages, StoresUnreached if an unreached store may have the
+        message, and the refusal of a store if none has the message.
         """
         answered = await self.ask_all(name, given, caller)
         results = [(answer.store, answer.result) for answer in answered if not (answer.unreached or answer.error)]
