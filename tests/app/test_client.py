@@ -1,4 +1,4 @@
-"""Documents sent by an application of one institution to an application of another, with the client library."""
+"""Documents sent from one institution to another with the client."""
 
 import asyncio
 from hashlib import sha256
@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE_S, until
 
 
 async def receive_and_ack(receiver: Client, *submitted: Sent) -> list[Document]:
-    """Receive and return the submitted documents; acknowledge them and all documents that wait before them."""
+    """Receive and return the submitted documents; acknowledge these and all before them."""
     missing, received = {sent.lk0 for sent in submitted}, []
     async with receiver.receive(idle_s=PATIENCE_S) as documents:
         async for document in documents:

@@ -1,4 +1,4 @@
-"""The programs of examples/: they run, and what README.md shows of two of them is in the programs."""
+"""The programs of examples/ run, and contain what README.md shows of two of them."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A file as a body: it is read in blocks, up to the size that it had when the body was made."""
+"""A file as a body."""
 
 from pathlib import Path
 

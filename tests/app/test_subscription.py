@@ -1,4 +1,4 @@
-"""Iterations over documents and events: their continuation after the node was killed, and their ends."""
+"""Iterations over documents and events, also after the node was killed."""
 
 import asyncio
 import signal

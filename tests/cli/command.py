@@ -57,13 +57,13 @@ def semq(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
     return CommandResult(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
-@cache  # Typer otherwise makes the program at each call, which takes a third of the time of most commands
+@cache  # making a program takes a third of the time of most commands
 def _program(first_word: str | None) -> Callable[..., object]:
     return typer.main.get_command(make(first_word))
 
 
 async def semq_aside(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
-    """Run one command in a thread of this process, for tests whose nodes run in its event loop."""
+    """Run one command in a thread, for tests whose nodes run in the event loop."""
     return await asyncio.to_thread(semq, *words, stdin=stdin, **variables)
 
 

@@ -1,4 +1,4 @@
-"""Commands import no module of a node and no package that only nodes need; and the table of groups is complete."""
+"""The imports of commands, and the table of groups."""
 
 import json
 import re

@@ -33,7 +33,7 @@ def test_each_kind_of_error_has_its_status(error: SemqError, status: int) -> Non
 
 
 def test_every_command_that_sources_and_documents_name_exists() -> None:
-    """A name is ``semq word word`` in a remedy, docstring or document, up to an option, a value or the end."""
+    """A name is ``semq word word`` in backquotes, in an indented line of a document, or after /run."""
     root = Path(__file__).parents[2]
     sources = [*root.glob("*.md"), *root.glob("*/README.md")]
     for folder in ("semq", "local_node", "platform_node", "spark_reconcile", "deploy", "examples"):
@@ -49,7 +49,7 @@ def test_every_command_that_sources_and_documents_name_exists() -> None:
 
 
 def _is_command(command: Any, words: tuple[str, ...]) -> bool:
-    """Return whether the first of the words name a command."""
+    """Return whether the words begin with the name of a command."""
     commands = getattr(command, "commands", None)
     if not words or commands is None:
         return True

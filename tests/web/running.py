@@ -28,7 +28,7 @@ from semq.web.services import Web
 from semq.web.transport.server import Server
 
 PASSWORD = "correct horse battery"
-# Options of a client that reads neither certificates nor proxies: it is made in a fifth of the time.
+# Options of a client that reads neither certificates nor proxies, which saves time
 DIRECT: dict[str, Any] = {"verify": False, "trust_env": False}
 _numbers = count(1)
 
@@ -90,7 +90,7 @@ class Site:
         )
 
     async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:
-        """Return user, act and outcome of lines of the audit log, the oldest first. ``act``: beginning of its name."""
+        """Return user, act and outcome of lines of the audit log, oldest first. ``act``: beginning of its name."""
         newest_first = await self.web.database.read(lines, AuditFilter(act=act, limit=1000))
         return [(line["who"], line["act"], line["outcome"]) for line in reversed(newest_first)]
 

@@ -1,4 +1,4 @@
-"""``semq doctor``: the verdicts of its checks on healthy and on faulty nodes, with real databases and sockets."""
+"""``semq doctor``: the verdicts of its checks on healthy and on faulty nodes."""
 
 import asyncio
 import os

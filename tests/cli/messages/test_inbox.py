@@ -1,4 +1,4 @@
-"""Files sent and received by commands: unusual names, files that cannot be written, content types, empty files."""
+"""Files sent and received by commands: unusual names, unwritable and empty files, content types."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Sending, receiving and reading messages from the command line, with real nodes."""
+"""Sending, receiving and reading messages from the command line."""
 
 import json
 from base64 import b64decode

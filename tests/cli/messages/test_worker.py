@@ -1,4 +1,4 @@
-"""``semq worker`` and ``semq failed``: functions process received documents; failed documents wait for an operator."""
+"""``semq worker`` and ``semq failed``."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""``semq check``: exit statuses and formats for monitoring systems, also if the node cannot be reached."""
+"""``semq check``: exit statuses and formats for monitoring programs."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Documents over HTTP: submissions, which are answered after the commit; repeats, refusals, state, trace and body."""
+"""Documents over HTTP: submissions, repeats, refusals, state, trace and body."""
 
 import time
 from base64 import b64encode

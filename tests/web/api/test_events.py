@@ -45,7 +45,7 @@ async def following(
 
 
 async def read(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    """Yield each event of a stream as a mapping of its fields; data in JSON are decoded."""
+    """Yield the fields of each event of a stream; data in JSON are decoded."""
     fields: dict[str, Any] = {}
     async for line in answer.aiter_lines():
         name, _, value = line.partition(": ")

@@ -1,4 +1,4 @@
-"""The connections to the node's database: slow reads of pages do not delay writes, such as those of the audit log."""
+"""The connections to the node's database."""
 
 import asyncio
 import threading

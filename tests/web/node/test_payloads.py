@@ -1,4 +1,4 @@
-"""Downloads of bodies: interrupted and continued, in ranges, or complete; only the needed pieces are read."""
+"""Downloads of bodies: interrupted and continued, in ranges, or complete."""
 
 from collections.abc import AsyncIterator
 from typing import Any

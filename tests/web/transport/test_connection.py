@@ -1,4 +1,4 @@
-"""Slow and faulty HTTP clients are disconnected or refused, and connections are limited, while others are served."""
+"""Slow and faulty HTTP clients, and limits of connections."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Ranges of bytes in requests: answered, ignored, or refused because the body has none of the bytes."""
+"""Ranges of bytes in requests: answered, ignored, or refused."""
 
 import pytest
 from hypothesis import given

@@ -19,7 +19,7 @@ from tests.waiting import until
 from tests.web.running import Site, serving
 
 MIB = 1 << 20
-SIZE = 9 * MIB + 5  # more than a client keeps in memory, and more than the system keeps for a connection
+SIZE = 9 * MIB + 5  # more than a client keeps in memory, and more than the buffers of a connection
 MEDIUM = 3 * MIB + 5  # more than the web process keeps in memory
 RAW = {"accept": "application/octet-stream"}
 SUBMITTED = "SELECT (SELECT count(*) FROM tb_0031_submit) + (SELECT count(*) FROM tb_0031_piece)"
@@ -36,7 +36,7 @@ async def site(pieces_node: LocalNode) -> Any:
 
 @pytest.fixture
 async def own_site(inprocess: InProcess) -> Any:
-    """Serve a node whose incomplete documents other tests shall not find."""
+    """Serve a node for incomplete documents, which would disturb other tests."""
     hub = await inprocess.hub()
     node = await local(inprocess, "10008", hub.port)
     await linked(node)
@@ -50,7 +50,7 @@ async def parts(body: bytes) -> AsyncIterator[bytes]:
 
 
 def documents(site: Site) -> str:
-    """Return the path to which documents for the inbox of the test are posted."""
+    """Return the path for documents to the inbox of the test."""
     return f"/documents?target=10008/{site.inbox}"
 
 
@@ -106,7 +106,7 @@ async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> 
 
 @contextmanager
 def small_files(size: int) -> Iterator[None]:
-    """Limit the size of the files of this process: the system refuses further bytes, as on a full disk."""
+    """Limit the size of files: the system refuses further bytes, as on a full disk."""
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard_limit))
     try:
