@@ -368,7 +368,6 @@ class LocalNode(Node[LocalEngine]):
         )
 
     def identity_in_use(self) -> NodeIdentity:
-        """Return the node's certificates and authorities. Raises NoIdentity."""
         if self.node_identity is None:
             raise NoIdentity("The node uses no certificates (hub.url is amqp://).")
         return self.node_identity
@@ -443,7 +442,6 @@ class LocalNode(Node[LocalEngine]):
         return self.engine.core.latency.histograms
 
     async def wait_drained(self, timeout_s: float) -> bool:
-        """Wait until no document is under way; False after the time limit."""
         deadline = self.clock.monotonic() + timeout_s
         while any(lane.flight for lane in self.engine.rows.pump.lanes.values()):
             if self.clock.monotonic() > deadline:

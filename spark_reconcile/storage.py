@@ -70,7 +70,7 @@ class Place:
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """Return the files in this folder, sorted by name, without hidden ones; none if there is no such folder."""
+        """Return the files in this folder, as ``folders`` does."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:
@@ -82,7 +82,7 @@ class Place:
         return self.system.open_input_file(self.path)
 
     def read(self, limit: int) -> bytes:
-        """Return at most ``limit`` + 1 bytes of this file; more than ``limit`` bytes mean that it is too long."""
+        """Return at most ``limit`` + 1 bytes of this file; more than ``limit`` means that it is too long."""
         with self.system.open_input_stream(self.path) as stream:
             return bytes(stream.read(limit + 1))
 

@@ -36,7 +36,6 @@ class EventExchange:
         return vhost.prepare_publish(EVENTS, routing_key(event), header, body)
 
     def publish(self, prepared: Sequence[Any]) -> None:
-        """Publish the prepared events, after the commit of the change."""
         for publication in prepared:
             publication.commit()
 

@@ -263,7 +263,6 @@ class Inboxes:
         return self.queue(user)
 
     def free(self, user: str) -> int:
-        """Return the number of documents that the engine may give to this user now."""
         queue = self.queues.get(user)
         return queue.free() if queue is not None else 0
 

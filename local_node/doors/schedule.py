@@ -45,7 +45,6 @@ class ScheduledDocuments:
             engine.core.post(release_due(engine.core, self._note_released), failed=lambda error: self._failed())
 
     def note_scheduled(self, at: int) -> None:
-        """Note that a document was scheduled for this time."""
         if self._reading_engine is self._engine():
             self._scheduled_meanwhile = min(self._scheduled_meanwhile or at, at)
         elif not self._next_at or at < self._next_at:

@@ -59,7 +59,7 @@ class SqlSubmissions:
         self._being_withdrawn: set[int] = set()
         self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}  #: by number of the submission
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
-        self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
+        self._targets_put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
         self._stored_waits: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
         self._must_read_again = False  #: another read is needed after the one under way
@@ -67,11 +67,11 @@ class SqlSubmissions:
     def poll(self) -> None:
         """Read new rows. A read under way is repeated, because it may miss the newest rows."""
         if self._reading_engine is not self._engine():
-            self._put_off = {}
+            self._targets_put_off = {}
             self._begin_read()
             return
         self._must_read_again = True
-        if self._put_off:
+        if self._targets_put_off:
             self._poll_again()
 
     def listen(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
@@ -117,7 +117,7 @@ class SqlSubmissions:
         self._must_read_again = False
         engine = self._reading_engine = self._engine()
         engine.core.post(
-            self._read_rows(engine, tuple(sorted(self._put_off))), failed=lambda error: self._read_failed()
+            self._read_rows(engine, tuple(sorted(self._targets_put_off))), failed=lambda error: self._read_failed()
         )
 
     @work
@@ -166,12 +166,12 @@ class SqlSubmissions:
 
     def _put_row_off(self, row: Submitted, error: Exception) -> None:
         """Let a row wait, with its reason; until the next poll pass over all rows to its target."""
-        if not self._put_off:
+        if not self._targets_put_off:
             self._poll_again()
         cause = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
-        first_number, _ = self._put_off.setdefault(row.target, (row.row_id, cause))
+        first_number, _ = self._targets_put_off.setdefault(row.target, (row.row_id, cause))
         if row.row_id < first_number:
-            self._put_off[row.target] = (row.row_id, cause)
+            self._targets_put_off[row.target] = (row.row_id, cause)
         reason = (cause.code, cause.text)
         if reason != (row.wait_code, row.wait_text):
             self._engine().core.post(_note_wait(row.row_id, reason))
@@ -230,13 +230,14 @@ class SqlSubmissions:
         """
         waits = {} if is_round_over else dict(self._stored_waits or {})
         waits |= {
-            target: TargetWait(number, (error.code, error.text)) for target, (number, error) in self._put_off.items()
+            target: TargetWait(number, (error.code, error.text))
+            for target, (number, error) in self._targets_put_off.items()
         }
         earlier = {} if is_round_over else self.waiting
-        self.waiting = {**earlier, **{target: error for target, (_, error) in self._put_off.items()}}
+        self.waiting = {**earlier, **{target: error for target, (_, error) in self._targets_put_off.items()}}
         if waits == self._stored_waits:
             return
-        for target in sorted(self._put_off.keys() - (self._stored_waits or {}).keys()):
+        for target in sorted(self._targets_put_off.keys() - (self._stored_waits or {}).keys()):
             log.warning("submissions_wait", target=target, error=self.waiting[target].advice())
         self._stored_waits = waits
         self._engine().core.post(_write_waits(waits), failed=lambda error: self._waits_not_written())

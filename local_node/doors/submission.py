@@ -105,7 +105,6 @@ class SubmitExchange(ServiceExchange):
         return self._uploads.begin(size, pause, fault)
 
     def publish(self, message: OfferedMessage) -> None:
-        """Accept one document; the confirm follows its commit."""
         header, settle = message.header, message.settle
         settlement = (
             _ReportByAnswer(self._vhost, header, settle) if header.reply_to else _ReportByConfirm(settle, self._nacks)

@@ -49,7 +49,6 @@ class PartnerLogins:
         self.replace(partners)
 
     def replace(self, partners: Iterable[str]) -> None:
-        """Admit these institutions, and no others, from now on."""
         self._partners = {str(partner_address(node_id)) for node_id in partners}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:

@@ -51,7 +51,6 @@ class DialAddresses:
 
     @property
     def current(self) -> DialConfig:
-        """The address in use, or dialled next."""
         return self.configs[self._place]
 
     def turn(self) -> None:

@@ -167,7 +167,6 @@ class Uplink:
         self._last_message: tuple[ClientChannel, int] | None = None  #: channel and delivery tag, to be acknowledged
 
     def start(self) -> None:
-        """Begin to dial, if there are addresses."""
         if self._addresses.configs:
             self._task = asyncio.create_task(self._run(), name="uplink")
 

@@ -94,7 +94,6 @@ class Traces:
         return self._merge(lines, hub, reply.get("other"), lk0, nonce, target)
 
     async def _ask_directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
-        """Ask the other end over a connection to its node."""
         other_end = self._other_end(lk0, target)
         if other_end == str(self._node.address):
             return [], []

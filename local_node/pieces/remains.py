@@ -147,7 +147,6 @@ class Remains:
         return dict(brefs)
 
     async def _documents(self, source: str) -> set[str]:
-        """Return the documents of an institution whose manifests wait here or are parked."""
         documents: set[str] = set()
         after = 0
         while page := await self._store().execute(views.small_messages, source, MANIFEST_MAX, after, PAGE):

@@ -170,7 +170,6 @@ class Transfers:
                 self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
 
     def _note_under_way_at_start(self, pieces: Iterable[tuple[str, bytes]]) -> None:
-        """Note the pieces whose messages had not ended when this engine began."""
         early, self._early = self._early or set(), None
         for lk0, envelope in pieces:
             with suppress(BodyUnreadable):  # the piece is sent again

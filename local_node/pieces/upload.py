@@ -57,7 +57,6 @@ class Upload(ArrivingDocument):
 
     @property
     def document_number(self) -> int:
-        """The number under which the pieces are stored."""
         return self.name.object_id
 
     @property

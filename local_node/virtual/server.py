@@ -116,7 +116,6 @@ class VirtualServer:
             return result
 
     def reload_soon(self) -> None:
-        """Reload the file; the result goes to the log."""
         task = asyncio.get_running_loop().create_task(self._logged_reload())
         self._reloads.add(task)
         task.add_done_callback(self._reloads.discard)

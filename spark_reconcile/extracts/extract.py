@@ -204,7 +204,6 @@ class _Parts:
             self._close_file()
 
     def _close_file(self) -> None:
-        """Close the file, if one is open, and name it after its content."""
         if self._writer is None:
             return
         unfinished, rows = self._unfinished, self._rows_in_file

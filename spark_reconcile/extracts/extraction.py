@@ -102,7 +102,6 @@ def _missing_nights(task: ExtractionTask, connection: psycopg.Connection, last: 
 
 
 def _is_complete(folder: Place) -> bool:
-    """Whether the folder has an extract that was made after the end of its date."""
     try:
         manifest = read_manifest(finished_manifest(folder))
     except BadExtract:

@@ -110,7 +110,6 @@ def _present_manifest(folder: Place) -> Manifest | None:
 
 
 def _write_part(stream: ByteSource, file: Place, part: ExtractPart, manifest: Manifest) -> None:
-    """Write one file, and compare it with the manifest."""
     digest = hashlib.sha256()
     missing = part.bytes
     with file.writer() as target:

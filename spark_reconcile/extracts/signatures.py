@@ -50,7 +50,6 @@ def signer_of_config(config: Path | None) -> Sign | None:
 
 
 def _node_of(config: Path | None) -> NodeSettings | None:
-    """Return the settings of the node that a configuration file describes; None if it describes none."""
     if config is None or "node" not in tomllib.loads(config.read_text("utf-8")):
         return None
     return node_settings(config)

@@ -58,7 +58,6 @@ class Fact(NamedTuple):
 
 
 def _when(side: int, events: int, value: str) -> str:
-    """Return SQL that gives ``value`` for a line of this side with one of these events, else null."""
     return f"if(side = {side} AND (bit & {events}) <> 0, {value}, NULL)"
 
 
@@ -190,7 +189,6 @@ def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = 
 
 
 def _in_current_form(carried: DataFrame) -> DataFrame:
-    """Add the columns that an earlier version did not write to carried facts."""
     lacking = [fact for fact in FACTS if fact.name not in carried.columns]
     neutral = {fact.name: F.expr("0L" if fact.merge == "bit_or" else "NULL") for fact in lacking}
     return carried.withColumns({**neutral, "traits": F.expr(f"traits & {TRAITS}")}).select(*NAMES)

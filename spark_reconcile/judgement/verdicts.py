@@ -272,7 +272,6 @@ class VerdictRule(NamedTuple):
 
 
 def _read(grid: str) -> tuple[VerdictRule, ...]:
-    """Return the rules of a grid. Raises ValueError for an unknown word."""
     names = {verdict.name for verdict in VERDICTS}
     rules = []
     for line in grid.strip().splitlines()[1:]:

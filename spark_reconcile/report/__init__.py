@@ -80,7 +80,6 @@ def write_report(
 
 
 def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:
-    """Write pairs.csv; return the pairs for the page. ``days``: earlier dates with a published run."""
     sheet, shown, worst, institutions = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
     cells: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
@@ -101,7 +100,6 @@ def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: 
 
 
 def _deeds(place: Place) -> dict[str, int]:
-    """Return the number of deeds of each node; empty without a repair list."""
     index = place / "repair" / INDEX
     if not index.exists():
         return {}

@@ -116,10 +116,7 @@ NarrowRows = Sequence[tuple[str, str, Sequence[tuple[int, str]]]]
 
 
 def _narrow(rows: NarrowRows, title: str, keys: Mapping[str, str] | None = None) -> Markup:
-    """Return bars for a narrow screen: each below its name and number, the longest as wide as the screen.
-
-    ``keys``: colours by name, for the legend.
-    """
+    """Return bars for a narrow screen. ``keys``: colours by name, for the legend."""
     most = max((sum(count for count, _ in parts) for _, _, parts in rows), default=0) or 1
     segment = Markup('<i style="width:{}%;background:{}"></i>').format
     key = Markup('<span class="key"><i style="background:{}"></i>{}</span>').format

@@ -57,7 +57,6 @@ def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: ReconcileS
 
 
 def _past(pair: Pair, pairs: Pairs, day: date) -> list[tuple[date, DateCount]]:
-    """Return the counts of a pair on earlier dates and on this one; empty if no earlier date was published."""
     before = [(earlier, counts.get(pair.name, DateCount())) for earlier, counts in pairs.past]
     today = DateCount(pair.messages, pair.exceptions, pair.carried_exceptions)
     return [*before, (day, today)] if before else []

@@ -42,7 +42,6 @@ def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, li
 
 
 def _worst_pairs(pairs: Pairs, finding: str) -> list[Row]:
-    """Return the shown pairs with most messages of a finding, at most PAIRS_NAMED."""
     counted: list[Row] = []
     for number, pair in enumerate(pairs.shown, 1):
         figures = pairs.tallies[pair.name].figures(finding=finding)
@@ -92,7 +91,6 @@ class _MessageTexts:
         }
 
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:
-        """Return the nodes of these lines whose clock is wrong, and by how much."""
         wrong = {line["node"]: self._skew[line["node"]] for line in lines if line["node"] in self._skew}
         return [(node, f"{'fast' if ms > 0 else 'slow'} by {span(abs(ms))}") for node, ms in sorted(wrong.items())]
 

@@ -132,7 +132,6 @@ def _publish(
     clock: Clock,
     progress: Progress,
 ) -> RunResult:
-    """Compare the ledgers, write all files of the run, and make it the current run of its date."""
     begun = clock.monotonic()
     findings = _compare(spark, settings, evidence, new_run, progress)
     history = runs.history(reports, request.day, 7 * settings.plausible_weeks)

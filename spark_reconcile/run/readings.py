@@ -130,7 +130,6 @@ _STORY_COLUMNS = ["lk0", "at", "outside", "side", "event", "node", "store", "seq
 
 
 def _shorten(lines: list[Row]) -> None:
-    """Sort lines by time, and keep the first ones. A null sorts first."""
     order = ("at", "side", "node", "store", "seq")
     lines.sort(key=lambda line: [(line[name] is not None, line[name]) for name in order])
     del lines[STORY_LINES + 1 :]

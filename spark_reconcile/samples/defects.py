@@ -109,7 +109,6 @@ def _lines(folder: Place | None, manifest: Manifest | None) -> Iterable[Line]:
 
 
 def _is_suitable(lines: list[Line]) -> bool:
-    """Whether the hub forwarded a message, and both ends have noted its delivery."""
     present = {(line["side"], line["event"]) for line in lines}
     return present >= {
         (S, Event.ACCEPTED), (H, Event.FORWARDED), (R, Event.RECEIVED), (S, Event.DELIVERED), (R, Event.SENDER_ACKED)

@@ -295,7 +295,6 @@ class _Slice:
         return pc.binary_join_element_wise(sender, "1.1", self._incarnation, object_id.cast(pa.string()), ".")
 
     def truth(self, names: list[str], totals: Truth) -> pa.Table:
-        """Return the true verdicts of these messages, and add their numbers to ``totals``."""
         messages: Numbers = np.arange(len(self.ids))
         verdicts = pa.array([course.verdict for course in ALL_COURSES]).take(pa.array(self.courses))
         for entry in verdicts.value_counts().to_pylist():

@@ -43,7 +43,6 @@ class Evidence:
 
     @property
     def groups(self) -> dict[Window, list[str]]:
-        """The addresses of the files to read, by window."""
         return inputs.window_groups(self.sources)
 
     @property
@@ -137,7 +136,6 @@ class Evidence:
         return [source for source in self.sources if source.day == self.day and source.is_used]
 
     def _periods(self) -> dict[str, tuple[int, int]]:
-        """Return, per ledger, start and end of the gap-free evidence that contains the date."""
         extracts: dict[str, list[Manifest]] = {}
         for source in sorted(self.sources, key=lambda source: source.day):
             if source.is_used and source.manifest is not None:
@@ -192,8 +190,7 @@ def collect_evidence(
 def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) -> list[Source]:
     """Return the expected sources without an extract of this date.
 
-    Expected are required sources, the hub, ledgers that delivered a neighbouring date, and ledgers of the hub that
-    published runs of the last weeks have read.
+    Expected are required sources, the hub, ledgers that delivered a neighbouring date, and ``_remembered_of_hub``.
     """
     on_neighbours = {source.source for source in sources if source.is_used and source.day != day}
     of_date = [source for source in sources if source.day == day]

@@ -66,7 +66,6 @@ class Source:
 
     @property
     def is_used(self) -> bool:
-        """Whether its rows are evidence."""
         return STATE[self.state].used
 
     @property

@@ -82,7 +82,6 @@ def _nodes(targets: pa.Array) -> set[str]:
 
 
 def _has_accepted_message(used: Sequence[Source], node: str) -> bool:
-    """Whether a message to a node was accepted, and neither refused nor dropped."""
     accepted: set[bytes] = set()
     turned_away: set[bytes] = set()
     name = node.encode()
