@@ -262,7 +262,6 @@ class Client:
         return self._patience_s if timeout_s is None else timeout_s
 
     def _track(self, subscription: Subscription[Any]) -> Subscription[Any]:
-        """Record a subscription that ``close`` has to end."""
         self._subscriptions = [tracked for tracked in self._subscriptions if not tracked.is_closed]
         self._subscriptions.append(subscription)
         return subscription

@@ -34,7 +34,6 @@ class Sent:
 
     @property
     def name(self) -> str:
-        """The short name, for display."""
         return short_name(self.lk0)
 
 

@@ -52,13 +52,13 @@ def build(web: Web) -> ASGIApp:
     )
     app.state.web = web
     app.router.redirect_slashes = False
-    # Replaces Starlette's stack, whose answer to unexpected failures has no error code: ``FailureGuard`` answers them.
+    # Replaces Starlette's stack: ``FailureGuard`` answers unexpected failures with an error code.
     app.middleware_stack = ExceptionMiddleware(app.router, app.exception_handlers)
     return ResponseHeaders(KnownHosts(FailureGuard(app), web.http), is_tls=web.is_tls)
 
 
 class FailureGuard:
-    """An ASGI application that calls ``app``, logs its unexpected failures, and answers them if no answer has begun.
+    """An ASGI application that logs unexpected failures of ``app``, and answers them if no answer has begun.
 
     Log and answer do not contain the address of the request, which may contain a secret.
     """

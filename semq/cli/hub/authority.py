@@ -25,9 +25,7 @@ PHASES = {
 @authority.command()
 @on_node
 async def show(session: Session) -> None:
-    """Show the authority and the progress of its change: the phase, the state of each institution, and the institutions
-    for which the change waits.
-    """
+    """Show the authority and the progress of its change, with the state of each institution."""
     _print(session, await session.ask("ca.show"))
 
 

@@ -113,9 +113,7 @@ async def show_health(session: Session) -> None:
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:
-    """List the stores of the hub: those in use, with their numbers of homes and copies; retired ones; and unknown ones
-    about which nodes inquire.
-    """
+    """List the hub's stores: in use (with homes and copies), retired, or unknown (nodes inquire about them)."""
     rows = await session.ask("stores.list")
     if session.out.as_json:
         session.out.data(rows)
@@ -170,9 +168,7 @@ async def balance(
     session: Session,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the homes that would move.")] = False,
 ) -> None:
-    """Move homes until each store has its share by weight. A new store gets its share; a store with weight 0 loses all
-    homes.
-    """
+    """Move homes until each store has its share by weight; a store with weight 0 loses all homes."""
     _print_moves(session, await session.ask("stores.balance", repeat=True, dry_run=dry_run))
 
 

@@ -47,7 +47,7 @@ class Rates:
         bucket.updated_at = now
         self._buckets[name] = bucket
         if len(self._buckets) > NAMES_MAX:
-            self._buckets.popitem(last=False)  # the bucket that has had most time to fill up
+            self._buckets.popitem(last=False)
         if bucket.level < cost:
             raise TooManyRequests(retry_after_s=round((cost - bucket.level) / self._per_s, 1))
         bucket.level -= cost

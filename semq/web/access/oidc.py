@@ -59,7 +59,7 @@ class Person:
 
 
 class OidcProvider:
-    """The provider of one node, with the sign-ins in progress."""
+    """The provider, with the sign-ins in progress."""
 
     def __init__(self, section: OidcSection, clock: Clock) -> None:
         self._section = section
@@ -70,7 +70,7 @@ class OidcProvider:
         self._fetch_lock = asyncio.Lock()
 
     async def begin(self, browser_secret: str, redirect: str, next_path: str) -> str:
-        """Begin a sign-in; return the provider's address to which the browser has to be redirected. Raises OidcAway.
+        """Begin a sign-in; return the provider's address for the browser. Raises OidcAway.
 
         ``browser_secret`` is the secret in the cookie of the browser.
         """
@@ -89,7 +89,7 @@ class OidcProvider:
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
     async def end(self, browser_secret: str, query: Mapping[str, str]) -> tuple[Person, str]:
-        """End a sign-in: return the identified person, and the path requested before. Raises OidcRefused, OidcAway.
+        """End a sign-in; return the person, and the path requested before. Raises OidcRefused, OidcAway.
 
         ``query``: parameters with which the provider sent the browser back.
         """
@@ -198,7 +198,7 @@ class OidcProvider:
 
 
 def _check_address(address: object, issuer: str) -> None:
-    """Refuse addresses without TLS, unless the configured issuer has no TLS (on this machine, for tests)."""
+    """Refuse addresses without TLS, unless the issuer has no TLS (for tests)."""
     if not isinstance(address, str):
         raise OidcAway("The provider does not name its addresses.")
     if urlsplit(address).scheme != "https" and urlsplit(issuer).scheme == "https":
@@ -212,7 +212,7 @@ def _challenge(verifier: str) -> str:
 
 @cache
 def _trust() -> SSLContext:
-    """Return the TLS context of all requests; cached, because loading the authorities blocks the process for 15 ms."""
+    """Return the TLS context of all requests; loading the authorities blocks the process for 15 ms."""
     return httpx.create_ssl_context(trust_env=False)
 
 

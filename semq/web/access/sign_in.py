@@ -29,7 +29,7 @@ REFUSED = "User or password is wrong, or the user is disabled."
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form, or redirect a visitor who is signed in.
+    """Show the form to visitors who are not signed in.
 
     The CSRF token of the form is derived from a secret in a cookie, because there is no session yet.
     """

@@ -42,7 +42,7 @@ class Visitor:
 
     @property
     def key(self) -> str:
-        """The name under which requests, streams and leases are counted."""
+        """The name by which requests, streams and leases are counted."""
         return f"{self.via}:{self.name}"
 
     @property

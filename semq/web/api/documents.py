@@ -26,7 +26,7 @@ from semq.web.transport.spooling import kept_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 FORM_BODY_MAX = 16 << 20  # bytes; the form is complete in memory
-SUBMIT_S = 60.0  # longest wait for the commit
+SUBMIT_S = 60.0
 ACT = "document.submit"  # name of a submission in the audit log
 
 

@@ -74,7 +74,7 @@ async def events(call: Call) -> Response:
 
 
 async def _may_follow(call: Call) -> bool:
-    """Whether the visitor may still see events: a token can end or be revoked while a stream is open."""
+    """Whether the visitor may still see events: a token can end while a stream is open."""
     try:
         return (await authenticate(call.request, call.web)).may(AccessScope.EVENTS)
     except SemqError:

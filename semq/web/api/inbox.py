@@ -99,7 +99,7 @@ def _reserve(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
 
 
 def _json_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
-    """Return documents as JSON. The size of the answer is computed before the bodies are encoded."""
+    """Return documents as JSON; the size is computed before the bodies are encoded."""
     objects = [in_json(msgspec.json.encode(_attributes(lease), enc_hook=str).decode()).encode() for lease in leases]
     bodies = [lease.document.body for lease in leases]
     size = sum(map(len, _json_chunks(objects, [b""] * len(objects)))) + sum(4 * -(-len(body) // 3) for body in bodies)
@@ -107,7 +107,7 @@ def _json_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Res
 
 
 def _json_chunks(objects: list[bytes], bodies: Sequence[bytes | SpooledBody]) -> Iterator[bytes]:
-    """Yield the answer: each object with its body in base64. A body is dropped when it has been sent."""
+    """Yield the answer: each object with its body in base64. Sent bodies are dropped."""
     remaining = deque(bodies)
     yield BEGIN
     for number, attributes in enumerate(objects):
@@ -119,7 +119,7 @@ def _json_chunks(objects: list[bytes], bodies: Sequence[bytes | SpooledBody]) ->
 
 
 def _raw_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
-    """Return the document of the only lease as bytes, with its attributes as headers; status 204 without a lease."""
+    """Return the only document as bytes, with its attributes as headers; status 204 without one."""
     if not leases:
         on_end()
         return Response(status_code=204)

@@ -43,7 +43,6 @@ class Leases:
         self._returns: set[asyncio.Task[None]] = set()
 
     def has(self, owner: str) -> bool:
-        """Whether an owner has leases."""
         return owner in self._counts
 
     def free(self, owner: str) -> int:

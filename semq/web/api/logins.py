@@ -35,8 +35,7 @@ class Logins:
     """The connections of users, keyed by the name of the user."""
 
     def __init__(self, web: LoginServices, is_in_use: Callable[[str], bool]) -> None:
-        """``is_in_use(key)``: whether a lease, an event stream or a long poll of the visitor with this ``Visitor.key``
-        needs the connection."""
+        """``is_in_use(key)``: whether a lease or stream of this ``Visitor.key`` needs the connection."""
         self._web = web
         self._is_in_use = is_in_use
         self._logins: OrderedDict[str, _Login] = OrderedDict()

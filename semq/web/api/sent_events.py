@@ -17,7 +17,7 @@ class SentEvents:
         self._streams: OrderedDict[str, deque[deque[str]]] = OrderedDict()
 
     def begin(self, queue: str) -> deque[str]:
-        """Return an empty list, to which a new stream appends the identifier of each event that it sends."""
+        """Return a list, to which a new stream appends the identifiers of events that it sends."""
         streams = self._streams.pop(queue, None) or deque(maxlen=STREAMS_MAX)
         self._streams[queue] = streams
         if len(self._streams) > QUEUES_MAX:
@@ -26,7 +26,7 @@ class SentEvents:
         return streams[-1]
 
     def sent_up_to(self, queue: str, last: str) -> set[str]:
-        """Return the identifiers up to ``last`` of the stream that has sent ``last``; an empty set if no stream has."""
+        """Return the identifiers up to ``last`` of the stream that has sent it; empty if none has."""
         for sent in self._streams.get(queue, ()):
             if last in sent:
                 return set(islice(sent, sent.index(last) + 1))

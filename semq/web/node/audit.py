@@ -115,7 +115,7 @@ class Audit:
         )  # fmt: skip
 
     async def close(self) -> None:
-        """Wait until the lines of ``note`` are written, and for those of ``note_soon`` at most CLOSE_S."""
+        """Wait for the lines of ``note``, and at most CLOSE_S for those of ``note_soon``."""
         if self._writing is not None:
             await self._writing
         if self._deferred_task is not None:

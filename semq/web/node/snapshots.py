@@ -1,4 +1,4 @@
-"""Answers that all visitors share: each is made at most once in a given time, for any number of requests."""
+"""Answers that visitors share: each is made at most once in a given time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ class Snapshots:
     async def get(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
         """Return an answer that is not older than ``seconds``; concurrent callers wait for one ``make``.
 
-        Raises the errors of ``make``; a failure is not kept for later callers.
+        Raises the errors of ``make``.
         """
         if name in self._answers:
             made_at, answer = self._answers[name]

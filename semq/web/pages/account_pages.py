@@ -80,7 +80,7 @@ async def change(visit: Visit) -> Response:
     if act == "roles":
         visit.visitor.check_grant(roles)
     elif act in ("password", "enable") and user is not None:
-        # With a new password, an administrator could sign in as this user; enabling gives the user these roles again.
+        # A new password lets the administrator sign in as this user; enabling gives the roles again.
         visit.visitor.check_grant(user.roles)
     hash_ = await passwords.new_hash(str(fields.get("password", ""))) if act == "password" else ""
     asked = await visit.note(f"user.{act}", {"name": name, "roles": roles or None}, outcome="asked")

@@ -33,11 +33,9 @@ class Languages:
             self._by_language[file.stem] = translations
 
     def gettext(self, text: str) -> str:
-        """Return a text in the current language."""
         return str(self._translations().gettext(text))
 
     def ngettext(self, singular: str, plural: str, count: int) -> str:
-        """Return ``singular`` or ``plural``, as ``count`` requires, in the current language."""
         return str(self._translations().ngettext(singular, plural, count))
 
     def _translations(self) -> NullTranslations:

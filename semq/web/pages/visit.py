@@ -108,7 +108,7 @@ class Visit:
         return await self.web.database.read(view, *args, **kwargs)
 
     async def note(self, act: str, arguments: dict[str, Any] | None = None, **more: Any) -> int:
-        """Write a line of the audit log about an act that is no operation of the node; return its number."""
+        """Write a line of the audit log; return its number."""
         return await self.web.audit.note(self.visitor.name, self.visitor.via, self.visitor.peer, act, arguments, **more)
 
     def may(self, right: str) -> bool:
@@ -116,7 +116,7 @@ class Visit:
         return self._visitor is not None and self._visitor.may(right)
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
-        """Return a page made from a template, which also gets the values of ``common``."""
+        """Return a page made from a template."""
         languages.use(self.language)
         token = csrf.token_of(self._secret)
         settings = self.web.settings
@@ -133,7 +133,7 @@ class Visit:
         return response
 
     def see_other(self, path: str, notice: str = "") -> Response:
-        """Redirect the browser to another page of this site, which shows a notice once."""
+        """Redirect the browser to another page, which shows a notice once."""
         response = RedirectResponse(path, 303)
         if notice:
             text = quote(notice[:NOTICE_MAX], safe="")

@@ -24,14 +24,14 @@ CHUNK = 48 << 10  # bytes; a multiple of three: only the last chunk has padding 
 
 
 class Release(Protocol):
-    """A function that releases the bytes of a reservation. It may be called more than once."""
+    """A function that releases reserved bytes; further calls are harmless."""
 
     def __call__(self, kept: int = 0) -> None:
         """``kept``: bytes that stay reserved."""
 
 
 class ByteBudget:
-    """Bytes of memory or disk that requests share; they are reserved in the order of the requests."""
+    """Bytes of memory or disk, reserved in the order of the requests."""
 
     def __init__(self, size: int, full: type[Unavailable] = BodiesFull) -> None:
         """``full``: the error if too few bytes are free."""
@@ -108,7 +108,7 @@ class ByteBudget:
 
 
 def announced(request: Request, at_most: int) -> int:
-    """Return the announced length of a body; ``at_most`` if none is announced. Raises BodyTooLarge, BadRequest."""
+    """Return the announced length of a body, or ``at_most``. Raises BodyTooLarge, BadRequest."""
     length = request.headers.get("content-length")
     if length is None:
         return at_most

@@ -1,4 +1,4 @@
-"""One HTTP connection: uvicorn's protocol with limits for slow and careless clients, and the client's certificate.
+"""One HTTP connection: uvicorn's protocol with limits for slow clients, and the client's certificate.
 
 The head of a request is limited in bytes and in time. Pauses of the client within a body, or while it should read an
 answer, are limited, too. Time in which the application itself does not read is not counted.
@@ -28,7 +28,7 @@ class Connection(HttpToolsProtocol):
     """A connection with limits."""
 
     def __init__(self, limits: HttpSection, peers: Counter[str], **arguments: Any) -> None:
-        """``peers``: the number of connections from each address, shared by all connections."""
+        """``peers``: number of connections from each address, shared by all."""
         super().__init__(**arguments)
         self._peers = peers
         self._peer = ""
@@ -140,7 +140,7 @@ class Connection(HttpToolsProtocol):
         self._head_timer = self.loop.call_later(self._limits.head_s, self._disconnect)
 
     def _check_pause(self) -> None:
-        """Disconnect a client that was inactive for too long, unless it waits for the application to read."""
+        """Disconnect an inactive client, unless it waits for the application to read."""
         self._pause_timer = None
         is_waiting = self.flow.write_paused or self.cycle.more_body
         if not is_waiting or self.transport.is_closing():

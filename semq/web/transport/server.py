@@ -118,7 +118,7 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
 
 @contextmanager
 def _pem(path: object, fault: str) -> Iterator[None]:
-    """Replace an OSError about a file in PEM form by one that names the file and the fault."""
+    """Replace an OSError by one that names the file and the fault."""
     try:
         yield
     except OSError as error:  # SSLError, or an error of the file system, which names no file

@@ -1,4 +1,4 @@
-"""A limit of the open event streams and long polls of each visitor."""
+"""A limit of the event streams and long polls of each visitor."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +14,6 @@ class Streams:
         self._open: Counter[str] = Counter()  #: key of the visitor | number
 
     def has(self, key: str) -> bool:
-        """Whether a visitor has an open stream or long poll."""
         return key in self._open
 
     def enter(self, key: str) -> Callable[[], None]:
