@@ -1,4 +1,4 @@
-"""The web process of a real node: announced on the node's standard output, restarted, ended with the node."""
+"""The web process of a node: announced on the node's standard output, restarted, ended with the node."""
 
 import os
 import signal
@@ -9,8 +9,12 @@ from pathlib import Path
 from threading import Thread
 
 import httpx
+import pytest
 
+from semq.app import NodeUnreachable
+from semq.config import load
 from semq.installation.empty_database import copy_empty_database
+from semq.web.process import new_link
 from tests.cli.command import semq
 from tests.prepared.client import PreparedProcess, start_prepared
 from tests.waiting import until_sync
@@ -50,12 +54,11 @@ def hub(folder: Path) -> Iterator[tuple[PreparedProcess, list[str]]]:
 
 
 def console_addresses(output: list[str]) -> list[str]:
-    """Return the addresses that the node has printed."""
     return [line.split()[1] for line in output if line.startswith("console ")]
 
 
-def children(pid: int) -> list[int]:
-    """Return the ids of the processes of a node that serve its console."""
+def web_processes(pid: int) -> list[int]:
+    """Return the ids of the web processes of a node."""
     pgrep = subprocess.run(["pgrep", "-P", str(pid), "-f", "semq.web"], capture_output=True, text=True, check=False)
     return [int(word) for word in pgrep.stdout.split()]
 
@@ -78,9 +81,8 @@ def test_a_node_with_http_serves_its_console_restarts_it_and_ends_it(tmp_path: P
             assert "2.hub" in browser.get("/").text
             assert browser.get("/static/web/base.css").status_code == 200
 
-        # A killed process is restarted on another port. There is no user yet, so it prints a new link, and the former
-        # link is not valid any more.
-        (web,) = children(node.pid)
+        # A killed process is restarted on another port. Without a user it prints a new link, which replaces the former.
+        (web,) = web_processes(node.pid)
         os.kill(web, signal.SIGKILL)
         new_link = until_sync(lambda: console_addresses(output)[1:], PATIENCE_S)[0]
         assert httpx.get(new_link.partition("/first/")[0] + "/first/" + link.partition("/first/")[2]).status_code == 403
@@ -91,3 +93,12 @@ def test_a_node_with_http_serves_its_console_restarts_it_and_ends_it(tmp_path: P
 
         node.kill()  # its pipe to the web process ends
         until_sync(lambda: is_away(new_link), PATIENCE_S)
+
+
+async def test_a_link_to_a_web_process_that_does_not_run_is_refused_with_its_port_file(tmp_path: Path) -> None:
+    config = tmp_path / "hub.toml"
+    config.write_text(HUB)
+    with pytest.raises(NodeUnreachable) as refused:
+        await new_link(load(config, {}))
+    assert refused.value.facts["file"] == str(tmp_path / "hub" / "web-port")
+    assert "semq web" in refused.value.remedy
