@@ -1,7 +1,7 @@
 """Commands that read the values of their options without pydantic, and display their help texts literally.
 
 Typer reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that asks
-its node. Kinds of values without a row in `READ` are read by Typer.
+its node. Typer reads only kinds of values that are neither enumerations nor in `READ`.
 """
 
 import inspect

@@ -13,7 +13,7 @@ SIZE = 32  # bytes of a secret
 
 
 def new_secret() -> str:
-    """Return a secret as text for addresses, cookies and headers."""
+    """Return a new secret, as text for addresses, cookies and headers."""
     return urlsafe_b64encode(draw_secret(SIZE)).rstrip(b"=").decode()
 
 

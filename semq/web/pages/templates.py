@@ -1,4 +1,4 @@
-"""Templates of pages: Jinja2 with escaping always on, errors for unknown names, translations, and filters."""
+"""Templates of pages: Jinja2 with escaping, errors for unknown names, translations and filters."""
 
 from collections.abc import Sequence
 from pathlib import Path
