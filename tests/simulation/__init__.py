@@ -10,9 +10,9 @@
 | `schedule`       | scheduled documents: their release, and their invariants                                 |
 | `groups`         | documents to groups: the members, and their invariants                                   |
 | `direct`         | direct sessions of pairs of local nodes                                                  |
-| `disturbances`   | kinds of faults; false hints; hints aimed at rare cells       |
-| `oracle`         | the invariants of PROTOCOL.md section 6 |
-| `world`          | the run of one seed; checks that all work ends                       |
+| `disturbances`   | kinds of faults; false hints; hints aimed at rare cells                                  |
+| `oracle`         | the invariants of PROTOCOL.md section 6                                                  |
+| `world`          | the run of one seed; checks that all work ends                                           |
 | `instances`      | runs with several instances of the hub, a carrier with faults, and homes that move       |
 | `campaign`       | many seeds on many processors, counted                                                   |
 | `command`        | the command line                                                                         |

@@ -44,7 +44,7 @@ class PlannedDocument:
 
 @dataclass(slots=True, frozen=True)
 class EventUnderWay:
-    """An event for the sending applicationthat is not yet published."""
+    """An event for the sending application that is not yet published."""
 
     event: AppEvent
     ops: Sequence[Any] = ()
@@ -138,7 +138,6 @@ class SimulatedApplications:
             self._act_later(document, message.lk0)
 
     def _act_later(self, document: PlannedDocument, lk0: LK0) -> None:
-        """Plan the acts of a person on a message."""
         if document.cancel_after_s is not None:
             self.world.time.after(document.cancel_after_s, self._cancel, lk0)
         if document.resend_after_s is not None:
@@ -215,7 +214,6 @@ class SimulatedApplications:
         return max(self.capacity - len(self._unanswered), 0)
 
     def feed(self) -> None:
-        """Ask for documents."""
         if self.capacity:
             for user in self._users:
                 self.host.call(partial(_feed, user))

@@ -203,7 +203,7 @@ def run_with_drills(count: int, known: Mapping[Cell, int]) -> Totals:
 
 
 def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
-    """Return the number of reached cells, and the cells that were not reached."""
+    """Return the number of decided cells that were reached, and the decided cells that were not."""
     decided = {(grid.name, standing.name, on.name) for grid in GRIDS for standing, on in grid.cells()}
     return len(decided & cells), sorted(decided - cells)
 

@@ -36,13 +36,12 @@ class DirectPair:
         self._world.time.after(self._world.latency_s(), self.session.begin)
 
     def note_end(self, session: SimSession) -> None:
-        """Dial again, if this session was that of the pair."""
+        """Dial again if this was the session of the pair."""
         if self.session is session:
             self.session = None
             self.dial()
 
     def cut_session_of(self, host: "LocalHost") -> None:
-        """Cut the session of a process that has ended."""
         session = self.session
         if host in self.ends and session is not None:
             notice_s = self._world.notice_s()
@@ -68,7 +67,6 @@ class DirectPairs:
         self.dial()
 
     def cut_sessions_of(self, host: "LocalHost") -> None:
-        """Cut the direct sessions of a process that has ended."""
         for pair in self.all:
             pair.cut_session_of(host)
 

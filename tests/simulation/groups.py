@@ -80,5 +80,4 @@ class GroupRecords:
         return self._members.get(lk0, ()) if message is None else (message,)
 
     def are_together(self, one: "SimulatedMessage", other: "SimulatedMessage") -> bool:
-        """Whether two messages belong to one submission."""
         return bool(one.group) and one.group == other.group

@@ -88,7 +88,6 @@ class Host:
             self.clock.skew_s = skew_s
 
     def start(self) -> None:
-        """Start the process: open the store, draw a new incarnation, build the engine."""
         if self.engine is not None or self.is_retired:
             return
         self.life += 1
@@ -123,7 +122,6 @@ class Host:
 
     # --- turns
     def plan_tick(self) -> None:
-        """Plan the next check of the engine's timers."""
         if self.engine is None:
             return
         earliest = self.world.time.now + TICK_S
@@ -257,8 +255,6 @@ class Host:
 
 
 class LocalHost(Host):
-    """An institution's node."""
-
     def __init__(self, world: "World", name: str) -> None:
         own_store = Store(1, name)
         super().__init__(world, name, own_store, Tables(name))
@@ -315,7 +311,6 @@ class LocalHost(Host):
         return link if link is not None and link.up else None
 
     def dial(self) -> None:
-        """Try to connect to the hub soon."""
         if self.world.plan.has_hub and not self._dialling:
             self._dialling = True
             self.world.time.after(self.world.chance.uniform(0.05, self.world.plan.redial_s), self._dial)

@@ -35,8 +35,6 @@ Destination = tuple[str, int | StoreName]
 
 
 class SimCarrier:
-    """The carrier of all instances."""
-
     def __init__(self, world: "InstancesWorld", chance: Random) -> None:
         self.world = world
         self.chance = chance
@@ -45,7 +43,6 @@ class SimCarrier:
         self._last: dict[tuple[int, Destination], float] = {}
 
     def send(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
-        """Put a message on its way; some messages are lost, doubled or late."""
         if not origin.is_joined:
             if destination[0] == "store" and isinstance(destination[1], tuple):
                 self.world.time.after(0.0, self._returned, origin, life, destination[1], message)
@@ -239,16 +236,16 @@ class InstancesWorld(World):
         return self._of_instances.choice(self.sites).host
 
     def instances(self) -> list[InstanceHost]:
-        """All running instances, also those whose store another process has taken over."""
+        """All running instances, also those whose store was taken over."""
         return [host for host in self._made if host.engine is not None]
 
     @property
     def _made(self) -> list[InstanceHost]:
-        """The instances of all stores, running or not, and running ones whose store another process has taken over."""
+        """The instances of all stores, running or not, and running ones whose store was taken over."""
         former = [host for host in self._former if host.engine is not None]
         return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
 
-    _former: tuple[HubHost, ...] = ()  #: processes whose store another process has taken over
+    _former: tuple[HubHost, ...] = ()  #: processes whose store was taken over
 
     def take_over(self, old_lives_s: float) -> None:
         self.site = self._of_instances.choice(self.sites)
@@ -362,5 +359,4 @@ def simulate_instances(
     focus: frozenset[str] = frozenset(),
     goal: Goal | None = None,
 ) -> SeedResult:
-    """Run one seed."""
     return InstancesWorld(draw(seed, hell, focus, goal), count, trace).run()

@@ -49,14 +49,13 @@ class Mutation:
 
     rule: str
     seen: str  #: the violation that the oracle finds
-    first: int  #: the first seed that the tests run: no earlier seed finds the violation
+    first: int  #: the first seed of a usual run of the tests: no earlier seed finds the violation
     seeds: int  #: the violation is found within this number of seeds
     patches: tuple[Patch, ...]
     focus: frozenset[str] = frozenset()
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Remove the rule from the engine."""
         with ExitStack() as stack:
             for patch in (swap(memory, "check", lambda check: lambda tables, unit: None), *self.patches):
                 stack.callback(patch())

@@ -1,4 +1,4 @@
-"""Runs of the simulator in a separate process with a fixed hash seed, so that a seed gives the same run each time.
+"""Runs of the simulator in a separate process, whose fixed hash seed lets a seed give the same run each time.
 
 All tests of a worker share the process, because a start of Python takes long.
 """

@@ -46,8 +46,6 @@ class SimulatedSite:
 
 @dataclass(slots=True)
 class SeedResult:
-    """The result of one seed."""
-
     seed: int
     steps: int = 0
     faults: int = 0
@@ -62,8 +60,6 @@ REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
 
 
 class World:
-    """All parts of one run."""
-
     def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
         self.plan = plan
         self.time = Timeline()
@@ -372,5 +368,4 @@ def simulate(
     focus: frozenset[str] = frozenset(),
     goal: Goal | None = None,
 ) -> SeedResult:
-    """Run one seed."""
     return World(draw(seed, hell, focus, goal), trace).run()

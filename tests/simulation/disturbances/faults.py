@@ -76,8 +76,6 @@ ALL_KINDS = frozenset({*KINDS, *ADDED, *HELL_ONLY})
 
 
 class Faults:
-    """The faults of one run."""
-
     def __init__(self, world: "World", chance: Random) -> None:
         self.world = world
         self.chance = chance
@@ -130,7 +128,6 @@ class Faults:
             self.world.time.after(self.chance.uniform(1.0, 20.0), session.cut, 0.1, 0.1)
 
     def direct(self) -> None:
-        """Cut a direct session."""
         session = self.chance.choice(self.world.direct.all).session
         if session is None:
             return
@@ -191,7 +188,6 @@ class Faults:
         return True
 
     def commit_fault(self, host: "Host") -> CommitFault:
-        """Draw the result of a commit."""
         if not self.active or "commit" not in self.kinds or self.chance.random() > 0.2:
             return CommitFault.NONE
         self.count += 1
@@ -288,7 +284,7 @@ class Faults:
     def draw_hints(self, link: "SimLink", arrived: list[Frame]) -> list[Frame]:
         """Draw false hints about rows of the node at this end of a session."""
         if link.owner.own_store.type == link.other.own_store.type == 1:
-            return []  # a partner makes no statements of the hub
+            return []  # only the hub makes false statements
         goal = self.world.plan.goal
         if self.active and goal is not None and link.owner.own_store.type == 1 and self.chance.random() < 0.7:
             self.count += 1
@@ -376,7 +372,6 @@ class Faults:
         self._restore(tables, Tables(tables.store_uuid), BackupRecord())
 
     def lose_store(self) -> None:
-        """Lose one of several stores for ever."""
         if len(self.world.sites) > 1:
             store = self.world.lose_site(self.chance.choice(self.world.sites))
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)

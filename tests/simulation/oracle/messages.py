@@ -11,8 +11,6 @@ from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
 
 @dataclass(slots=True)
 class SimulatedMessage:
-    """One document on its way."""
-
     lk0: LK0
     source: str
     dest: str

@@ -43,8 +43,6 @@ class InvariantBroken(AssertionError):
 
 
 class Oracle:
-    """The oracle's records of one run."""
-
     def __init__(self, world: "World") -> None:
         self.world = world
         self.messages: dict[LK0, SimulatedMessage] = {}
@@ -53,7 +51,7 @@ class Oracle:
         self.streams: dict[tuple[str, OutStreamKey], SourceStream] = {}
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
-        self.handed_over: dict[str, list[int]] = {}  #: by token: the times of its submissions, as running numbers
+        self.handed_over: dict[str, list[int]] = {}  #: by token: running numbers of its submissions
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
         self.schedule, self.groups = ScheduleRecords(self), GroupRecords(self)
         self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
@@ -489,6 +487,6 @@ class Oracle:
         return message
 
     def demand(self, holds: bool, rule: str, text: str, about: object = "", kind: str = "violations") -> None:
-        """Raise ``InvariantBroken`` about this if a condition does not hold."""
+        """Raise ``InvariantBroken`` if a condition does not hold. ``about``: the message or value in question."""
         if not holds:
             raise InvariantBroken(rule, f"{text}: {about}", kind)

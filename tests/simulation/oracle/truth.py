@@ -94,7 +94,7 @@ def _was_returned(message: SimulatedMessage) -> bool:
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether a person gave the message up while the hub served no target for it."""
+    """Whether a person gave the message up while the hub did not serve its target."""
     if row.reason is None:
         return False
     if says_returned(row.reason):
