@@ -45,7 +45,7 @@ class Reconciliation:
 
     @property
     def is_good(self) -> bool:
-        """Whether the step was skipped, or the only exceptions are planted ones (all) and those of the killed hub."""
+        """Whether the step was skipped, or found all planted exceptions and no others but those of the killed hub."""
         are_only_planted = self.found == len(self.planted) and not self.strange
         return self.outcome == "left_out" or (self.outcome in ("met", "breached") and are_only_planted)
 

@@ -75,7 +75,7 @@ class Scenario:
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
-        """Run all steps; return the counts and the result, as ``run`` does."""
+        """Run all steps; return the counts and the result, as the function ``run``."""
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"

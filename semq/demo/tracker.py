@@ -94,7 +94,7 @@ class DocumentTracker:
     now: Callable[[], float] = time.monotonic
     documents: dict[AppKey, TrackedDocument] = field(default_factory=dict)
     repeats: int = 0  #: repeated deliveries marked as redelivered
-    duplicates: int = 0  #: repeated or unexpected deliveries without that mark
+    duplicates: int = 0  #: other repeated deliveries, and unexpected ones
 
     def note_submission(self, document: TrackedDocument, body: bytes) -> None:
         """Record that a document will be submitted now."""

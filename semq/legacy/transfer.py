@@ -190,7 +190,7 @@ class Transfer:
             self._remove_ended(done)
 
     def _remove_ended(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """Raise the error of one of the failed submissions."""
+        """Forget ended submissions; raise the error of a failed one."""
         failures = []
         for task in tasks:
             self._under_way.discard(task)

@@ -19,8 +19,6 @@ CREATE TABLE IF NOT EXISTS repeat (lk0 TEXT NOT NULL, token TEXT NOT NULL, flagg
 
 @dataclass(frozen=True, slots=True)
 class BookEntry:
-    """One received document."""
-
     lk0: str
     token: str
     digest: str

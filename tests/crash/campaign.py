@@ -87,8 +87,6 @@ async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = G
 
 
 class Campaign:
-    """One campaign."""
-
     def __init__(
         self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], **shape: bool
     ) -> None:

@@ -119,8 +119,6 @@ EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "An
 
 @dataclass(frozen=True, slots=True)
 class CycleFault:
-    """One fault of a cycle."""
-
     at_s: float  #: time from the beginning of the cycle
     kind: str
     where: str

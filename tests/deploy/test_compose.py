@@ -1,7 +1,4 @@
-"""The services of deploy/compose as processes of this machine: their commands, files and variables.
-
-Databases, ports and the broker are those of the test; everything else is taken from the files as it is.
-"""
+"""The services of deploy/compose as processes of this machine, with databases, ports and a broker of the test."""
 
 import asyncio
 import os
@@ -44,7 +41,6 @@ def services() -> dict[str, Any]:
 
 
 def password_named(name: str, names: list[str]) -> str:
-    """Return the password of a variable, which is its name in lower case."""
     assert name in names, f"passwords.env.example lacks {name}"
     return name.lower()
 
@@ -82,8 +78,6 @@ def test_the_image_contains_what_its_services_start() -> None:
 
 
 class ComposedService:
-    """One service as a process."""
-
     def __init__(self, name: str, folder: Path, variables: dict[str, str]) -> None:
         service = services()[name]
         self.port = free_port()
@@ -113,7 +107,6 @@ class ComposedService:
                 self.process = PreparedProcess(command, **settings, preexec_fn=None)
 
     async def until_ready(self) -> None:
-        """Wait until the service prints its line ``ready``."""
         assert self.process.stdout is not None
         line = await asyncio.to_thread(self.process.stdout.readline)
         assert line.startswith(b"ready "), self.log.read_text()
@@ -128,10 +121,7 @@ class ComposedService:
 
 @asynccontextmanager
 async def started(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[Callable[..., ComposedService]]:
-    """Yield a function that starts a service by its name; stop all services at the end.
-
-    For an institution, the function also takes services of the hub, in the order in which the institution dials them.
-    """
+    """Yield a function that starts a service by its name, for an institution also with the hubs it dials, in order."""
     running: list[ComposedService] = []
     databases = {host: new_database() for host in ("db-1", "db-2")}
     carrier = free_port()

@@ -111,7 +111,7 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
 def kill_repeatedly(folder: Path, kills: int, seed: int, gap_max: int = 500) -> ClientBook:
     """Start and kill the node ``kills`` times; then compare its queues with the records of the clients.
 
-    ``gap_max``: largest difference of the numbers at which the node is killed.
+    ``gap_max``: largest number of confirms between two values of ``kill_after``.
     """
     random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):

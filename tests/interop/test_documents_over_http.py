@@ -33,7 +33,7 @@ RAW = {"accept": "application/octet-stream"}
 
 
 class PartedBody:
-    """A body that is made in parts of one MiB."""
+    """A body made in parts of one MiB."""
 
     def __init__(self, size_mib: int) -> None:
         self.size_mib = size_mib

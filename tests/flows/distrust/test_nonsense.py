@@ -30,8 +30,6 @@ THEIRS = "1.56001.1.1.5.{}"  # LK0 of a message of 56001, in an incarnation that
 
 @dataclass
 class NonsenseScene:
-    """The hub, the node of 56001, and the test's end of the link of 10008."""
-
     hub: HubNode
     other: LocalNode
     peer: Peer

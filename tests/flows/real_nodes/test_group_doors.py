@@ -41,8 +41,6 @@ each_group = pytest.mark.parametrize(("group", "members"), GROUPS.items())
 
 
 class GroupNodes(NamedTuple):
-    """A hub and three institutions."""
-
     hub: HubNode
     a: LocalNode
     b: LocalNode

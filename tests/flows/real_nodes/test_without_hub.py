@@ -1,5 +1,4 @@
-"""Three institutions without a hub as processes: direct links by certificates of a common authority, a kill -9, a
-partner that is away and returns, and targets that no configuration names."""
+"""Three institutions without a hub: direct links, a kill -9, a partner that is away, targets without configuration."""
 
 import asyncio
 import signal
@@ -35,10 +34,7 @@ BATCH = 15
 
 
 def write_configurations(folder: Path) -> dict[str, NodePlace]:
-    """Write the configurations and certificates of the three institutions.
-
-    The port of A has no TLS, so no partner can dial A; A dials B and C.
-    """
+    """Write configurations and certificates; the port of A has no TLS, so no partner can dial A."""
     ports = free_ports(len(NAMES))
     places = {
         name: NodePlace(name, name, folder, LOGIN, port, tls=name != A) for name, port in zip(NAMES, ports, strict=True)
@@ -69,7 +65,7 @@ class HublessProcesses:
         self.received: dict[str, dict[str, bytes]] = {name: {} for name in NAMES}
 
     async def send(self, target: str, source: str = A) -> None:
-        """Submit numbered documents with one order key at ``source``; each is accepted when this returns."""
+        """Submit numbered documents with one order key until all are accepted."""
         for _ in range(BATCH):
             body, token = b"%d" % self.sent, f"t{self.sent}"
             while True:
@@ -80,7 +76,6 @@ class HublessProcesses:
             self.sent += 1
 
     async def receive(self, name: str) -> None:
-        """Receive and acknowledge until cancelled."""
         async for document in self.clients[name].receive(prefetch=20):
             self.received[name].setdefault(str(document.lk0), bytes(document.payload))
             with suppress(AlreadyGone):  # the document is delivered again
@@ -98,7 +93,7 @@ class HublessProcesses:
         )
 
     def ledger(self, name: str, event: Event) -> list[str]:
-        """Return the details of the ledger lines of an event about messages."""
+        """Return the details of the ledger lines of an event of messages."""
         with psycopg.connect(self.nodes[name].database) as connection:
             rows = connection.execute(
                 "SELECT detail FROM semq_ledger WHERE event = %s AND lk0 <> '' ORDER BY number", (int(event),)
@@ -106,7 +101,7 @@ class HublessProcesses:
             return [detail or "" for (detail,) in rows]
 
     def rows(self) -> int:
-        """Return the number of rows that are left in all queues."""
+        """Count the rows left in all queues."""
         total = 0
         for node in self.nodes.values():
             with psycopg.connect(node.database) as connection:
