@@ -1,6 +1,6 @@
 """UMX-T, the transport layer of UMX: identities, attributes, records and the status grids. Floor 0: pure values only.
 
-Start with ``grids`` (the rules for each event of a message). The engine, on floor 3, acts on the rules and values here.
+Start with ``grids``, the rules for each event of a message.
 
 =====================  =================================================================================================
 ``grids``, ``grid``    the status grids of PROTOCOL.md section 5; their reader

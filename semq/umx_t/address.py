@@ -1,8 +1,7 @@
 """Addresses of senders and receivers (UMX packet header; AMQP ``app_id`` and routing key).
 
-An address has a type and an id. Type 1 is an institution's local node, type 2 the hub. Type 3 is a group of
-institutions, type 4 all users of an institution; both are for submissions only. A suffix names a user or application
-within a node. As text: ``1.56001`` or ``1.56001/buyer``; the prefix ``1.`` may be left out.
+The text of a node's address is its type and id (``1.56001``); ``/buyer`` after it names a user or application there.
+The type ``1.`` may be left out. Types 3 and 4 are for submissions only.
 """
 
 import re
@@ -16,10 +15,10 @@ _PATTERN = re.compile(r"(?:(?P<type>[0-9]{1,3})\.)?(?P<id>[A-Za-z0-9_-]{1,64})(?
 
 
 class NodeType(IntEnum):
-    """The type of a node or group, the first part of its address. Other numbers are accepted, too, for future types."""
+    """The first part of an address. Other numbers are accepted, too, for future types."""
 
-    LOCAL = 1
-    PLATFORM = 2
+    LOCAL = 1  #: the node of an institution
+    PLATFORM = 2  #: the hub
     GROUP = 3  #: institutions named together in the definitions of the hub
     USERS = 4  #: all users whom the definitions name for one institution
 

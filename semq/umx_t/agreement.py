@@ -1,9 +1,8 @@
 """Agreements: types, sizes and numbers of the documents that one institution may send to another, and whether the
 documents must be sealed.
 
-The hub sends the terms to the sender's node in records of presence (``records.Presence``). Both nodes apply the terms:
-the sender's node at a submission, when the document can still be refused, and the hub, because a node could ignore its
-terms. Pure values; ``semq.engine.agreements`` counts rates and numbers.
+The hub sends the terms to the sender's node (``records.Presence``). The sender's node applies them at a submission. The
+hub applies them, too, because a node could ignore its terms.
 """
 
 from collections.abc import Sequence
@@ -39,7 +38,7 @@ def first_covering(agreed: Sequence[Terms], app_key: AppKey) -> Terms | None:
 
 
 def matches(pattern: str, app_key: AppKey) -> bool:
-    """Return whether a type of document matches a pattern. A part that the pattern lacks (domain, subtype) may have any
+    """Return whether a type of document matches a pattern. A domain or subtype that the pattern lacks may have any
     value.
     """
     parts = pattern.split("/")

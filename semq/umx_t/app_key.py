@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from semq.umx_t.errors import BadAppKey
 
-PART_MAX = 128  # characters; an AppKey is a name, not a document
+PART_MAX = 128  # characters
 SHOWN_MAX = 40  # characters of a refused AppKey that its error shows
 PART_NAMES = ("domain", "type", "subtype", "key")  # in options and errors
 

@@ -1,7 +1,6 @@
 """Readers of attribute values: AMQP header values as applications and peers send them, checked and converted.
 
-A reader takes the attribute's name, for the error, and the value. The table in ``attributes`` names readers and writers
-by the words of ``reader_of`` and ``WRITERS``.
+A reader takes the attribute's name, for the error, and the value.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from semq.umx_t.status import SaveFwd
 
 Read = Callable[[str, Any], Any]
 MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
-REPEATED_MAX = 256  # number of values that the ``repeated`` reader of an attribute caches
+REPEATED_MAX = 256  # values in the cache of a ``repeated`` reader
 _INT64_MAX = 2**63 - 1
 _ATTEMPT_MAX = 2**31 - 1
 _CLASSES: dict[object, SaveFwd] = {
@@ -116,10 +115,10 @@ WRITERS: dict[str, Callable[[Any], Any]] = {"int": int, "str": str, "joined": "/
 
 
 def reader_of(word: str) -> Read:
-    """Return the reader for a word of the table: a key of ``READERS``, ``text N``, or ``repeated N``.
+    """Return the reader for a word of the table in ``attributes``: a key of ``READERS``, ``text N`` or ``repeated N``.
 
-    N is the maximum number of characters. ``repeated`` caches its results, for values that are the same in thousands of
-    messages of one session. Raises KeyError.
+    N is the maximum number of characters. ``repeated`` caches its results: thousands of messages have the same value.
+    Raises KeyError.
     """
     kind, _, digits = word.partition(" ")
     if kind not in ("text", "repeated"):

@@ -1,10 +1,8 @@
-"""The table of all attributes of a document.
+"""The table of all attributes of a document: a row for each field of ``Attributes`` and ``Envelope``.
 
-Derived from it are the headers between nodes (``headers``), the attributes that a seal and a signature bind
-(``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers for the receiver's application,
-the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.pages.attributes`` writes them), and the tests that
-alter each attribute between nodes. Each field of ``Attributes`` and ``Envelope`` has a row; the default of the
-field is in its class.
+Derived from it are the headers between nodes, the attributes that a seal and a signature bind, the arguments of clients
+and operations, the headers for the receiver's application, and the tables in README.md and PROTOCOL.md, written by
+``python -m tests.umx_t.pages.attributes``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +25,8 @@ from semq.umx_t.envelope import Attributes, Envelope
 # fact      number of a bound value in the canonical form of version 1, which never changes
 # read      the reader of the header's value; write: its writer. "always": the header is written also for the default
 # amqp      whether the receiver's application gets it by AMQP; "hex" and "int" also name the writer for that
-# python    field of ``semq.app.Document``, from which HTTP, folders, webhooks and `semq msg receive` have it, too
-# inbox     column of the view ``semq_inbox``, from which SQL and ``semq.app.sql`` have it
+# python    field of ``semq.app.Document``, and so of HTTP, folders, webhooks and `semq msg receive`
+# inbox     column of the view ``semq_inbox``, and so of SQL and ``semq.app.sql``
 # option    option of `semq msg send`
 # sql       parameter of semq_send; without one, an application's header is a key of its parameter ``headers``
 TABLE = """
@@ -96,7 +94,7 @@ class BoundBy(Enum):
 
 
 class Attribute(NamedTuple):
-    """A row of the table. ``kind``: the first word of column ``read``, the type of the header's value."""
+    """A row of the table. ``kind``: the first word of column ``read``."""
 
     name: str
     field: str
@@ -124,9 +122,7 @@ class Attribute(NamedTuple):
 
     @property
     def is_of_document(self) -> bool:
-        """Whether the attribute is a field of ``Attributes``; False for fields of ``Envelope`` and for attributes that
-        are not carried.
-        """
+        """Whether the attribute is a field of ``Attributes``."""
         return self.field in _ATTRIBUTES_DEFAULTS
 
     @property
@@ -180,7 +176,7 @@ PROPERTIES = tuple(
 def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the headers for the arguments of a submission.
 
-    An argument that is None or not a header is left out. So is a default, unless the header is always written.
+    None is left out, and a default, too, unless the header is always written.
     """
     headers = {}
     for name, value in arguments.items():
@@ -194,9 +190,8 @@ def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def header_writer(rows: Iterable[Attribute], *, shown: bool = False) -> Callable[[Envelope, dict[str, Any]], None]:
     """Return a function that adds these attributes of an envelope to headers.
 
-    It leaves out defaults, except of attributes that are always written. ``shown``: the headers are for the receiver's
-    application. The function is compiled from the rows, because a loop over the rows takes 1.5 times as long for every
-    document.
+    Defaults are left out, except of attributes that are always written. ``shown``: the headers are for the receiver's
+    application. The function is compiled, because a loop over the rows takes 1.5 times as long for every document.
     """
     header_rows = [row for row in rows if row.is_header and row.field in _DEFAULTS]
     namespace: dict[str, Any] = {}
@@ -215,7 +210,7 @@ def header_writer(rows: Iterable[Attribute], *, shown: bool = False) -> Callable
 
 
 def value_reader(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]]:
-    """Return a function that returns the values of these attributes of an envelope; compiled, as in ``header_writer``."""
+    """Return a compiled function that returns the values of these attributes of an envelope."""
     namespace: dict[str, Any] = {}
     expressions = "".join(f"{row.expression}, " for row in rows)
     exec(f"def values(envelope):\n    attributes = envelope.attributes\n    return ({expressions})", namespace)

@@ -1,8 +1,4 @@
-"""The message with its UMX-T attributes (LAYER_MASK 0) and the packet of 810/809 records (LAYER_MASK 1); seed 2.1.
-
-Envelopes are immutable values: to change an attempt number or an LK1, make a changed copy. Bodies are never copied
-here.
-"""
+"""The message with its UMX-T attributes (LAYER_MASK 0) and the packet of 810/809 records (LAYER_MASK 1); seed 2.1."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +30,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0 for never
     user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
-    #: set by the sender's node: name of the document in pieces, for a piece also its number; empty: not in pieces
+    #: set by the sender's node: name of the document in pieces, for a piece with its number; empty: not in pieces
     pieces: str = ""
 
     @property
@@ -46,7 +42,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """The transport attributes of one message in transit."""
 
-    source: Address  #: transport source: the accepting node, or the hub for a stored copy (seed 2.1)
+    source: Address  #: the accepting node, or the hub for a stored copy (seed 2.1)
     target: Address
     lk0: LK0
     attributes: Attributes
@@ -62,10 +58,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: int = 0  #: milliseconds since 1970 UTC
     session_key: str = ""  #: the wrapped session key, as text; empty when the payload is in clear
     alg: str = ""  #: algorithms that wrap the session key and seal the payload
-    key_id: str = ""  #: identifies the key of the receiver's certificate that the session key is wrapped for
+    key_id: str = ""  #: id of the receiver's key that the session key is wrapped for
     origin: str = ""  #: LK0, sid and prev of the message whose ciphertext is sent again in this one
     signature: str = ""  #: made by the sender, if it has a certificate
-    proved: bool = False  #: used in the receiver's store only: a seal or a signature proves the sender
+    proved: bool = False  #: in the receiver's store only: a seal or a signature proves the sender
     unknown: dict[str, Any] = {}  #: attributes of a newer version, accepted and carried
 
     @property
@@ -109,8 +105,8 @@ class Data(msgspec.Struct, frozen=True):
 
     envelope: Envelope
     body: Body = b""
-    header: object = None  #: the AMQP content header as it arrived; a forwarded message is sent with the same bytes
-    #: size of a body that exceeded the link's limit and was discarded, so the message can only be refused; 0: none
+    header: object = None  #: the AMQP content header as it arrived
+    #: size of a body that was discarded, because it exceeded the link's limit: the message is refused; 0: none
     dropped: int = 0
 
     @property
@@ -127,7 +123,7 @@ class Packet(msgspec.Struct, frozen=True):
     function: Function
     primitive: Primitive
     records: Sequence[Any]
-    #: the AMQP content header as it arrived; a relayed packet is sent with the same header and ``body``
+    #: the AMQP content header as it arrived
     header: object = None
     body: Body = b""
     signature: str = ""  #: made by the source over all records; empty if the source has no certificate

@@ -1,7 +1,6 @@
 """Errors in addresses, attributes and records. Codes 1100–1199.
 
-Errors derived from ``BadInput`` are faults of an application; those derived from ``ProtocolViolation`` are faults of a
-peer node.
+``BadInput``: faults of an application. ``ProtocolViolation``: faults of a peer node.
 """
 
 from semq.errors import BadInput, ProtocolViolation

@@ -1,15 +1,13 @@
 """The floor of a stream: the lowest position that is not settled (PROTOCOL.md section 2; rules N2 and N3).
 
-A message counts as settled when it has a final outcome at the sender; custody is not final (break F1). The sender keeps
-one ``Floor`` per stream, raises it after the commit that settled a message, and carries it in every message and ReAck2,
-so that the receiver may delete ledger entries below it.
+A message is settled when it has a final outcome at the sender; custody is not final (break F1).
 """
 
 from collections.abc import Iterable
 
 
 class Floor:
-    """The lowest unsettled position of one stream, calculated from the settled positions."""
+    """The lowest unsettled position of one stream."""
 
     __slots__ = ("_settled_above", "value")
 

@@ -1,8 +1,8 @@
-"""Read a status grid, written as text, into a table of rules.
+"""The reader of status grids: a text becomes a table of rules.
 
-A grid has a heading (its name, then a column for each state of a row) and a line for each kind of event. A cell reads
-``next state:deed``; a deed is an action of the engine. A dot means "unchanged", an exclamation mark "impossible". No
-cell is empty, and an unknown word raises KeyError at import. ``grids`` contains the texts.
+A grid has a heading (its name, then a column for each state) and a line for each kind of event. A cell reads
+``next state:deed``; a deed is an action of the engine. A dot means "unchanged", an exclamation mark "impossible". An
+unknown word raises KeyError at import.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class Grid(Generic[State, Event, Deed]):
         return rule
 
     def cells(self) -> Iterator[tuple[State, Event]]:
-        """Return the keys of all possible cells, for tests and for the simulator's coverage report."""
+        """Return the keys of all possible cells."""
         return (key for key, rule in self._rules.items() if rule is not None)
 
     def rules(self) -> Mapping[tuple[State, Event], GridRule[State, Deed] | None]:

@@ -1,12 +1,11 @@
 """The status tables of PROTOCOL.md section 5 as text grids: the next state and the deed for each event of a message.
 
-Rows are events, columns are states. A grid shows three properties. The states climb to the right; a row returns to
-SS_INIT only to be sent again, as it is or as a void marker. Dots fill the lower right: late and repeated events change
-nothing. The SS_INIT column is not empty: a crash between a send and the commit that records it leaves SS_INIT although
-the message was sent, so later evidence is accepted in that state too (rule N29).
+Rows are events, columns are states. The states climb to the right; a row returns to SS_INIT only to be sent again, as
+it is or as a void marker. Dots fill the lower right: late and repeated events change nothing. The SS_INIT column
+accepts evidence, too: a crash between a send and the commit that records it leaves SS_INIT (rule N29).
 
-The engine is the caller. It evaluates guards that need more than the state (an equal attempt, a nonce, a payload that
-still exists): it ignores an event whose guard fails, or chooses another event (``not_here`` or ``not_here_bare``).
+Some rules have guards that need more than the state: an equal attempt, a nonce, a payload that still exists. The engine
+evaluates them: it ignores an event whose guard fails, or chooses another event (``not_here_bare``).
 """
 
 from semq.umx_t.grid import Grid
@@ -17,9 +16,7 @@ from semq.umx_t.word import Word
 
 
 class SenderState(Word):
-    """States of a row of tb_0031 at its sender. GONE and AWAY are not stored: they are SS_ACK with doubts about the
-    custodian.
-    """
+    """States of a row of tb_0031 at its sender. GONE and AWAY are stored as SS_ACK."""
 
     ABSENT = "no row: it has ended and was deleted"
     SS_INIT = "accepted, not sent (or to be sent again)"
@@ -121,10 +118,8 @@ give_up         !         !                 UNKNOWN           !                 
     SenderDeed,
 )
 
-# Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down; nothing
-# is ever sent twice (rule N22). So an event for a row in SS_INIT can arrive from outside only if the row was restored
-# from a backup. The engine counts answers that do not tell the outcome; the last allowed one becomes ``give_up``.
-# There are neither void markers nor floors.
+# Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down.
+# Nothing is sent twice (rule N22), so events from outside reach SS_INIT only if the row was restored from a backup.
 SENDER_12 = Grid(
     """
 class12         SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            FINAL
@@ -162,9 +157,8 @@ give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN   
 
 
 class CopyState(Word):
-    """States of a row of tb_0031 in a store of the hub; the row is deleted on the receiver's Ack (rule N12).
-
-    A refused row stays, without its payload, until its sender has noted the refusal.
+    """States of a row of tb_0031 in a store of the hub. The row is deleted on the receiver's Ack (rule N12); a refused
+    row stays, without its payload, until its sender has noted the refusal.
     """
 
     ABSENT = "no row for this message"

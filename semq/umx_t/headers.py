@@ -1,10 +1,8 @@
 """Conversion of a message's attributes to AMQP properties and headers, and back (ARCHITECTURE.md, "AMQP").
 
-There are two readers. ``read_submission`` reads the headers of an application and is strict: a misspelt attribute must
-not silently become a default. ``read_envelope`` reads the headers of a peer node and accepts attributes that it does
-not know. Nodes use two forms: ``write_envelope`` writes one field for each attribute, ``write_packed`` one field for
-all attributes of version 1 (``packed_envelope``). All functions work on plain dictionaries; ``semq.amqp`` has the
-bytes. Callers: ``semq.engine.frames`` for messages between nodes, ``local_node.doors`` for submissions.
+``read_submission`` reads the headers of an application and is strict: a misspelt attribute must not silently become a
+default. ``read_envelope`` reads the headers of a peer node and accepts unknown attributes. Nodes use two forms:
+``write_envelope`` writes one field for each attribute, ``write_packed`` one field for all attributes of version 1.
 """
 
 from collections.abc import Mapping
@@ -21,10 +19,9 @@ from semq.umx_t.packed_envelope import pack, unpack
 from semq.umx_t.status import SaveFwd
 
 HEADERS = tuple(each for each in ATTRIBUTES if each.is_header)
-# Names of attributes that an application may set. The attributes in ``NodeRequests`` are for its own node only, and are
-# never sent.
+# Names of attributes that an application may set; those in ``NodeRequests`` are never sent.
 APPLICATION = tuple(each.name for each in HEADERS if each.set_by is SetBy.APPLICATION)
-# Names of attributes that only nodes set: TRANSPORT between nodes, INBOX for the receiver's application.
+# TRANSPORT: set by nodes, between nodes. INBOX: set by the receiver's node for its application.
 TRANSPORT = tuple(each.name for each in HEADERS if each.set_by in (SetBy.NODE, SetBy.HUB))
 INBOX = tuple(each.name for each in HEADERS if each.set_by is SetBy.RECEIVER)
 # Header | argument or field, and reader of the value. A header that is absent or null gets the field's default.
@@ -32,11 +29,10 @@ APPLICATION_READERS = {each.name: (each.field, each.read) for each in HEADERS if
 DOCUMENT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
 TRANSPORT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
 CARRIED = tuple(each for each in HEADERS if each.name in DOCUMENT_READERS or each.name in TRANSPORT_READERS)
-# The field with all attributes of version 1. Each attribute of a later version has a field of its own, so that older
-# nodes forward it.
+# The field with all attributes of version 1.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
-# Names that ``_read_headers`` ignores: attributes for the sender's own node, and the packed field, which is read apart.
+# Names that ``_read_headers`` ignores: attributes for the sender's own node, and the packed field.
 NOT_CARRIED = (*(name for name in APPLICATION if name not in DOCUMENT_READERS), PACKED)
 _write_headers = header_writer(CARRIED)
 _write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
@@ -75,7 +71,7 @@ def read_type(text: str | None) -> tuple[Function, Primitive]:
 def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, NodeRequests]:
     """Return the attributes of a document that an application published, and its requests to its own node.
 
-    Raises BadAttribute, BadAppKey or BadCombination; the error for an unknown attribute suggests the most similar one.
+    Raises BadAttribute, BadAppKey or BadCombination.
     """
     fields, user = _from_properties(properties), {}
     for name, value in headers.items():

@@ -1,8 +1,7 @@
 """Locators: LK0 identifies a message permanently, LK1 identifies a stored copy of it (seed 2.1; PROTOCOL.md section 2).
 
-LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the hub, so the node
-may never be left out (rule N6). Because of the incarnation, a store that was restored from a backup uses no LK0 twice
-(rule N5).
+LK0 is always carried in full, with the node, because the header source of a relayed packet is the hub (rule N6). A
+store that was restored from a backup has a new incarnation, so it uses no LK0 twice (rule N5).
 """
 
 import re
@@ -90,8 +89,7 @@ def parse_lk0(text: object) -> LK0:
     raise BadLocator("The source locator LK0 cannot be read.", lk0=str(text)[:120])
 
 
-# All LK0s from one incarnation of a store begin alike, and each LK0 is read and written many times. So the part before
-# the record id is read and written once, and cached.
+# All LK0s from one incarnation of a store begin alike, so the part before the record id is read and written once.
 Front = tuple[int, str, int, int, int]
 
 

@@ -1,9 +1,8 @@
 """The packed form of an envelope: one header field between two nodes of protocol version 2 or later.
 
-The field ``@Envelope`` is a msgpack array of attributes. Peers of version 1 get an AMQP table of a dozen fields
-instead, which takes twice as long to read. Three kinds of attributes stay outside this field: AMQP properties; headers
-of the application, which keep their AMQP types; and attributes of later releases, because a node that does not know an
-attribute forwards it only if it has a field of its own. Called by ``headers``.
+The field ``@Envelope`` is a msgpack array of attributes. An AMQP table of a dozen fields, which peers of version 1 get,
+takes twice as long to read. Outside the array stay AMQP properties, headers of the application, and attributes of later
+releases: a node forwards an attribute that it does not know only if the attribute has a field of its own.
 """
 
 from collections.abc import Mapping
@@ -26,8 +25,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
 
 class Packed(msgspec.Struct, array_like=True, frozen=True):
-    """The elements of the array, in order, with the limits of the table in ``attributes``. No version adds or changes
-    an element."""
+    """The elements of the array, in order. No version adds or changes an element."""
 
     lk0: Annotated[str, msgspec.Meta(max_length=LK0_MAX)]
     save_fwd: SaveFwd
@@ -74,9 +72,9 @@ def pack(envelope: Envelope) -> bytes:
 def unpack(
     packed: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
 ) -> Envelope:
-    """Return the envelope of a field ``packed``. The headers beside it have set arguments of Attributes
-    (``of_document``) and of Envelope (``of_transport``).
+    """Return the envelope of a field ``packed``.
 
+    ``of_document`` and ``of_transport`` are arguments of Attributes and Envelope from the headers beside the field.
     Raises BadEnvelope, BadLocator or BadAppKey.
     """
     try:

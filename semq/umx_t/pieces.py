@@ -1,9 +1,7 @@
 """Documents in pieces (PROTOCOL.md section 24): the names of pieces, and the manifest that joins them.
 
 A piece is a message to the user ``_pieces`` of the receiver's node; ``@Pieces`` names its document and number. The
-manifest is the message to the receiver itself. Its payload states the size of the document and of a piece, the digest
-of the document, and the digest of the pieces' digests, which reveals a missing, exchanged or altered piece. Pure
-values: ``local_node.pieces`` sends pieces, ``semq.engine.receiver.pieces`` checks them.
+manifest is the message to the receiver itself.
 """
 
 from collections.abc import Iterable
@@ -14,7 +12,7 @@ import msgspec
 
 from semq.umx_t.errors import BadManifest
 
-PIECES_USER = "_pieces"  # the user of a node to whom pieces are addressed; no application can use it
+PIECES_USER = "_pieces"  # no application can use this user of a node
 PIECE_BYTES = 256 * 1024  # size of the pieces that a node sends, unless ``max_document_bytes`` is smaller
 PIECE_BYTES_MAX = 16 << 20  # largest ``piece_bytes`` that a manifest may state
 PIECES_MAX = 1 << 24  # pieces of one document
@@ -55,9 +53,8 @@ class GivenUpNotice(msgspec.Struct, frozen=True):
 
 
 def document_detail(pieces: str) -> str:
-    """Return the detail of a ledger line for the attribute @Pieces of a piece or of a manifest.
-
-    The reconciliation reads the name of the document from it.
+    """Return the detail of a ledger line for the attribute @Pieces of a piece or of a manifest. The reconciliation
+    reads it.
     """
     return f"piece {pieces}" if "/" in pieces else f"manifest of {pieces}"
 

@@ -1,8 +1,7 @@
 """The 810 and 809 records about messages, records of presence, and records of datagram channels.
 
-A record is a flat object with the design's names first (PROTOCOL.md section 17). A packet is a JSON array of records:
-any language can read it, fields of a newer version are accepted, and absent fields have the design's defaults.
-Incarnations are hexadecimal text, since many JSON readers cannot hold 63 bits.
+A packet is a JSON array of records (PROTOCOL.md section 17). Fields of a newer version are accepted; absent fields have
+the design's defaults. Incarnations are hexadecimal text, since many JSON readers cannot hold 63 bits.
 """
 
 from collections.abc import Sequence
@@ -21,8 +20,7 @@ from semq.umx_t.word import Word
 # Bounds of one packet; a packet beyond a bound is refused as a whole. Nodes of every version send at most 500 records.
 RECORDS_MAX = 1000
 FLOORS_MAX = 4000  # number of floors in all records of a packet together
-# Largest size of one packet in bytes, checked before anything is decoded. A correct record takes less than 2,100 bytes
-# in receipts and inquiries, less than 500 in responses to receipts; certificates are the largest of all.
+# Largest size of one packet in bytes, checked before anything is decoded.
 PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.RECEIPTS, Primitive.INDICATION): 1 << 20,
     (Function.RECEIPTS, Primitive.RESPONSE): 384 << 10,
@@ -34,8 +32,8 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
 GROUP_MAX = 1000  # members of a group
 FULL_PACKET_BYTES = 256 * 1024  # estimated size at which a sender starts another packet
 
-# Permitted values of fields. A value that passes fits into a column of the store (63 bits, no NUL in a text); otherwise
-# one record of a hostile peer could fail the transaction that it shares with the work of others.
+# Permitted values of fields. Each value that passes fits into a column of the store (63 bits, no NUL in a text): one
+# record of a hostile peer must not fail a transaction that it shares with the work of others.
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sid = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
 StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -80,8 +78,9 @@ class InquiryRole(Word):
 
 
 class Answer(Word):
-    """Answers to inquiries: RECV to NOT from the receiver's ledger (``status.Arrival``), the others from the hub.
-    Also the ``status`` in Ack, Ack2 and inquiries of role R.
+    """Answers to inquiries, and the ``status`` in Ack, Ack2 and inquiries of role R.
+
+    RECV to NOT come from the receiver's ledger (``status.Arrival``), the others from the hub.
     """
 
     RECV = "RECV"
@@ -103,7 +102,7 @@ ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.it
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save, a refusal by the hub, or the ReAck of a refusal."""
 
-    #: the three numbers of a locator, which name the row that the record is about: LK1 in Ack and ReAck, otherwise LK0
+    #: the row that the record is about: three numbers of LK1 in Ack and ReAck, otherwise of LK0
     src_semq_id: StoreNumber = 1
     src_semq_db_id: StoreNumber = 1
     src_ref_id: Number = 0
@@ -128,7 +127,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 809 record: Inquiry (request) or Inquiry-Resp (confirmation)."""
 
-    #: the three numbers of a locator, which name the row that is asked about; an answer repeats them
+    #: the row that is asked about: three numbers of its locator, repeated in the answer
     semq_id: StoreNumber = 1
     semq_db_id: StoreNumber = 1
     ref_id: Number = 0
@@ -150,16 +149,14 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def effective_answer(self) -> Answer | None:
-        """The answer, or its equivalent for an older peer that sends only ``result`` (PROTOCOL.md section 17)."""
+        """The answer. An older peer sends only ``result``, which is converted (PROTOCOL.md section 17)."""
         return ANSWER_OF.get(self.result) if self.answer is None else self.answer
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The hub's information for a node about a partner or a group, or a node's information about itself for the hub or
-    a partner.
+    """Information of the hub for a node about a partner or a group, or of a node about itself for the hub or a partner.
 
-    Online means that an authenticated link is open. Certificates here are a directory, not a proof: before use, each is
-    verified against the trusted authorities.
+    Online means that an authenticated link is open. Certificates are verified before use.
     """
 
     node: NodeName
@@ -177,16 +174,14 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A channel of datagrams beside the link (PROTOCOL.md section 25). A record with a secret is an offer; a record
-    without a secret is a report.
-    """
+    """A channel of datagrams beside the link (PROTOCOL.md section 25): with a secret an offer, otherwise a report."""
 
     id: ChannelId
     secret: Secret = ""
     host: HostText = ""  #: host that receives datagrams; empty: the address of the link
     port: PortNumber = 0
     sent: Number = 0  #: report: documents that the reporting node has sent on the channel
-    covered: Number = 0  #: report: documents of the other node that the reporting node has received or counts as lost
+    covered: Number = 0  #: report: documents of the other node that have arrived or count as lost
     lost: Number = 0  #: report: those of ``covered`` that have not arrived
     full: Number = 0  #: report: those of ``covered`` that were dropped because there was no room
 
@@ -203,7 +198,7 @@ _DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
 _raw_records = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
-# Answers from the receiver's ledger as numbers, and back, for peers that know only ``result`` (PROTOCOL.md section 17).
+# Answers as numbers, and back, for peers that know only ``result`` (PROTOCOL.md section 17).
 RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, Answer.NOT: 0}
 ANSWER_OF: dict[int | None, Answer] = {1: Answer.RECV, 0: Answer.NOT}
 
@@ -216,8 +211,7 @@ def encode_records(records: Sequence[Any]) -> bytes:
 def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[Any]:
     """Return the records of a transport packet; unknown fields are accepted.
 
-    Raises BadRecord if no packet has this function and primitive, or if the body is not an array of records of the
-    function; PacketTooLarge if the packet is larger, or has more records or floors, than any node sends.
+    Raises BadRecord if the packet cannot be read, PacketTooLarge if it is larger than any node sends.
     """
     bytes_max = PACKET_BYTES_MAX.get((function, primitive))
     if bytes_max is None:
@@ -239,8 +233,7 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
 def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
     """Refuse a packet that would be too expensive to decode. Raises PacketTooLarge.
 
-    The size is checked first. The records are counted only if the number of opening braces exceeds the bound, since
-    there is at least one brace for each record.
+    Records are counted only if there are more opening braces than permitted records: each record has at least one.
     """
     if len(body) > bytes_max:
         raise PacketTooLarge("The packet has too many bytes.", size=len(body), allowed=bytes_max)
@@ -255,9 +248,7 @@ def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
 
 
 def record_size(record: Any) -> int:
-    """Return an estimate of a record's size in a packet, in bytes. It is rarely too low for records of real nodes,
-    except of groups, whose members do not count.
-    """
+    """Return an estimate of a record's size in a packet, in bytes. The members of a group do not count."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

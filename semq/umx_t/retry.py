@@ -1,4 +1,4 @@
-"""Intervals between inquiries and between retries, in seconds (PROTOCOL.md section 13). Pure functions."""
+"""Intervals between inquiries and between retries, in seconds (PROTOCOL.md section 13)."""
 
 import math
 
@@ -8,8 +8,7 @@ JITTER = 0.2  # each interval varies by ±20 %, so that a thousand nodes do not 
 def interval(inquiries: int, first_s: float, max_s: float, jitter: float) -> float:
     """Return the seconds until the next inquiry: ``first_s``, doubled for each earlier inquiry, at most ``max_s``.
 
-    The result varies by ``JITTER`` around this value. ``jitter`` is a uniformly distributed random number in [0, 1),
-    drawn by the caller.
+    The result varies by ``JITTER`` around this value. ``jitter`` is a uniformly distributed random number in [0, 1).
     """
     base = min(first_s * 2.0 ** min(inquiries, 32), max_s)
     return base * (1.0 - JITTER + 2.0 * JITTER * jitter)

@@ -1,10 +1,8 @@
 """Short names of messages, to be read out and typed; the same at sender, hub and receiver (PROTOCOL.md section 2).
 
 ``OPENING-NUMBER-CHECK``, for instance ``7-4F2K-9QX7M``, in Crockford's base 32 (no I, L, O, U; any case; I and L are
-read as 1, O as 0). OPENING and NUMBER are the high and the low bits of the record id in LK0: the number of times that
-the store has been opened, and the number of the message since then. Together they identify the row. CHECK is the
-beginning of the SHA-256 of the whole LK0: it distinguishes messages of different origins that have the same record id,
-and detects nearly every typing mistake. Short names are for people only; nodes send and store the LK0.
+read as 1, O as 0). OPENING and NUMBER are the high and the low bits of the record id in LK0. CHECK is the beginning of
+the SHA-256 of the whole LK0: it distinguishes origins and detects typing mistakes.
 """
 
 import re
@@ -21,7 +19,7 @@ _READ_AS = str.maketrans("ILO", "110")
 
 
 class ShortName(NamedTuple):
-    """A parsed short name: the record id, and the check digits, which distinguish origins."""
+    """A parsed short name: the record id, and the check digits."""
 
     object_id: int
     check: str

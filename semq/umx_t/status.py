@@ -1,7 +1,7 @@
 """The statuses of rows, as stored in the database (PROTOCOL.md section 16).
 
-The status of a row moves to higher numbers only (``grids`` has the exceptions). The number of a status is never changed
-or reused. The enums are disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
+Statuses move to higher numbers only (``grids`` has the exceptions). A number is never changed or reused. The enums are
+disjoint, because equal IntEnums would collide as keys of one dictionary.
 """
 
 from semq.umx_t.word import Status
@@ -18,8 +18,8 @@ class SendStatus(Status):
 
 
 class Outcome(Status):
-    """The outcome of a message at its sender. It is final, with one exception (S5c): a message that ended REJECTED or
-    DROPPED on information from the hub alone becomes DELIVERED when its receiver reports that it has the message.
+    """The outcome of a message at its sender. It is final, with one exception (S5c): REJECTED or DROPPED, if only the
+    hub has reported it, becomes DELIVERED when the receiver reports that it has the message.
     """
 
     DELIVERED = 110  #: the receiver recorded it (ss_status is SS_ACK2)
@@ -28,9 +28,8 @@ class Outcome(Status):
     CANCELLED = 130
     #: the sender deleted the payload after custody, the custodian lost it, and the receiver's ledger does not have it
     LOST = 140
-    #: class 1 and 2: no answer tells the outcome, or an operator of the hub refused the copy; class 3: a row restored
-    #: from a backup after it had been settled, or a cancelled message whose void marker the hub refused, because the
-    #: target does not exist
+    #: class 1 and 2: no answer tells the outcome, or an operator of the hub refused the copy; class 3: a row
+    #: restored from a backup after it had been settled, or a refused void marker (S15)
     UNKNOWN = 150
     DROPPED = 160  #: class 1, the target was offline
 
@@ -46,8 +45,8 @@ class AppStatus(Status):
     """The progress of the application with a received document."""
 
     NEW = 310  #: the application has not acknowledged it
-    #: the application has acknowledged it, or no application gets it (void marker, piece, refused for size or expiry),
-    #: or an operator has removed it
+    #: acknowledged by the application, removed by an operator, or never given to an application (void marker, piece,
+    #: refused for size or expiry)
     DONE = 320
     PARKED = 330  #: waits for an operator: parked by the application or an operator, or not readable
 
@@ -59,7 +58,7 @@ class Arrival(Status):
     RECV = 410  #: recorded, payload kept for the application
     REJ = 420  #: recorded as refused (unreadable, not decryptable, or not accepted)
     VOID = 430  #: a void marker came first: the payload will never be accepted
-    SETTLED = 440  #: entry deleted, because its position is below the floor: the outcome is final at its sender
+    SETTLED = 440  #: entry deleted, because its position is below the floor
 
 
 class SaveFwd(Status):
@@ -77,8 +76,7 @@ class Direction(Status):
     RELAYED = 520  #: a copy, held by the hub until the target has recorded the message
 
 
-# The outcome of the sender's row for each answer of the receiver (S5). For VOID, the cause of the marker in the row may
-# give another outcome.
+# Outcome by the receiver's answer (S5). For VOID, the cause of the marker in the row may give another outcome.
 OUTCOME_OF = {
     Arrival.RECV: Outcome.DELIVERED,
     Arrival.REJ: Outcome.REJECTED,

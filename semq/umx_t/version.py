@@ -1,7 +1,7 @@
 """Versions of the protocol, and how two nodes agree on one.
 
-Each side states the lowest and the highest version that it supports; the highest common version is used. Within a
-version, unknown attributes and fields are accepted. A peer that states nothing supports version 1 only.
+Each side states the lowest and the highest version that it supports; the highest common version is used. A peer that
+states nothing supports version 1 only.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from semq.errors import ProtocolViolation
 
 LOWEST, HIGHEST = 1, 2
-PACKED_SINCE = 2  # from this version on, nodes send the attributes of a message in one field (``packed_envelope``)
+PACKED_SINCE = 2  # first version with ``packed_envelope``
 # Names of properties that both sides of an AMQP connection exchange.
 PROPERTY = "semq_protocol"  # the offer of versions
 DATAGRAMS_PROPERTY = "semq_datagrams"  # the version of datagram channels (1); absent if the node accepts none
@@ -28,7 +28,8 @@ def offer() -> list[int]:
 
 
 def agree(theirs: Any) -> int:
-    """Return the highest common version with a peer whose offer is ``theirs``; other values than a pair mean version 1.
+    """Return the highest common version with a peer. ``theirs``: its offer; anything but a pair of numbers means
+    version 1.
 
     Raises NoCommonVersion.
     """

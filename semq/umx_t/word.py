@@ -1,7 +1,6 @@
-"""Base classes of the protocol's enums, whose members are keys of dictionaries on the hot path.
+"""Base classes of the protocol's enums, with the C hashes of objects and integers.
 
-A plain Enum hashes its name in Python code, about a hundred times for each message. Words are compared by identity and
-statuses by number, so the C hashes of objects and integers are correct for them.
+A plain Enum hashes its name in Python code, about a hundred times for each message.
 """
 
 from enum import Enum, IntEnum

@@ -161,7 +161,7 @@ def test_braces_in_texts_do_not_count_as_records() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_packet_is_refused_by_its_bytes_before_it_is_decoded(kind: tuple[Function, Primitive]) -> None:
+def test_a_packet_is_refused_for_its_size_before_it_is_decoded(kind: tuple[Function, Primitive]) -> None:
     body = b"x" * (PACKET_BYTES_MAX[kind] + 1)  # not even JSON
     with pytest.raises(PacketTooLarge):
         decode_records(*kind, body)
