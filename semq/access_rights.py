@@ -1,26 +1,20 @@
-"""Rights: roles for people and programs, and scopes for programs.
-
-Pages and operations of the node require roles. Over HTTP, sending and receiving documents and following events require
-scopes.
-"""
+"""Rights: roles for people and programs, and scopes for programs."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 
 class AccessRole(StrEnum):
-    """The role that an operation or page requires. An operator also has the rights of a viewer, an administrator those
-    of an operator.
-    """
+    """The role that an operation or page requires. OPERATOR includes VIEWER; ADMIN includes both."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"  #: may act on messages
     ADMIN = "admin"  #: may act on the node, its certificates and its institutions
-    PAYLOAD = "payload"  #: may read bodies of documents; no other role includes this right
+    PAYLOAD = "payload"  #: may read bodies of documents; no other role includes it
 
 
 class AccessScope(StrEnum):
-    """A right for programs. The role ``admin`` includes EVENTS (``semq.web.access.visitor``)."""
+    """A right for programs. The role ``admin`` includes EVENTS."""
 
     SUBMIT = "submit"  #: send documents
     RECEIVE = "receive"  #: receive and acknowledge documents

@@ -1,8 +1,8 @@
 """Time, random numbers and new identities, from the operating system.
 
-The modules of nodes take a ``Clock`` as an argument instead of asking the operating system, so that the simulator can
-replay any run from a seed (``tests/test_house.py`` has the exceptions). Timers run on the monotonic clock (PROTOCOL.md,
-rule N21). The wall clock is for dates: time stamps, ``@NotBefore`` and expiry, certificates.
+Modules of nodes take a ``Clock`` as an argument, so that the simulator can replay a run from a seed
+(``tests/test_house.py`` has the exceptions). Timers use the monotonic clock (PROTOCOL.md, rule N21), dates the wall
+clock.
 """
 
 import secrets
@@ -14,9 +14,7 @@ from uuid import UUID, uuid4
 
 
 def draw_secret(size: int) -> bytes:
-    """Return ``size`` unpredictable bytes, for keys, salts and tokens. Not part of ``Clock``: secrets are never
-    replayed.
-    """
+    """Return unpredictable bytes. Not part of ``Clock``, because secrets are never replayed."""
     return secrets.token_bytes(size)
 
 
@@ -24,19 +22,19 @@ class Clock(Protocol):
     """The source of time and random numbers for a node."""
 
     def monotonic(self) -> float:
-        """Return seconds on a clock that never goes back; only differences are meaningful."""
+        """Return seconds on a clock that never goes back."""
 
     def wall(self) -> datetime:
-        """Return the wall-clock time in UTC, for dates; it may jump."""
+        """Return the wall-clock time in UTC; it may jump."""
 
     def random(self) -> float:
-        """Return a uniformly distributed number in [0, 1), for jitter."""
+        """Return a uniformly distributed number in [0, 1)."""
 
     def incarnation(self) -> int:
-        """Return a fresh random 63-bit number that identifies one run of a process (PROTOCOL.md section 2, ``inc``)."""
+        """Return a random 63-bit number for one run of a process (PROTOCOL.md section 2, ``inc``)."""
 
     def uuid(self) -> UUID:
-        """Return a fresh random UUID, for stores and client tokens."""
+        """Return a random UUID."""
 
 
 class SystemClock:

@@ -1,7 +1,6 @@
-"""The counters of the engines, with a description of each; shown by ``semq node status --counters`` and in metrics.
+"""The counters of the engines; shown by ``semq node status --counters`` and in metrics.
 
-Most counters have the name of an event of the ledger. ``semq.engine.core.Core.count`` increments a counter; all
-counters begin at 0 when the engine starts.
+All counters begin at 0 when the engine starts. Most have the name of an event of the ledger.
 """
 
 # Counter | what it counts

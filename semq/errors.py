@@ -7,9 +7,7 @@
     └── Misconfigured       the operator's fault: correct the configuration, then start again
         └── UnusablePath    a file or folder cannot be used
 
-Every class has a stable ``code`` (SEMQ-nnnn, never reused). The first line of its docstring is the sentence shown to
-operators, ``facts`` on the instance hold the details, and ``remedy`` says what to do. Packages derive their own error
-classes from these.
+A ``code`` is never reused. The first line of a docstring is the sentence shown to operators; ``facts`` are details.
 
 | codes     | errors about                                                                  |
 |-----------|-------------------------------------------------------------------------------|
@@ -36,7 +34,7 @@ class SemqError(Exception):
         super().__init__(self.text)
 
     def with_remedy(self, remedy: str) -> Self:
-        """Return this error with a remedy that replaces the one of its class."""
+        """Set the remedy of this error; return the error."""
         self.remedy = remedy  # type: ignore[misc] # overrides the class attribute on this instance
         return self
 
@@ -45,7 +43,7 @@ class SemqError(Exception):
         return f"{self.code} {self.text}" + (f" ({facts})" if facts else "")
 
     def advice(self) -> str:
-        """Return the complete sentence for a person: code, what happened, the facts, and what to do."""
+        """Return the complete sentence for a person: ``str`` of the error, and the remedy."""
         return f"{self} — {self.remedy}"
 
 

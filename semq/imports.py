@@ -1,7 +1,7 @@
-"""Imports of a program while Python's garbage collector is off. Used by the entry points of nodes and their companions.
+"""Imports of a program while Python's garbage collector is off.
 
-A node imports a thousand modules at its start. All of them stay in use, so the collector would search ever more objects
-and free none; the search took a fifth of the processor time of a start.
+Modules stay in use, so the collector would search ever more objects and free none: a fifth of the processor time of a
+node's start.
 """
 
 import gc
@@ -11,9 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def lasting_imports() -> Iterator[None]:
-    """Switch the collector off during the block, and exclude the objects that exist at its end from all later
-    collections.
-    """
+    """Switch the collector off during the block, then exclude all existing objects from later collections."""
     gc.disable()
     try:
         yield

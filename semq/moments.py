@@ -1,14 +1,13 @@
-"""Times as texts, in one form everywhere: ISO 8601 with the offset of a zone, in whole seconds unless more is needed.
+"""Times as texts: ISO 8601 with the offset of a zone, in whole seconds by default.
 
-Times that a node writes (answers, errors, health, ledger) are in UTC; times on a terminal are in the time zone of the
-terminal's user (``TZ=UTC semq …`` for UTC). Calculations use milliseconds since 1970 UTC. No clock, no IO.
+Nodes write times in UTC; a terminal shows them in the time zone of its user.
 """
 
 import re
 from datetime import UTC, datetime, timedelta
 
-# Times within other text: the form of ``utc_text``, also with a space, a fraction or Z, as other programs write it; and
-# the milliseconds that older nodes wrote into the ledger lines about receipts ("stated at …").
+# The form of ``utc_text``, also with a space, a fraction or Z; and the milliseconds ("stated at …") that older nodes
+# wrote into ledger lines about receipts.
 _WITHIN = re.compile(
     r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)(?![\d:])|(?<=\bstated at )\d{12,14}\b"
 )
@@ -34,7 +33,7 @@ def moment_text(at: int, *, exact: bool = False) -> str:
 
 
 def milliseconds(text: str) -> int:
-    """Return milliseconds since 1970 UTC for a text of ``utc_text``, or for the milliseconds themselves as digits.
+    """Return milliseconds since 1970 UTC for an ISO 8601 text, or for milliseconds as digits.
 
     Raises ValueError for a text that is not a time, and TypeError for a time without an offset.
     """
@@ -42,10 +41,10 @@ def milliseconds(text: str) -> int:
 
 
 def local_text(moment: datetime | float | str, unit: str = "seconds") -> str:
-    """Return a moment, milliseconds, or a text of ``utc_text`` in the local time zone: 2026-03-31T14:00:05+02:00.
+    """Return a moment, milliseconds, or an ISO 8601 text in the local time zone: 2026-03-31T14:00:05+02:00.
 
-    ``unit`` is the smallest unit shown. Raises ValueError, OverflowError or OSError for a text that is not a time and
-    for a time out of range.
+    ``unit`` is the smallest unit shown. Raises ValueError for a text that is not a time, and ValueError, OverflowError
+    or OSError for a time out of range.
     """
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
@@ -60,7 +59,7 @@ def time_of_day(moment: datetime, unit: str = "seconds") -> str:
 
 
 def in_local(text: str) -> str:
-    """Return a text that a node has written, with the times in it converted to the local time zone."""
+    """Return a text with the times in it converted to the local time zone."""
     return _WITHIN.sub(_as_local, text)
 
 

@@ -1,8 +1,8 @@
-"""Numbers of bytes as texts. Used by the command line and the console."""
+"""Numbers of bytes as texts."""
 
 
 def size(number: object) -> str:
-    """Return a number of bytes as text with a unit (1.5 MiB); empty for a value that is not a number."""
+    """Return a number of bytes with a unit (1.5 MiB); empty for a value that is not a number."""
     if not isinstance(number, int | float):
         return ""
     for unit in ("B", "KiB", "MiB"):

@@ -1,4 +1,4 @@
-"""The statuses of rows, described for people. Used by the command line and the console, which translates them."""
+"""The statuses of rows, described for people. The console translates the descriptions."""
 
 # Status | its description
 WORDS: dict[str, str] = {

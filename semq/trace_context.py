@@ -1,10 +1,7 @@
 """Traces of applications (W3C Trace Context), which travel with documents as two headers, and the ids of SEMQ's spans.
 
-An AMQP application sets ``traceparent`` and ``tracestate`` as headers of a message, and gets them as headers of a
-document. Over HTTP they are headers of the same names: at the API in both directions, and at webhooks.
-
-Seal and signature bind the headers, so no node rewrites them. Instead, the ids of SEMQ's own spans are hashes of LK0
-and stage: each node can calculate the ids of the spans of the other nodes.
+Nodes do not rewrite the headers, because seal and signature bind them. The ids of SEMQ's own spans are hashes of LK0
+and stage, so each node can calculate the ids of spans of other nodes.
 """
 
 import re
@@ -18,11 +15,11 @@ NAMES = (PARENT, STATE)
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _STATE = re.compile(r"[\x20-\x7e]{1,512}")
 SAMPLED = 1  # the flag of ``traceparent`` by which the application requests spans
-_RANDOM_BITS = 56  # last bits of a trace id, which are compared with the sampling ratio
+_RANDOM_BITS = 56  # last bits of a trace id, compared with the sampling ratio
 
 
 class TraceParent(NamedTuple):
-    """The parent of a document's spans: the span in which the application sent the document."""
+    """The span in which the application sent a document: the parent of the document's spans."""
 
     trace_id: str
     span_id: str  #: empty for a trace that begins with the document
@@ -40,8 +37,8 @@ def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
 def sampled_parent(headers: Mapping[str, Any], lk0: str, ratio: float) -> TraceParent | None:
     """Return the parent of a document's spans, or None if the document is not sampled.
 
-    The application decides by the flag of its ``traceparent``. Of the documents without a valid ``traceparent``, the
-    share ``ratio`` is sampled, selected by LK0, so that nodes with equal ratios choose the same documents.
+    The flag of a valid ``traceparent`` decides. Of other documents, the share ``ratio`` is sampled, chosen by LK0:
+    nodes with equal ratios choose the same documents.
     """
     if PARENT in headers and (context := trace_context(headers)):
         _, trace_id, span_id, flags = context[PARENT].split("-")

@@ -5,8 +5,8 @@
     ROOT/failed/...                           files that were refused; NAME.semq.json has reason and remedy
     ROOT/in/SOURCE[/TYPE[/SUBTYPE]]/NAME      received documents; NAME.semq.json has the attributes
 
-A local node starts this program (``python -m semq.folders``) if [[folders]] is configured. The program uses the node
-over AMQP (``semq.app``) like any application, and stores nothing outside the folders, so that a crash loses nothing.
+A local node starts this program (``python -m semq.folders``) if [[folders]] is configured. It uses the node over AMQP
+(``semq.app``) and stores nothing outside the folders.
 
 | module    | subject                                                                      |
 |-----------|------------------------------------------------------------------------------|

@@ -1,8 +1,4 @@
-"""The content of a file in ``out``: of a small file as bytes, of a large one in blocks while it is sent.
-
-The file stays open from the first reading to the last block. If a large file changes in this time, its document is
-not sent. Used by ``outgoing``.
-"""
+"""The content of a file in ``out``: of a small file as bytes, of a large one in blocks while it is sent."""
 
 import os
 import stat
@@ -17,11 +13,11 @@ READ_MAX = 1 << 20  # bytes; larger files are read in blocks
 
 
 class FileChanged(Exception):  # noqa: N818 - not an error: a later search finds the file again
-    """Another file has the name now, or the content has changed."""
+    """The file was replaced, or its content has changed."""
 
 
 class FileContent:
-    """An open file that is to be sent: its bytes in blocks, and their digest."""
+    """An open file that is to be sent."""
 
     def __init__(self, file: Offered, handle: int) -> None:
         self._file = file
@@ -36,9 +32,7 @@ class FileContent:
         return self._file.size
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes; may be called again. Raises OSError, and FileChanged before the last block of a changed
-        file.
-        """
+        """Yield the bytes. Raises OSError, and FileChanged before the last block of a changed file."""
         position = 0
         while position < self._file.size:
             block = os.pread(self._handle, min(BLOCK, self._file.size - position), position)
@@ -60,7 +54,7 @@ class FileContent:
 
 def content_of(file: Offered) -> tuple[bytes | BlockBody, bytes, str]:
     """Return body, beginning and digest of a file. Raises FileChanged, OSError."""
-    # Since the search, a link or a pipe may have taken the name.
+    # A link or a pipe may have replaced the file since the search.
     handle = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     content = FileContent(file, handle)
     status = os.fstat(handle)

@@ -1,4 +1,4 @@
-"""Errors of folders, codes 1340-1349: files that cannot be sent, roots that cannot be served."""
+"""Errors of folders, codes 1340-1349."""
 
 from semq.errors import BadInput, Misconfigured, Unavailable
 

@@ -1,7 +1,7 @@
 """Documents of an inbox as files: note and file are written and forced to disk, then the document is acknowledged.
 
-A document that is delivered again after a crash replaces its own file, which is identified by the locator in its
-note. While a folder cannot be written, documents wait at the node, and the log reports it.
+A document that is delivered again after a crash replaces its own file, which the locator in the note identifies. While
+a folder cannot be written, documents wait at the node.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.folders")
 
 PREFETCH = 32  # documents that are written at the same time, at most
-PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between two attempts while the folder cannot be written
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the folder cannot be written
 
 
 class Incoming:
@@ -50,7 +50,7 @@ class Incoming:
             await self._tasks.run(documents)
 
     async def _deliver(self, lk0: str) -> None:
-        """Write a document, then acknowledge it. Repeat until it is written, or the connection has ended."""
+        """Write and acknowledge a document. Repeat until this succeeds, or the connection has ended."""
         pause_s = PAUSE_S_MIN
         while not self._tasks.last(lk0).is_gone:
             try:
@@ -76,10 +76,7 @@ class Incoming:
             del self._being_written[path]
 
     def _reserve(self, document: Document) -> Path:
-        """Return the path of a document: by its key, or by its short name if the key has no file name.
-
-        If another document has this path, the short name is added. The path is reserved until ``_write`` has ended.
-        """
+        """Return a path for a document, with the short name added if another document has the plain path."""
         plain = self._layout.arrived / _sender_folder(document.source)
         for part in document.app_key[1:3]:
             plain = _folder(plain / file_name_for(part)) if part else plain
@@ -98,7 +95,7 @@ class Incoming:
 
 
 def _folder(path: Path) -> Path:
-    """Return the path of a folder, with ``~folder`` added if a file has this path: senders choose the names."""
+    """Return the path of a folder, with ``~folder`` added if a file has this path."""
     is_file = os.path.lexists(path) and not path.is_dir()
     return path.with_name(f"{path.name}~folder") if is_file else path
 

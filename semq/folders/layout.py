@@ -1,7 +1,7 @@
 """The folders of one root, the names of files in them, and the notes beside files.
 
-A note is a JSON file beside the file of a document: NAME.semq.json beside NAME. The note is written before the file
-appears under its name, so that every reader of the file finds the note. Names from other systems are made valid here.
+A note is a JSON file beside the file of a document: NAME.semq.json beside NAME. It is written before the file appears
+under its name, so that a reader of the file finds the note.
 """
 
 import json
@@ -36,17 +36,17 @@ class Offered(NamedTuple):
     path: Path
     size: int  # bytes
     modified_ns: int
-    #: ctime, which also changes when the file is moved; compared because some file systems have no stable inode numbers
+    #: ctime, which also changes when the file is moved; some file systems have no stable inode numbers
     changed_ns: int
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
-        """Whether ``status`` belongs to this file, unchanged. ``moved``: the file was renamed, so its ctime differs."""
+        """Whether ``status`` belongs to this file, unchanged. ``moved``: ignore ctime."""
         is_unchanged = (status.st_size, status.st_mtime_ns) == (self.size, self.modified_ns)
         return is_unchanged and (moved or status.st_ctime_ns == self.changed_ns)
 
 
 class Route(NamedTuple):
-    """The target and AppKey of a file, from its name and the names of its folders."""
+    """The target and AppKey of a file."""
 
     target: str
     app_key: AppKey
@@ -68,9 +68,8 @@ class Layout:
     def offered(self, at_most: int, without: Container[str] = ()) -> list[Offered]:
         """Return at most ``at_most`` files in ``out``, sorted by the time of their last modification.
 
-        If there are more files, the result is an arbitrary selection, not the oldest ones. Hidden files, files whose
-        names end as in NOT_OFFERED, everything that is no regular file, and the folders of the targets ``without`` are
-        left out.
+        If there are more files, the selection is arbitrary. Left out are hidden files, files whose names end as in
+        NOT_OFFERED, links and special files, and the folders of the targets ``without``.
         """
         files = list(islice(_files(self.out, without), at_most))
         return sorted(files, key=lambda file: (file.modified_ns, file.path))
@@ -78,7 +77,7 @@ class Layout:
     def route(self, path: Path) -> Route:
         """Return the target and AppKey of a file. Raises BadPlace, BadName.
 
-        ``out/56001@buyer`` is for the user ``56001/buyer`` of an institution: names of folders cannot contain a slash.
+        ``out/56001@buyer`` is for the user ``56001/buyer``: names of folders cannot contain a slash.
         """
         parts = path.relative_to(self.out).parts
         if not 2 <= len(parts) <= DEPTH_MAX:
@@ -100,9 +99,8 @@ class Layout:
     ) -> Path | None:
         """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
-        Return the new path. If another file has this path, ``name`` or a number is added to it. ``expected``: the file
-        that was sent; if another file has taken its path in the meantime, that file is put back, and the result is
-        None. Raises OSError.
+        Return the new path. If another file has this path, ``name`` or a number is added to it. If the file at ``path``
+        is not ``expected``, it stays in its folder, and the result is None. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
         destination = free_path(folder / with_room_for_note(relative_path), name)
@@ -121,10 +119,7 @@ class Layout:
 
 
 def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
-    """Yield the files below a folder. ``without``: names directly in the folder that are left out.
-
-    ``depth``: number of folders from ``out``, which bounds the search.
-    """
+    """Yield the files below a folder, without the names ``without`` directly in it. ``depth``: folders from ``out``."""
     for entry in _entries(folder):
         if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED) or entry.name in without:
             continue
@@ -137,7 +132,7 @@ def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterat
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder. An unreadable folder is logged and counts as empty."""
+    """Yield the entries of a folder; log an unreadable folder."""
     try:
         with os.scandir(folder) as entries:
             yield from entries
@@ -150,8 +145,7 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 def file_name_for(text: str) -> str:
     """Return a file name for a foreign text: without characters that file systems refuse, and not too long.
 
-    The same text always gets the same name. If the name differs from the text, it contains a digest of the text, so
-    that different texts have different names.
+    A name that differs from the text contains a digest of the text, so that different texts have different names.
     """
     name = _FORBIDDEN.sub("_", in_page(text)).strip(". ")
     if name == text and len(os.fsencode(name)) <= NAME_BYTES_MAX and not name.endswith(NOT_OFFERED):
@@ -165,7 +159,7 @@ def file_name_for(text: str) -> str:
 
 
 def with_room_for_note(path: Path) -> Path:
-    """Return a path whose name is shortened if the name of a note would be too long for the file system."""
+    """Return a path whose name is short enough for the name of a note."""
     return path if len(os.fsencode(path.name)) <= NAME_BYTES_MAX else path.with_name(file_name_for(path.name))
 
 
@@ -175,7 +169,7 @@ def marked(path: Path, mark: str) -> Path:
 
 
 def free_path(path: Path, mark: str = "") -> Path:
-    """Return the first path that no file has: this path, the path with the mark, or a numbered path."""
+    """Return a path that no file has: this path, the path with the mark, or a numbered path."""
     preferred = [path, marked(path, mark)] if mark else [path]
     numbered = (marked(path, f"{mark}~{number}" if mark else str(number)) for number in count(2))
     return next(candidate for candidate in chain(preferred, numbered) if not os.path.lexists(candidate))

@@ -1,9 +1,7 @@
 """Outcomes of sent documents: written into the notes beside their files.
 
-The file of a document that was not delivered is moved to ``failed``; if a later event corrects this, the file is moved
-back.
-
-Outcomes come as events from a durable queue of the node, which keeps them while this process does not run.
+The file of a document that was not delivered is moved to ``failed``, and back if a later event corrects the outcome.
+Events come from a durable queue of the node.
 """
 
 import asyncio
@@ -30,7 +28,7 @@ log = structlog.get_logger("semq.folders")
 QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
 PAUSE_S = 0.2  # between two searches for a file that is being moved
-SEARCHES_MAX = 150  # after these searches, a file of this name in ``out`` counts as the file of another document
+SEARCHES_MAX = 150  # then a file of this name in ``out`` counts as the file of another document
 
 
 class Outcomes:
@@ -52,10 +50,7 @@ class Outcomes:
                     await self._process(event)
 
     async def _process(self, event: DocumentEvent) -> None:
-        """Find the file of a document and write the outcome. Without a file, do nothing.
-
-        There is no file if another application has sent the document, or if somebody has removed the file.
-        """
+        """Find the file of a document and write the outcome. Do nothing if there is no file."""
         for layout in self._layouts:
             for _ in range(SEARCHES_MAX):
                 path = await asyncio.to_thread(_find, layout, event)
@@ -64,7 +59,7 @@ class Outcomes:
                     return
                 if not await asyncio.to_thread(_is_in_out, layout, event):
                     break
-                await asyncio.sleep(PAUSE_S)  # the file was accepted, and is being moved to ``sent``
+                await asyncio.sleep(PAUSE_S)  # the file is being moved to ``sent``
 
     async def _conclude(self, layout: Layout, path: Path, event: DocumentEvent) -> None:
         try:
@@ -74,7 +69,7 @@ class Outcomes:
 
 
 def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
-    """Return the possible paths of the file of a document, relative to ``out``, ``sent`` or ``failed``."""
+    """Return the possible relative paths of the file of a document."""
     key = event.app_key
     if key.domain != layout.domain or not key.key or any("/" in part or part in (".", "..") for part in key):
         return []  # sent by another application
@@ -87,7 +82,7 @@ def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
-    """Return the file of a document; None if there is none. An earlier event may have moved it to ``failed``."""
+    """Return the file of a document; None if there is none."""
     name = short_name(_submission(event))
     for relative_path in map(with_room_for_note, _relative_paths(layout, event)):
         for plain in (layout.sent / relative_path, layout.failed / relative_path):
@@ -106,13 +101,13 @@ def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
 
 
 def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
-    """Yield the files with the name of ``plain`` and a mark. There are none unless ``plain`` exists."""
+    """Yield the files with the name of ``plain`` and a mark. Marks are added only while ``plain`` exists."""
     if event.token and os.path.lexists(plain):
         yield from plain.parent.glob(f"{escape(plain.stem)}~*{escape(plain.suffix)}")
 
 
 def _submission(event: DocumentEvent) -> str:
-    """Return the LK0 in the note of a file: that of the document, or of its submission to a group."""
+    """Return the LK0 of the submission, which differs from that of the document if the target is a group."""
     return event.group.lk0 if event.group else event.lk0
 
 
@@ -138,8 +133,8 @@ def _conclude(layout: Layout, path: Path, event: DocumentEvent) -> None:
 def _of_group(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, Any]:
     """Return the outcomes of a document to a group, by member.
 
-    When all members have an outcome, the result also has the outcome of the document: DELIVERED, or the outcome of the
-    first member that did not get the document.
+    When all members have an outcome, the result also has the outcome of the submission: DELIVERED, or the outcome of
+    the first member that did not get the document.
     """
     assert event.group is not None
     members = {**note.get("members", {}), event.target: {"member": event.group.member, **outcome}}

@@ -1,9 +1,8 @@
 """Files in ``out``: a complete file is sent, then moved to ``sent`` or ``failed``.
 
-A file is complete when size and times have not changed for ``settle_s``. Its token is computed from its path, times
-and content. A file that was sent but not moved before a crash is sent again with the same token, and the node accepts
-it once. A file that was moved back to ``out`` has another token, because its ctime has changed. While the node refuses
-documents for a target temporarily (quota, rate, a missing key), only the files in this target's folder wait.
+A file is complete when size and times have not changed for ``settle_s``. A file that is sent again after a crash has
+the same token, and the node accepts it once. A file that was moved back to ``out`` has another token. While the node
+refuses documents for a target temporarily, only the files for this target wait.
 """
 
 import asyncio
@@ -28,11 +27,11 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")
 
-FILES_MAX = 20_000  # files of one search; further files are found by the next search
-PARALLEL_MAX = 32  # files that are sent at the same time, each with at most 1 MiB in memory
-# Pauses between two attempts while the node is unavailable, or accepts no documents for a target
+FILES_MAX = 20_000  # files of one search
+PARALLEL_MAX = 32  # files that are sent at the same time
+# Pauses between attempts while the node is unavailable, or accepts no documents for a target
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0
-SEARCH_S = 30.0  # time between two searches if no change is reported, and no file or target waits
+SEARCH_S = 30.0  # time between searches if no change is reported, and no file or target waits
 
 
 class _Incomplete(NamedTuple):
@@ -93,10 +92,7 @@ class Outgoing:
             changed.cancel()
 
     async def _wait_for_change(self, changes: AsyncIterator[object]) -> None:
-        """Wait for a change. If the system cannot report changes (too many watches), wait forever.
-
-        In this case the searches every SEARCH_S find the files.
-        """
+        """Wait for a change. If the system cannot report changes, wait forever: searches every SEARCH_S suffice."""
         try:
             await anext(changes)
         except (OSError, RuntimeError, StopAsyncIteration) as error:
@@ -132,10 +128,7 @@ class Outgoing:
         return frozenset(name for name, target in self._waiting_targets.items() if target.until > now)
 
     def _complete(self, offered: Iterable[Offered]) -> list[Offered]:
-        """Return the files that have not changed for ``settle_s``, and remember the others.
-
-        Files that were sent or refused, and could not be moved, are left out of both.
-        """
+        """Return the files that have not changed for ``settle_s``, without those that could not be moved."""
         now, previous = self._clock.monotonic(), self._incomplete
         self._incomplete, complete = {}, []
         for file in offered:
@@ -151,7 +144,7 @@ class Outgoing:
         return complete
 
     async def _send_all(self, files: list[Offered]) -> None:
-        """Send files, several in parallel. Raises Unavailable as soon as the node does not answer for one file."""
+        """Send files in parallel. Raises Unavailable as soon as the node is unavailable for one file."""
         running: set[asyncio.Task[None]] = set()
         try:
             for file in files:
@@ -166,10 +159,7 @@ class Outgoing:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _send(self, file: Offered) -> None:
-        """Send one file and move it; a refused file goes to ``failed``. If the node is busy, delay the target's files.
-
-        Raises Unavailable.
-        """
+        """Send one file and move it. If the node is busy, delay the target's files. Raises Unavailable."""
         target = file.path.relative_to(self._layout.out).parts[0]
         if target in self._paused_targets():
             return
@@ -188,7 +178,7 @@ class Outgoing:
                 await self._move(file, note, sent)
 
     def _pause(self, target: str, error: NodeBusy) -> None:
-        """Delay the files for a target; the refusals of files that were sent in parallel count once."""
+        """Delay the files for a target. Refusals of files that were sent in parallel count once."""
         if target in self._paused_targets():
             return
         failures = self._waiting_targets[target].failures + 1 if target in self._waiting_targets else 1
@@ -204,7 +194,7 @@ class Outgoing:
         try:
             body, beginning, digest = await asyncio.to_thread(content_of, file)
         except (FileNotFoundError, FileChanged):
-            return None  # not complete: a later search finds it again
+            return None  # a later search finds it again
         except OSError as error:
             raise FileUnreadable(fault=error.strerror) from error
         try:
@@ -267,7 +257,7 @@ async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:
 
 
 def _token(file: Offered, digest: str) -> str:
-    """Return the token of a file with this digest. By the token, the node recognises a repeat after a crash."""
+    """Return the token of a file, by which the node recognises a repeat after a crash."""
     identity = f"{digest}\n{file.path}\n{file.modified_ns}\n{file.changed_ns}"
     return sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 

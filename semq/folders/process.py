@@ -1,7 +1,4 @@
-"""``python -m semq.folders --config FILE``: serve the folders of one node until a signal, or until the node ends.
-
-Only one process serves a root at a time: it locks a file in the root.
-"""
+"""``python -m semq.folders --config FILE``: serve the folders of one node until a signal, or until the node ends."""
 
 import fcntl
 import os
@@ -59,7 +56,7 @@ async def serve(settings: Settings, url: str, wait_for_stop: Job, states: Sectio
 
 
 def _lock_or_error(root: "Root", locks: ExitStack) -> SemqError | None:
-    """Lock a root; return the error if that is not possible."""
+    """Lock a root; return the error instead of raising it."""
     try:
         root.lock(locks)
     except (FolderInUse, FolderUnusable) as error:
@@ -68,7 +65,7 @@ def _lock_or_error(root: "Root", locks: ExitStack) -> SemqError | None:
 
 
 class Root:
-    """One root: its lock, its outgoing files and its incoming documents."""
+    """One root, which only one process serves at a time."""
 
     def __init__(self, settings: FolderSection, document_max: int, states: SectionStates) -> None:
         self.settings = settings
@@ -79,7 +76,7 @@ class Root:
         self._states = states
 
     def lock(self, locks: ExitStack) -> None:
-        """Hold the root for this process until ``locks`` is closed. Raises FolderInUse, FolderUnusable."""
+        """Lock the root until ``locks`` is closed. Raises FolderInUse, FolderUnusable."""
         if not self.is_locked:
             locks.enter_context(_locked(self.layout))
             self.is_locked = True
@@ -109,7 +106,7 @@ async def _changes(folder: Path) -> AsyncIterator[object]:
 
 @contextmanager
 def _locked(layout: Layout) -> Iterator[None]:
-    """Hold a root for this process. Raises FolderInUse, FolderUnusable."""
+    """Lock a root for this process. Raises FolderInUse, FolderUnusable."""
     try:
         layout.make()
         lock = (layout.root / LOCK).open("a+")
