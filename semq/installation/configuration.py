@@ -1,6 +1,6 @@
 """The configuration files of a hub and its institutions, in one folder.
 
-Settings are rows such as ``{"amqp.port": 0}``. Callers add their own rows to the rows that every installation has.
+Settings are rows such as ``{"amqp.port": 0}``.
 """
 
 import json
@@ -17,7 +17,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 HUB = "hub"  # node id of the hub, name of its first instance
 CARRIER = "carrier"  # name of the node that is the broker between instances of the hub
 STANDBY = "standby"  # name of the standby of the hub's last instance
-DIRECT = "direct"  # key of `links` in `InstallationPlan.write`: the direct link
+DIRECT = "direct"  # key of the direct link in `links` of `InstallationPlan.write`
 PORTS = range(20_000, 32_000)  # free ports are chosen from this range
 Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
 Rows = Mapping[str, Value]
@@ -71,23 +71,23 @@ class NodePlace:
 
     @property
     def url(self) -> str:
-        """The AMQP URL for applications. Not valid if the configured port is 0: then see ``url_at``."""
+        """The AMQP URL for applications. If the configured port is 0, use ``url_at``."""
         return self.url_at(self.port)
 
 
 @dataclass(frozen=True, slots=True)
 class InstallationPlan:
-    """The nodes of an installation, and the rows that its configurations have besides the usual ones."""
+    """The nodes of an installation, and further rows of their configurations."""
 
     institutions: Mapping[str, str]  #: name of each node | its node id
     login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids of institutions that the hub knows and that have no node here
     has_hub: bool = True  #: false: ``direct`` only, with certificates that ``enrolment.install_certificates`` installs
     secure: bool = False  #: links have TLS and certificates; the institutions have no passwords and must enrol
-    #: two institutions with a direct link (needs ``secure``): the first dials, with the pauses of its link to the hub
+    #: two institutions with a direct link (needs ``secure``): the first dials
     direct: tuple[str, str] | None = None
     instances: int = 1  #: number of instances of the hub
-    carrier: str = ""  #: URL of the AMQP broker between instances; if empty, a further node, CARRIER, is the broker
+    carrier: str = ""  #: URL of the AMQP broker between instances; empty: a further node, CARRIER, is the broker
     shared: str = ""  #: URL of the database that the last instance shares with a further process, STANDBY
     every: Rows = field(default_factory=dict)  #: rows of all nodes
     hub: Rows = field(default_factory=dict)  #: rows of the hub
@@ -101,11 +101,9 @@ class InstallationPlan:
     def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:
         """Write the configuration files; return the places of all nodes by name, the hub first, with free ports.
 
-        Nodes get a copy of an empty database if ``empty_database.FOLDER_VARIABLE`` is set.
-
         If the hub has several instances, the first must serve before the others start: its database is the control
         database. ``links``: by name of a node, the ports of proxies to which it connects instead of the hub or the
-        carrier; under DIRECT, the ports of proxies to which the first node of the direct link connects.
+        carrier; under DIRECT, the ports of proxies on the direct link.
         """
         folder.mkdir(parents=True, exist_ok=True)
         ids = dict.fromkeys(self._processes_of_hub(), HUB) | dict(self.institutions)
@@ -139,10 +137,7 @@ class InstallationPlan:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
 
     def _direct(self, places: Mapping[str, NodePlace], ports: Sequence[int] | None) -> dict[str, Rows]:
-        """Return the rows of the direct link at both ends, by name.
-
-        ``ports``: ports of proxies before the listening end; None: the dialling end connects without a proxy.
-        """
+        """Return the rows of the direct link at both ends, by name. ``ports``: ports of proxies, if there are any."""
         if self.direct is None:
             return {}
         dialling, listening = (places[name] for name in self.direct)
@@ -223,8 +218,7 @@ def toml(rows: Rows) -> str:
 def free_ports(count: int) -> list[int]:
     """Return different free ports of the loopback address.
 
-    The ports are below the range for outgoing connections: the system could take a port of that range before the node
-    listens on it.
+    The ports are below the range for outgoing connections, from which the system could take a port meanwhile.
     """
     free: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):

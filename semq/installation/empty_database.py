@@ -1,8 +1,8 @@
 """Empty databases for new nodes: copies of one database that has all tables and no rows.
 
-The first start of a node makes its database cluster and the tables, which takes more than a second of processor time.
-The tests start many nodes. They set the environment variable ``EMPTY_DATABASE_FOLDER`` to a folder: the database is
-made there once, and the nodes of all installations get copies of it. Without the variable, each node makes its own.
+Making a database cluster and the tables takes more than a second of processor time. Tests set the environment variable
+``EMPTY_DATABASE_FOLDER`` to a folder: the database is made there once, and new nodes get copies of it. Without the
+variable, each node makes its own.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from semq.store.files import locked
 from semq.store.postgres.ledger_partitions import make_ahead
 from semq.store.postgres.schema_version import head
 
-FOLDER_VARIABLE = "EMPTY_DATABASE_FOLDER"  # environment variable with the folder of the database to copy
+FOLDER_VARIABLE = "EMPTY_DATABASE_FOLDER"  # environment variable
 CLUSTER, PASSWORD = "data", "password"  # parts that a copy contains; ports, logs and locks are not copied
 
 
 def copy_empty_database(data_dir: Path) -> None:
-    """Copy the empty database into a data directory. Does nothing if it has a database or the variable is not set."""
+    """Copy the empty database into a data directory, unless it has a database or the variable is not set."""
     folder, home = os.environ.get(FOLDER_VARIABLE), EmbeddedPostgres(data_dir).home
     if not folder or home.exists():
         return
@@ -34,15 +34,15 @@ def copy_empty_database(data_dir: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
     unfinished.mkdir(mode=0o700, parents=True)
     shutil.copy2(source / PASSWORD, unfinished / PASSWORD)
-    # Without times and permissions, which Postgres does not use: they take as long as the contents of its small files.
+    # Without times and permissions, which Postgres does not use and which take as long as the contents.
     shutil.copytree(source / CLUSTER, unfinished / CLUSTER, copy_function=shutil.copyfile)
     unfinished.rename(home)
 
 
 def _home_of_original(folder: Path) -> Path:
-    """Return the folder of the database to copy. Make the database if ``folder`` has none that fits.
+    """Return the folder of the database to copy; make it if there is none for this version of Postgres and the tables.
 
-    It fits if Postgres, the tables and the date (for the partitions of the ledger) are the same as now.
+    The partitions of the ledger depend on the date.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     today = SystemClock().wall().date()
@@ -59,10 +59,7 @@ def _home_of_original(folder: Path) -> Path:
 
 
 def _delete_maps(cluster: Path) -> None:
-    """Delete the maps of free space and of visibility of a stopped cluster, a seventh of its files.
-
-    Postgres makes a map again when it has an entry for it.
-    """
+    """Delete the maps of free space and visibility, a seventh of the files; Postgres makes them again when needed."""
     for pattern in ("base/*/*_fsm", "base/*/*_vm"):
         for file in cluster.glob(pattern):
             file.unlink()

@@ -18,9 +18,9 @@ CERTIFICATE_DAYS = 90.0
 
 
 async def ensure_enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = False) -> NodeCertificate:
-    """Return the certificate of a node that does not run.
+    """Return the certificate of a stopped node; enrol the node if it has none, or if ``again``.
 
-    Enrol the node at the hub if it has no certificate, or if ``again``. Raises SemqError, OSError.
+    Raises SemqError, OSError.
     """
     ring = ring_of(load(node.place.config, {}))
     if ring.is_enrolled and not again:

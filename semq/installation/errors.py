@@ -1,4 +1,4 @@
-"""Errors of an installation. They have codes of the range of the demo, 2300–2399."""
+"""Errors of an installation, with codes of the range of the demo, 2300–2399."""
 
 from semq.errors import Unavailable
 

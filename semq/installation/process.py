@@ -1,4 +1,4 @@
-"""One node as a process: start, wait, end. Only callers restart a node (`supervision`, the crash campaigns)."""
+"""One node as a process: start, wait, end."""
 
 import asyncio
 import fcntl
@@ -33,15 +33,15 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
 
 
 class NodeProcess:
-    """A node as a process. Methods may be called from any thread; ``async`` methods do not block the event loop."""
+    """A node as a process."""
 
     before_program: Callable[[], None] | None = None  #: called in the new process before its program starts
     popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  #: starts the process; tests replace it
 
     def __init__(self, place: NodePlace) -> None:
         self.place = place
-        self.port = place.port  #: AMQP port; 0 until the node serves, if its configuration has port 0
-        self.postgres = EmbeddedPostgres(place.data_dir)  #: the node itself starts this server
+        self.port = place.port  #: AMQP port; if it is configured as 0, it is 0 until the node serves
+        self.postgres = EmbeddedPostgres(place.data_dir)  #: the server that the node starts
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,7 +77,7 @@ class NodeProcess:
     def launch(self, **variables: str) -> None:
         """Start the process without waiting. ``variables``: further environment variables.
 
-        Variables SEMQ_… of this process are not passed on: the node would read them as settings.
+        Variables SEMQ_… of this process are not passed on, because the node would read them as settings.
         """
         self.forget()
         environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
@@ -106,7 +106,7 @@ class NodeProcess:
             raise NodeNotStarted(node=self.name, log=self.log_tail())
 
     def console(self) -> str:
-        """Return the address of the console, which a node with [http] prints at its start; "" if the node ends."""
+        """Return the address of the console, which a node with [http] prints at its start; empty if the node ends."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
@@ -116,7 +116,7 @@ class NodeProcess:
     async def wait_ready(self) -> bool:
         """Wait until the node serves; return False if it ends instead.
 
-        A caller whose wait is cancelled has to end the process: until then a thread of this process waits for it.
+        A caller whose wait is cancelled must end the process, for which a thread still waits.
         """
         return await asyncio.to_thread(self.block_until_ready)
 
@@ -149,7 +149,7 @@ class NodeProcess:
             process.stdout.close()
 
     def end_with_database(self) -> None:
-        """End the node, and then its database server, which would survive a killed node."""
+        """End the node, then its database server, which survives a killed node."""
         self.end()
         if self.place.data_dir.exists():
             self.postgres.stop()

@@ -1,7 +1,7 @@
 """A node that is started again after an unexpected end, and is stopped when the process that started it ends.
 
-Used by the demo, whose users may ``kill -9`` a node and start it by hand. The supervisor therefore tries again while
-another process has the lock of the data directory, and ``stop`` also ends a node that a user has started.
+Users of the demo may ``kill -9`` a node and start it by hand. ``stop`` therefore also ends a node that a user has
+started.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ _libc = ctypes.CDLL(None)
 
 
 def _end_with_parent() -> None:
-    """Request a SIGTERM for this process when the thread that has started it ends. Called in the new process."""
+    """Request a SIGTERM for this process when the thread that has started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def pause_s(failures: int) -> float:
-    """Return the pause after this number of consecutive failed starts, in seconds."""
+    """Return the pause after consecutive failed starts, in seconds."""
     return float(min(RESTART_S_MIN * 2 ** min(failures - 1, 10), RESTART_S_MAX))
 
 
@@ -39,7 +39,7 @@ class SupervisedNode(NodeProcess):
 
     def __init__(self, place: NodePlace, report: Callable[[str], None]) -> None:
         super().__init__(place)
-        self.deaths = 0  #: number of ends that ``stop`` did not cause, without failed starts that ended by themselves
+        self.deaths = 0  #: number of ends that ``stop`` did not cause; failed restarts do not count
         self._report = report
         self._supervisor: asyncio.Task[None] | None = None
 
@@ -61,7 +61,7 @@ class SupervisedNode(NodeProcess):
     async def stop(self) -> None:
         """Stop the node, and a process that a user has started on the same data directory.
 
-        The user's process gets a SIGTERM. This method returns when it has ended, or after STOP_S if it still runs.
+        Do not wait longer than STOP_S for the user's process.
         """
         await self._end_supervision()
         await asyncio.to_thread(self.end)
@@ -92,7 +92,7 @@ class SupervisedNode(NodeProcess):
         await asyncio.to_thread(self.end_with_database)
 
     async def _supervise(self) -> None:
-        """Start the node again whenever it ends. ``stop`` and ``kill`` cancel this task first."""
+        """Start the node again whenever it ends."""
         while True:
             status = await self.wait_ended()
             self.deaths += 1

@@ -1,8 +1,8 @@
 """Webhooks, an interface for applications: received documents and events are posted to an HTTP address.
 
-A document is acknowledged at the node only after the address has answered with a status of 200 to 299. Requests are
-signed according to Standard Webhooks; documents carry the attributes of CloudEvents as headers, events are CloudEvents
-in JSON. A local node starts this program (``python -m semq.webhooks``) if [[webhooks]] is configured.
+A document is acknowledged at the node after the address has answered with a status of 200 to 299. Requests are signed
+according to Standard Webhooks. A local node starts this program (``python -m semq.webhooks``) if [[webhooks]] is
+configured.
 
 | module      | subject                                                                        |
 |-------------|--------------------------------------------------------------------------------|

@@ -1,10 +1,9 @@
-"""Delivery of documents and events to the address of one webhook. Called by ``process``.
+"""Delivery of documents and events to the address of one webhook.
 
-A document that the address refuses is set aside (PARKED) with the answer as the reason. While the address does not
-answer, or answers 429, 502, 503 or 504 or with Retry-After, documents wait, because the application is only temporarily
-unavailable. A document that fails ``attempts`` times is also set aside if the address accepts or refuses as many other
-requests in the meantime, or if the answer is an error of the application, such as 500. Therefore failing documents do
-not delay others permanently.
+A document that the address refuses is set aside (PARKED) with the answer as the reason. A document that has failed
+``attempts`` times is set aside, too, if its failure concerns only this document: the answer is an error such as 500, or
+the address has answered ``attempts`` other requests meanwhile. While the application is unavailable (no answer, 429,
+502, 503, 504, Retry-After), documents wait.
 """
 
 import asyncio
@@ -27,14 +26,14 @@ from semq.webhooks.messages import WebhookRequest, of_document, of_event
 
 log = structlog.get_logger("semq.webhooks")
 
-PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 120.0  # between two attempts for one document
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 120.0  # between attempts for one document
 
 
 class Deliveries:
     """The documents and events of one webhook."""
 
     def __init__(self, settings: WebhookSection, client: Client, clock: Clock, states: SectionStates) -> None:
-        """``states``: counts and failures of the webhooks, for the node. Raises WebhookTrustUnreadable."""
+        """Read the authorities of the address. Raises WebhookTrustUnreadable."""
         self._settings = settings
         self._client = client
         self._clock = clock
@@ -66,8 +65,8 @@ class Deliveries:
     async def _post_event(self, request: WebhookRequest) -> None:
         """Post an event until the address accepts it.
 
-        The event is dropped and logged if the address refuses it, or answers with an error of the application in
-        attempt number ``attempts`` or later.
+        The event is dropped if the address refuses it, or if attempt number ``attempts`` or a later one ends with an
+        error of the application.
         """
         attempt = 0
         while True:
@@ -93,7 +92,7 @@ class Deliveries:
                 await self._tasks.last(lk0).ack()
                 return
             except AlreadyGone:
-                return  # the node delivers the document again, marked as redelivered
+                return  # the node delivers the document again
             except RefusedByWebhook as error:
                 await self._set_aside(lk0, error)
                 return
@@ -104,7 +103,7 @@ class Deliveries:
                 await self._wait(attempt, lk0, error)
 
     def _has_failed(self, attempts: int, successes: int, error: SemqError) -> bool:
-        """Whether no further attempt is made. ``successes``: answers to other requests since the first attempt."""
+        """Whether to give up. ``successes``: answers to other requests since the first attempt."""
         attempts_max = self._settings.attempts
         is_about_request = isinstance(error, NoAnswerFromWebhook) and error.is_about_request
         return attempts >= attempts_max and (successes >= attempts_max or is_about_request)
@@ -116,11 +115,8 @@ class Deliveries:
         await asyncio.sleep(pause_s)
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
-        """Park a document with a reason; without a reason if the node does not accept it.
-
-        If the connection is lost before the document is parked, the document is delivered again.
-        """
-        # The remedy of the error itself is for a document that waits.
+        """Park a document with a reason, or without it if the node cannot store the reason."""
+        # The error has a remedy for a document that waits.
         error = error.with_remedy(RefusedByWebhook.remedy)
         self._states.count(self._settings.name, "set_aside")
         log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))

@@ -1,9 +1,7 @@
 """The address of one webhook: the check of its host, the request, and the circuit breaker for an address that fails.
 
-The host is resolved for each request, all its IP addresses are checked, and the connection goes to a checked one, so
-that the name cannot resolve differently between check and use. Redirects are not followed and cookies are not stored.
-The status and Retry-After decide; the body is only a reason for people, and is read for BODY_S at most. Used by
-``deliveries``.
+Each request resolves the host, checks all its IP addresses and connects to a checked one, so that the name cannot
+resolve differently between check and use. Redirects are not followed and cookies are not stored.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, Refused
 from semq.webhooks.messages import WebhookRequest
 
 ANSWER_MAX = 1024  # bytes of an answer that are kept as a reason
-OPEN_AFTER = 5  # consecutive failures that open the circuit: requests are sent one at a time, with pauses
+OPEN_AFTER = 5  # consecutive failures that open the circuit: then requests go one at a time, with pauses
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0  # while the circuit is open
 RETRY_AFTER_S_MAX = 300.0  # longest pause that is accepted from Retry-After
 BODY_S = 2.0  # longest wait for the body of an answer
@@ -59,20 +57,20 @@ class Webhook:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             trust_env=False,
         )
-        self._probe_lock = asyncio.Lock()  #: held by one request at a time while ``_turn`` makes requests wait
+        self._probe_lock = asyncio.Lock()  #: held by the one request that ``_turn`` lets through
         self._paused_until = 0.0  #: monotonic seconds: the end of the pause while the circuit is open
-        self._retry_after = 0.0  #: monotonic seconds: the end of the pause that the address demanded by Retry-After
+        self._retry_after = 0.0  #: monotonic seconds: the end of the pause from Retry-After
         self._failed_at = -math.inf  #: monotonic seconds: the latest failure
-        self._pauses = 0  #: number of consecutive pauses, which become longer up to PAUSE_S_MAX
+        self._pauses = 0  #: number of consecutive pauses
         self.failures = 0  #: number of consecutive failures
-        self.successes = 0  #: number of answers with which the address accepted or refused a request
+        self.successes = 0  #: number of requests that the address accepted or refused
 
     async def close(self) -> None:
         """End the connections."""
         await self._client.aclose()
 
     async def post(self, request: WebhookRequest) -> None:
-        """Post a request; return when it was answered with a status of 200 to 299.
+        """Post a request; return after an answer with a status of 200 to 299.
 
         Raises RefusedByWebhook, NoAnswerFromWebhook, AddressNotAllowed.
         """
@@ -110,15 +108,11 @@ class Webhook:
         return error
 
     def _count_failure(self, began_at: float, error: SemqError, retry_after_s: float = 0.0) -> None:
-        """Count a failure of a request that began at ``began_at``, and set the pause after it.
-
-        The pause lasts ``retry_after_s`` if that is longer, but RETRY_AFTER_S_MAX at most. The pause grows once for all
-        requests that were under way at the same time, because they fail for the same reason.
-        """
+        """Count a failure of a request that began at ``began_at``, and set the pause after it."""
         self.failures += 1
         self._states.count(self._settings.name, "failed")
         now = self._clock.monotonic()
-        if began_at >= self._failed_at:
+        if began_at >= self._failed_at:  # requests that fail together lengthen the pause once
             self._pauses += 1
         self._failed_at = now
         pause_s = retry.backoff(self._pauses, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
@@ -128,10 +122,7 @@ class Webhook:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait while the circuit is open, or until the time of Retry-After has passed; else enter at once.
-
-        After the wait, one request at a time tests whether the address works again.
-        """
+        """Wait while the circuit is open, or until Retry-After has passed. Waiting requests go one at a time."""
         if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
             yield
             return
@@ -144,7 +135,7 @@ class Webhook:
         """Return the status, the beginning of the answer, and the seconds of Retry-After (0 without it)."""
         addresses = await self._addresses()
         *first_addresses, last_address = addresses
-        connect_s = self._settings.timeout_s / len(addresses)  # an address without an answer leaves time for the next
+        connect_s = self._settings.timeout_s / len(addresses)  # leaves time for the next address
         for address in first_addresses:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: try the next address
                 return await self._send_to(address, request, limit, connect_s)
@@ -190,7 +181,7 @@ class Webhook:
         return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
 
     async def _blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:
-        """Yield a large body; the time limit begins again with each block that the address has read."""
+        """Yield a large body; each block that the address reads restarts the time limit."""
         for block in body.blocks():
             limit.reschedule(asyncio.get_running_loop().time() + self._settings.timeout_s)
             yield block
@@ -216,9 +207,7 @@ def _tls_context(settings: WebhookSection) -> ssl.SSLContext:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address belongs to the public Internet. For an IPv6 address that embeds an IPv4 address, the IPv4
-    address decides.
-    """
+    """Whether an address is public. An IPv4 address that an IPv6 address embeds decides."""
     if isinstance(address, IPv6Address):
         if address in NAT64 or address in IPV4_COMPATIBLE:
             return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))
@@ -231,7 +220,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _retry_after_s(text: str, now: datetime) -> float:
-    """Return the seconds of Retry-After, given as a number or as a date; 0 if it is missing, past or unreadable."""
+    """Return the seconds of Retry-After, a number or a date; 0 if it is missing, past or unreadable."""
     try:
         return max(float(text), 0.0) if text.replace(".", "").isdecimal() else _seconds_until(text, now)
     except (ValueError, TypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""Errors of webhooks, codes 1350-1359: addresses that cannot be reached, requests that are refused."""
+"""Errors of webhooks, codes 1350-1359."""
 
 from semq.errors import BadInput, Misconfigured, Unavailable
 

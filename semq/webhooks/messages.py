@@ -1,9 +1,8 @@
 """Documents and events as HTTP requests.
 
-A document keeps its body and content type. Its attributes are headers, unless they are empty: ``ce-`` for the
-attributes of CloudEvents (binary mode), ``semq-`` for all others. Their values are percent-encoded as CloudEvents 1.0
-(HTTP binding, 3.1.3.2) demands. Of the sender's own headers, only the trace context is passed on (``traceparent``,
-``tracestate``). An event is a CloudEvent in JSON.
+A document keeps its body and content type. Its attributes are headers: ``ce-`` for those of CloudEvents (binary mode),
+``semq-`` for all others, percent-encoded (CloudEvents 1.0, HTTP binding, 3.1.3.2). Of the sender's own headers, only
+the trace context is passed on. An event is a CloudEvent in JSON.
 """
 
 import json
@@ -20,8 +19,7 @@ from semq.transport.spool import SpooledBody
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay unencoded
 
-# Fields of a document that get no header ``semq-…``: three have headers with other names; of ``headers``, only the
-# trace context is passed on.
+# Fields of a document that get no header ``semq-…``
 WITHOUT_OWN_HEADER = ("lk0", "content_type", "submitted_at", "headers")
 
 
@@ -82,7 +80,7 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
 
 
 def _id_of_refused(event: DocumentEvent) -> str:
-    """Return an identifier for a refused document, which has no locator. The identifier is valid in a header."""
+    """Return an identifier for a refused document, which has no locator."""
     return sha256(
         f"{event.id}\n{event.token}\n{event.app_key}\n{event.target}".encode("utf-8", "surrogatepass")
     ).hexdigest()[:32]

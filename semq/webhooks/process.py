@@ -50,7 +50,7 @@ async def serve(settings: Settings, url: str, wait_for_stop: Job, states: Sectio
 
 
 class ServedWebhook:
-    """One webhook: its documents and its events are separate sections with common connections and circuit breaker."""
+    """One webhook. Its documents and its events are sections that share a circuit breaker."""
 
     def __init__(self, settings: WebhookSection, client: Client, states: SectionStates) -> None:
         self.name = settings.name
@@ -60,9 +60,7 @@ class ServedWebhook:
         self._states = states
 
     def open(self) -> Deliveries:
-        """Return the deliveries; the first call reads the authorities that may have issued the certificate of the
-        address (``trust``). Raises WebhookTrustUnreadable.
-        """
+        """Return the deliveries; the first call creates them. Raises WebhookTrustUnreadable."""
         if self.deliveries is None:
             self.deliveries = Deliveries(self._settings, self._client, SystemClock(), self._states)
         return self.deliveries
