@@ -1,9 +1,7 @@
 """Secrecy and proof: sealed payloads, receipts that anyone can verify, a tamper-evident ledger, bodies at rest.
 
 Pure: time and random bytes are arguments, except those that the cryptography library draws for a key agreement or a
-signature. Called by the engine, by the store for the chain of the ledger and bodies at rest, by nodes and ``semq.pki``
-for certificates, by webhooks, and by nodes and the command line for proofs. The modules work on keys and bytes, not on
-messages: the engine decides which facts a seal binds.
+signature. The modules work on keys and bytes, not on messages: the engine decides which facts a seal binds.
 
 | module                | subject                                                 |
 |-----------------------|---------------------------------------------------------|

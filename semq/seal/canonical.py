@@ -1,8 +1,7 @@
 """The encoding of all authenticated data: a label for the purpose, then the facts, in MessagePack.
 
-Different facts never give the same bytes: MessagePack encodes types and lengths, keys are sorted, numbers have their
-shortest form, and the label separates the purposes. ``tagged`` converts the header values of applications into plain
-values; its result must be the same before and after transport over AMQP.
+Different facts never give the same bytes: MessagePack encodes types and lengths, and the label separates the purposes.
+Equal facts give the same bytes: keys are sorted, and numbers have their shortest form.
 """
 
 from collections.abc import Mapping
@@ -22,9 +21,9 @@ def canonical(label: str, *facts: Any) -> bytes:
 
 
 def tagged(value: Any) -> Any:
-    """Return a header value together with its type, so that 1, True, "1" and b"1" differ. Raises HeaderUnfit.
+    """Return a header value together with its type, so that 1, True, "1" and b"1" differ.
 
-    Only types that AMQP carries without loss are accepted: any other value would differ after transport.
+    The result is the same before and after transport over AMQP. Raises HeaderUnfit for a type that AMQP does not carry.
     """
     if value is None or isinstance(value, bool):
         return ["c", value]

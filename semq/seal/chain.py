@@ -1,16 +1,13 @@
 """The chain of the ledger: a running hash over all lines, in the order of their numbers.
 
 The chain is divided into links. Each link covers at most ``LINES_MAX`` lines of one day; the last link is still
-growing. The hash of a link starts from the node's store, the day, the place of the link, the number of its first line
-and the hash of the previous link; the bytes of each line are then added to it (a row of Postgres' binary COPY, the form
-in which lines are written and read). So a line that is changed, missing, added or moved shows in its link, and a
-missing link shows in the next link.
+growing. The hash of a link begins with the facts that are arguments of ``begin``; the bytes of each line are then added
+to it (a row of Postgres' binary COPY). A line that is changed, missing, added or moved shows in its link, and a missing
+link shows in the next link.
 
-The chain alone cannot show that its end was cut off, or that a person with access to the database rebuilt it.
-Evidence outside the database can: the head that the running node keeps in memory and logs, the heads that ``semq ledger
-verify`` printed earlier, and the signed receipts of partners.
-
-Used by ``semq.store.postgres.chain`` for each commit and each check.
+The chain alone cannot show that its end was cut off, or that a person with access to the database rebuilt it. Evidence
+outside the database can: the head that the running node keeps in memory and logs, the heads that ``semq ledger verify``
+printed earlier, and the signed receipts of partners.
 """
 
 from collections.abc import Iterable

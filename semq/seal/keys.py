@@ -2,9 +2,9 @@
 
 Session keys are wrapped by HPKE in base mode (RFC 9180: DHKEM over the curve of the certificate, HKDF, AES-256-GCM) for
 EC keys, and by RSA-OAEP with SHA-256 (RFC 8017) for RSA keys. Signatures are ECDSA with the hash that matches the curve
-(FIPS 186-5), or RSA-PSS. HPKE's base mode does not authenticate the sender, so ``session`` signs each wrapped key. The
-same certificate key is used for TLS, wrapping and signing; wrapped and signed data start with different labels
-(``canonical``), and neither is a TLS transcript, so data of one use are never valid for another use.
+(FIPS 186-5), or RSA-PSS. HPKE's base mode does not authenticate the sender, so ``session`` signs each wrapped key. One
+certificate key is used for TLS, wrapping and signing. Data of one use are never valid for another use: wrapped and
+signed data start with different labels (``canonical``), and neither is a TLS transcript.
 """
 
 from dataclasses import dataclass
@@ -91,8 +91,7 @@ def sign(key: PrivateKey, message: bytes) -> bytes:
     """Return a signature over a message, which must start with a label of its own."""
     if isinstance(key, rsa.RSAPrivateKey):
         return key.sign(message, _pss(), SHA256())
-    # Deterministic (RFC 6979): random numbers that repeat, as after a snapshot of a machine's memory, must not reveal
-    # the key.
+    # Deterministic (RFC 6979): random numbers that repeat after a snapshot of a machine's memory would reveal the key.
     return key.sign(message, ec.ECDSA(CURVES[key.curve.name].hash, deterministic_signing=True))
 
 

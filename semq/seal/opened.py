@@ -1,8 +1,6 @@
 """A bounded cache in memory of the session keys that this node has unwrapped: the hot path of a receiver.
 
-The first message under a session key costs one verification and one unwrapping; each later message costs a look-up and
-one pass of AES-GCM. The cache key contains all data to which the wrap is bound, so a hit proves the same as a new
-check. Called by ``semq.engine.secrecy.sealing``.
+The cache key contains all data to which the wrap is bound, so a hit proves the same as a new check.
 """
 
 from collections import OrderedDict
@@ -57,9 +55,7 @@ class OpenedKeys:
         self._opened: OrderedDict[tuple[str, str, str, str, str, str], Opening] = OrderedDict()
 
     def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> Opening:
-        """Return the session key of a message, ready to open bodies. Raises the errors of ``unwrap_session_key``, and
-        SealMalformed if @SessionKey (``text``) is empty.
-        """
+        """Return the session key of a message, ready to open bodies. Raises the errors of ``unwrap_session_key``."""
         cache_key = (text, alg, key_id, source, target, resent)
         opening = self._opened.get(cache_key)
         if opening is None:

@@ -2,11 +2,10 @@
 
     2.<key id>.<signature>.<size of the body>.<index of the leaf>.<number of leaves>[.<hash>…]
 
-Documents sent together to one institution are the leaves of a hash tree (``receipts``); its root, the number of leaves
-and both institutions are signed once, and each document carries its path to the root. A leaf binds every attribute that
-the sender set, the place of the message (LK0, sid, prev), the digest of the payload and the size of the body, but
-nothing that changes in transit. A seal proves the sender, too, but only to a node that can open it. A signature proves
-the sender to every node, and also exists for documents in clear.
+Documents sent together to one institution are the leaves of a hash tree (``receipts``). Its root, the number of leaves
+and both institutions are signed once; each document carries its path to the root. A leaf binds the facts that the
+engine chooses, and the size of the body. A seal proves the sender only to a node that can open it; a signature proves
+the sender to every node.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ class Origin(NamedTuple):
     path: tuple[bytes, ...]
 
     def message(self, source: str, target: str, facts: bytes) -> bytes:
-        """Return the data that the sender has signed, if ``facts`` are the facts that the sender has bound."""
+        """Return the data that the sender has signed, if it has bound these facts."""
         root_ = root_of_path(_leaf(facts, self.size), self.place, self.path)
         return _message(source, target, self.document_count, root_)
 

@@ -1,9 +1,7 @@
 """The file that proves a delivery to anyone, offline: ``semq msg prove`` writes it, ``semq verify`` reads it.
 
-The file holds the receiver's statement about one message, the path from the statement to the root of the packet's hash
-tree, the signature and the certificate chain. For a sealed document the digest in the statement is salted
-(``session.salted_digest``); the file then includes the salt, so that the document itself can be compared. This module
-checks the file alone; its caller must also verify the certificate against the authorities (``semq.pki``).
+This module checks the statement and its signature. The caller must also verify the certificate against the authorities
+(``semq.pki``).
 """
 
 from hashlib import sha256

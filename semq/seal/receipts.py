@@ -1,11 +1,8 @@
 """Signed receipts: a receiver's statements about messages, with one signature for all statements of a packet.
 
-A statement is (receiver, sender, LK0, position, status, digest, time, reason). The statements of a packet are the
-leaves of a hash tree (RFC 9162, section 2.1.1: leaves and nodes are hashed with different first bytes); its root, the
-number of leaves and both institutions are signed. So the receipts of hundreds of documents cost one signature, and each
-receipt can later be proved alone, by its path to the root, without revealing the others (``proof``). The leaf names the
-node that gets the receipt and the position of the message, so that no statement is valid at another node or for another
-position; version 1 of the leaf named neither.
+The statements of a packet are the leaves of a hash tree (RFC 9162, section 2.1.1). Its root, the number of leaves and
+both institutions are signed. So the receipts of hundreds of documents cost one signature, and each receipt can be
+proved alone, by its path to the root, without revealing the others (``proof``).
 
 The signature of other packets (ReAck2, answers, inquiries of role R) covers the bytes of the packet, so their records
 cannot be proved one by one to third parties.

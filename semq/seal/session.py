@@ -1,18 +1,13 @@
 """Session keys at their sender: creation, nonces, limits.
 
-**Why a nonce never repeats under a key.** A session key is 32 random bytes, used for one pair of institutions. The
-process that seals with it has drawn it, and holds it in memory. A nonce consists of a counter of 32 bits and of 64
-random bits for this one message. The counter starts at 0 with the key, rises with each use, and is kept beside the key
-in memory. There is no state that a crash could lose or a backup could restore: after a crash, a restart, a restore, a
-clone of the machine's disk or a lost store, the process draws other keys. If Postgres refuses a unit, its decision is
-repeated and uses a new nonce. The stored copy of a key (wrapped for its own institution, ``wrapped_for_storage``) is
-used to wrap the key again and to prove digests; no caller makes a ``SessionKey`` from the copy, so nothing is sealed
-under a key of an earlier process. Only a memory snapshot of a machine that is resumed twice restores key and counter
-together: then the random part distinguishes the nonces of the two copies (two messages with one count collide with a
-probability of 2**-64).
+**Why a nonce never repeats under a key.** A session key is 32 random bytes, used for one pair of institutions. Only the
+process that has drawn a key seals with it. A nonce consists of a counter of 32 bits and of 64 random bits for this one
+message. The counter starts at 0 with the key, rises with each use, and is kept in memory only: after a crash, a restart
+or a restore, the process draws other keys. The stored copy of a key (``wrapped_for_storage``) is used to wrap the key
+again and to prove digests; a caller must not make a ``SessionKey`` from it. Only a memory snapshot of a machine that is
+resumed twice repeats key and counter together. Then the random part distinguishes the nonces of the two copies.
 
-A session key is replaced after a number of messages or bytes, or after a time, long before AES-GCM requires it (NIST SP
-800-38D: 2**32 uses).
+A session key is replaced long before AES-GCM requires it (NIST SP 800-38D: 2**32 uses).
 
 Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and the
 public session id. The id commits to the key: nobody can find two keys with the same id (about 2**64 attempts), so
@@ -85,9 +80,7 @@ class Opening:
         return salt.digest()
 
     def digest(self, name: str, payload_digest: bytes) -> bytes:
-        """Return the public digest of a message, which binds the payload. Without the key, nobody can test a guess of
-        the payload.
-        """
+        """Return the public digest of a message. Without the key, nobody can test a guess of the payload."""
         return salted_digest(self.salt(name), payload_digest)
 
 
@@ -124,7 +117,7 @@ class SessionKey(Opening):
         self.text = wrapped_for(secret, own, source, receiver, target)  #: @SessionKey
 
     def wrapped_for_storage(self, own: PrivateKey, node: str) -> str:
-        """Return the session key wrapped for its own institution, for the database, so that it can be wrapped again."""
+        """Return the session key wrapped for its own institution, for the database."""
         return wrapped_for(self._secret, own, node, own.public_key(), node)
 
     def is_over(self, now: float) -> bool:

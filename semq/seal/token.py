@@ -2,9 +2,8 @@
 
     1.<session id>.<wrapped>.<key id of the signer>.<signature>        bytes in URL-safe base64 without padding
 
-The context of a wrap binds it to algorithm, receiver's key, signer's key, both institutions, the session and, when a
-document is sent again, to that one document (``resent``). A wrap that is copied to another pair, another key or another
-document can be neither unwrapped nor verified.
+The context of a wrap (``SealScope`` and session id) binds it: a wrap that is copied to another pair of institutions,
+another key or another resent document can be neither unwrapped nor verified.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -65,7 +64,7 @@ def read_token(text: str) -> SessionToken:
 
 
 def check_alg(alg: str) -> None:
-    """Check that this version supports an algorithm. Raises SealMalformed: no weaker algorithm is tried instead."""
+    """Check that this version supports an algorithm. Raises SealMalformed."""
     if alg not in ALGORITHMS:
         raise SealMalformed("The algorithm is unknown.", alg=alg[:60])
 

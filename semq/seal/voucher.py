@@ -1,9 +1,8 @@
 """Vouchers: signatures by a node's older keys under its newer certificate, to tell a renewal from a replacement.
 
 Vouchers follow the certificate and its chain in the text that the directory distributes, as PEM blocks that other
-readers skip. The certificate must be verified against the authorities in any case: a voucher only states that the owner
-of the old key intended the new key. ``fingerprint`` is the SHA-256 of the certificate in hexadecimal. Called by
-``semq.service.credentials.keyring``.
+readers skip. A voucher only states that the owner of the old key intended the new key: the certificate must also be
+verified against the authorities. ``fingerprint`` is the SHA-256 of the certificate in hexadecimal.
 """
 
 import re

@@ -1,8 +1,7 @@
 """The signature of a request to a webhook, as specified by Standard Webhooks 1.0 (symmetric, ``v1``).
 
-``ID.TIMESTAMP.BODY`` is signed with HMAC-SHA256 under the secret of the webhook. The receiver computes the same value
-and compares; the timestamp limits the time in which a recorded request can be replayed. Called by
-``semq.webhooks.destination``; the configuration checks secrets with ``key_of``.
+``ID.TIMESTAMP.BODY`` is signed with HMAC-SHA256 under the secret of the webhook. The timestamp limits the time in which
+a recorded request can be replayed.
 """
 
 import hmac
@@ -24,7 +23,10 @@ def key_of(secret: str) -> bytes:
     except Error:
         raise ValueError(f"must be base64 after {PREFIX}") from None
     if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
-        raise ValueError(f"must hold {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, for instance `openssl rand -base64 32`")
+        raise ValueError(
+            f"must be {PREFIX} and base64 of {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, for instance {PREFIX} and the "
+            "output of `openssl rand -base64 32`"
+        )
     return key
 
 

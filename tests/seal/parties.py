@@ -1,4 +1,4 @@
-"""Keys of every kind for two institutions, created once, and the session keys between them."""
+"""Keys of every kind for two institutions, and session keys between them."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -1,4 +1,4 @@
-"""The encoding: different facts give different bytes, and values are equal before and after AMQP."""
+"""The encoding of authenticated data, and header values before and after AMQP."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""The chain of the ledger: its hash covers all facts of a link, and every line."""
+"""The chain of the ledger."""
 
 from hypothesis import given
 from hypothesis import strategies as st

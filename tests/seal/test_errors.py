@@ -1,4 +1,4 @@
-"""A refusal names the key whose signatures are no longer valid; the sender reads the key from the text."""
+"""The key in the text of a refusal, which the sender reads."""
 
 import pytest
 

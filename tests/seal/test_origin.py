@@ -1,4 +1,4 @@
-"""@Signature: an unknown form is refused when it is read, and the signature binds facts, size and parties."""
+"""@Signature of documents."""
 
 import pytest
 

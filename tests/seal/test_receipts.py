@@ -1,4 +1,4 @@
-"""Many statements under one signature; each statement can be proved alone."""
+"""Statements under one signature."""
 
 import pytest
 from hypothesis import given

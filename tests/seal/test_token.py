@@ -1,4 +1,4 @@
-"""The text of @SessionKey: one text per token, and other texts are refused."""
+"""The text of @SessionKey."""
 
 import pytest
 from hypothesis import given

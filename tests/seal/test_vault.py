@@ -1,4 +1,4 @@
-"""Bodies at rest: only processes with the master key read them, and moved or altered bodies are refused."""
+"""Bodies at rest."""
 
 import pytest
 from hypothesis import given

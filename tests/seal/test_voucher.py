@@ -1,4 +1,4 @@
-"""Vouchers of older keys under a certificate: each is for one node and certificate, and damaged ones are ignored."""
+"""Vouchers of older keys under a certificate."""
 
 import re
 

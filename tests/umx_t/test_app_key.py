@@ -1,4 +1,4 @@
-"""AppKeys: encoding and decoding; only the key may contain a slash; parts are short and printable."""
+"""AppKeys: encoding and decoding, and invalid parts."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The table of attributes is complete, and everything that is derived from it agrees with it."""
+"""The table of attributes, and what is derived from it."""
 
 from collections import defaultdict
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Derived properties of attributes, envelopes and messages; frames share their bodies with their callers."""
+"""Derived properties of attributes, envelopes and messages."""
 
 import pytest
 from hypothesis import given

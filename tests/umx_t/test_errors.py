@@ -1,4 +1,4 @@
-"""The errors of the package ``umx_t``: the side at fault, and unique codes in their own range."""
+"""Errors: the side at fault, and codes."""
 
 from collections.abc import Iterator
 

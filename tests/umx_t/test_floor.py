@@ -1,4 +1,4 @@
-"""The floor of a stream is the lowest unsettled position, in whichever order positions are settled."""
+"""The floor of a stream, with positions settled in any order."""
 
 from hypothesis import given
 from hypothesis import strategies as st

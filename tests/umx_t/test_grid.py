@@ -1,4 +1,4 @@
-"""Reading of grids: dots keep the state, exclamation marks are impossible, and an unknown word fails at import."""
+"""The reader of grids: dots, exclamation marks and unknown words."""
 
 from enum import Enum
 

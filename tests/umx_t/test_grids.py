@@ -1,7 +1,4 @@
-"""Every cell of every grid: each cell is decided, every state is reached, final states stay, and statuses only rise.
-
-The tests name each exception, with the rule of PROTOCOL.md that allows it.
-"""
+"""All cells of all grids. Each exception has the rule of PROTOCOL.md that allows it."""
 
 import ast
 from enum import Enum

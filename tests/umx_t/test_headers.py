@@ -1,6 +1,4 @@
-"""Envelopes as AMQP properties and headers and back: strict reading of submissions, tolerant reading of peers, hostile
-headers.
-"""
+"""Envelopes as AMQP headers and back: strict reading of submissions, tolerant reading of peers, hostile headers."""
 
 from typing import Any
 

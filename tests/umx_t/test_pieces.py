@@ -1,4 +1,4 @@
-"""Names of pieces and manifests: they are read as they were written, and other input is refused."""
+"""Names of pieces and manifests: encoding, decoding, and invalid input."""
 
 import pytest
 from hypothesis import given

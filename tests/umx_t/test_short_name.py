@@ -1,4 +1,4 @@
-"""Short names: short, read as they were written, and robust against typing mistakes."""
+"""Short names: encoding and decoding, and typing mistakes."""
 
 import pytest
 from hypothesis import given

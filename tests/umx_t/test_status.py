@@ -1,4 +1,4 @@
-"""Status numbers as stored in the database: disjoint between enums, and fixed, because stored rows contain them."""
+"""Status numbers: disjoint between enums, and fixed, because stored rows contain them."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Words and statuses as dictionary keys: found, distinguished, and hashed without Python code."""
+"""Words and statuses as dictionary keys."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Envelopes with one altered attribute, for each row of the table of attributes, as a hostile hub could send them."""
+"""Envelopes with one altered attribute, as a hostile hub could send them."""
 
 from typing import Any
 
