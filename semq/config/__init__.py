@@ -1,4 +1,4 @@
-"""A node's configuration, from a TOML file and SEMQ_… variables. Used by nodes and tools, not by floors 0 to 3.
+"""A node's configuration, from a TOML file and SEMQ_… variables. Floors 0 to 3 do not use it.
 
 | module                          | contents                                                                      |
 |---------------------------------|-------------------------------------------------------------------------------|
@@ -13,8 +13,7 @@
 | defaults                        | names and values that are needed without settings                             |
 | errors                          | faults, and the errors that list them                                         |
 
-The modules that need pydantic are imported on first use. Commands that only send a request to a running node use
-``reach``, which does not need pydantic.
+Modules that need pydantic are imported on first use; ``reach`` does not need it.
 """
 
 from importlib import import_module

@@ -20,9 +20,7 @@ def _carrier_url(url: SecretStr) -> SecretStr:
 
 
 class ClusterSection(Section):
-    """The broker and the control database that the instances of a hub share.
-
-    Each instance has a store of its own, named by node.semq_id and node.semq_db_id."""
+    """The broker and the control database that the instances of a hub share."""
 
     carrier: Annotated[list[Annotated[SecretStr, AfterValidator(_carrier_url)]], Field(min_length=1)]
     """URLs of the AMQP broker between the instances: amqp://user:password@host:port/virtual-host, tried in turn"""

@@ -11,7 +11,7 @@ DATAGRAM_PORT = 5671
 
 
 class DatagramsSection(Section):
-    """Datagrams (UDP) for documents with @Reliable=0. Without this section, they travel over the connection."""
+    """Datagrams (UDP). Without this section, documents with @Reliable=0 travel over the connection."""
 
     host: Annotated[str, Field(max_length=253)] = ""
     """address to listen on; default: amqp.host at the hub and with direct links, otherwise any address"""
@@ -41,5 +41,5 @@ class DatagramsSection(Section):
 
     @property
     def path_times(self) -> PathTimes:
-        """The times of probes, for the channel."""
+        """The times of probes."""
         return PathTimes(self.answer_s, self.keep_s, self.search_s)

@@ -1,4 +1,4 @@
-"""Names and values of the configuration that are needed without checked settings, for instance by ``reach``."""
+"""Names and values of the configuration that are needed without settings."""
 
 HOST, PORT = "127.0.0.1", 5672  # default address of a node
 PREFIX, NESTED = "SEMQ_", "__"  # prefix and separator in names of environment variables

@@ -1,4 +1,4 @@
-"""Errors of a configuration. The command line prints them and ends with status 78."""
+"""Errors of a configuration, for which the command line ends with status 78."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,7 @@
-"""Reading of a configuration: a TOML file, overridden by SEMQ_… environment variables, then all checks together.
+"""Reading of a configuration: a TOML file, overridden by SEMQ_… environment variables, then all checks.
 
-The nodes and the command line call ``load``. The name of a variable is the path of a key, with two underscores between
-the parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. User-defined names (users, nodes) in variables become lower
-case. Lists are written in JSON. Empty variables count as not set.
+The name of a variable is the path of a key, with two underscores between the parts: SEMQ_NODES__10008__PASSWORD.
+User-defined names in variables become lower case. Lists are written in JSON. Empty variables count as not set.
 """
 
 import tomllib
@@ -30,13 +29,13 @@ from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 
 SectionT = TypeVar("SectionT", bound=Section)
-#: The tables and the environment from which ``_merge`` makes settings
+#: tables and environment from which ``_merge`` makes settings
 _sources: ContextVar[tuple[dict[str, Any], Mapping[str, str]]] = ContextVar("sources")
-# Variables with the prefix that are not settings: variables of the command line, and the usual names of variables with
-# secrets. Callers leave out SEMQ_NODE, which looks like a key.
+# Variables with the prefix that are not settings. Callers leave out SEMQ_NODE, which looks like a key.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
-SECRET_VARIABLES = (("tls", "passphrase_variable"), ("secrecy", "bodies_key_variable"))  # keys that name such variables
-# Section | its keys whose values are paths relative to the file; `_finish` adds node.data_dir, folders and webhooks
+# Keys that name variables with secrets
+SECRET_VARIABLES = (("tls", "passphrase_variable"), ("secrecy", "bodies_key_variable"))
+# Section | its keys with paths relative to the file; `_finish` adds node.data_dir, folders and webhooks
 PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),
     ("cluster", ("trust",)),
@@ -50,10 +49,10 @@ PATHS = (
 def load(path: Path | None, env: Mapping[str, str], institution: str | None = None) -> Settings:
     """Load the settings of a node from a TOML file (None: no file) and an environment.
 
-    ``institution``: the institution to load, if the file has several. Relative paths are resolved against the folder of
-    the file, or against the working directory if a variable sets them.
+    ``institution``: the institution to load, if the file has several. Paths are relative to the folder of the file, or
+    to the working directory if a variable sets them.
 
-    Raises ConfigUnreadable if the file cannot be read or is not TOML, ConfigInvalid with the list of faults.
+    Raises ConfigUnreadable if the file cannot be read or is not TOML, ConfigInvalid with all faults.
     """
     tables = read_toml(path)
     all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
@@ -102,10 +101,7 @@ def read_toml(path: Path | None) -> dict[str, Any]:
 
 
 def _secret_variables(settings: Settings | None, tables: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the variables with secrets, in upper case.
-
-    ``settings`` None (they are not valid): the names are those in the tables of the file.
-    """
+    """Return the names of the variables with secrets, in upper case. ``tables`` are used if there are no settings."""
     names = set()
     for section, key in SECRET_VARIABLES:
         table = tables.get(section) if settings is None else getattr(settings, section).model_dump()
@@ -130,17 +126,14 @@ class _GivenEnvironment(EnvSettingsSource):
 def _password_variable(name: str) -> str:
     """Return semq_amqp__users__NAME__password for semq_amqp__users__NAME; return other names unchanged.
 
-    The value is then a text, although it may look like JSON.
+    pydantic would read the value of the short name as JSON.
     """
     is_user = _parts(name)[:2] == ["amqp", "users"] and len(_parts(name)) == 3
     return f"{name}{NESTED}password" if is_user else name
 
 
 def _with_user_tables(tables: dict[str, Any]) -> dict[str, Any]:
-    """Replace ``name = "password"`` by a table, so that file and environment can each set a part of one user.
-
-    A password from the environment then removes no restriction set in the file.
-    """
+    """Replace ``name = "password"`` by a table, so that variables can replace a password and keep restrictions."""
     amqp = tables.get("amqp")
     if not isinstance(amqp, dict) or not isinstance(users := amqp.get("users"), dict):
         return tables
@@ -149,7 +142,7 @@ def _with_user_tables(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
-    """Return the settings of the tables, overridden by the environment. Raises ValidationError, SettingsError."""
+    """Return the settings. Raises ValidationError, SettingsError."""
     before = _sources.set((tables, env))
     try:
         return _loaded()()
@@ -157,9 +150,9 @@ def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
         _sources.reset(before)
 
 
-@cache  # making the class takes longer than all else of ``load``; a process may load the settings of many institutions
+@cache  # making the class takes longer than the rest of ``load``
 def _loaded() -> Callable[[], Settings]:
-    """Return the class of settings that get their values from ``_sources``."""
+    """Return the class of settings with values from ``_sources``."""
 
     class Loaded(Settings):
         @classmethod
@@ -180,10 +173,9 @@ def _finish(
     tables: dict[str, Any],
     variables: Mapping[str, str],
 ) -> Settings:
-    """Return the settings with absolute paths, and with the origin of each value.
+    """Return the settings with absolute paths and origins. Raises ConfigInvalid.
 
-    ``origin``: the file as faults name it. ``known``: the variables that set a key. ``variables``: all variables with
-    the prefix. Raises ConfigInvalid.
+    ``known``: the variables that set a key. ``variables``: all variables with the prefix.
     """
     data_dir = _resolved(settings.data_dir, "node.data_dir", origin, known)
     node = settings.node.model_copy(update={"data_dir": data_dir})
@@ -207,10 +199,7 @@ def _finish(
 
 
 def _nested_folders(folders: Sequence[FolderSection]) -> Iterator[tuple[str, str]]:
-    """Yield key and fault of each folder that lies in an earlier folder, or contains one.
-
-    Files of the inner folder would be documents of both folders.
-    """
+    """Yield key and fault of each folder that lies in an earlier folder, or contains one."""
     real_paths = [folder.path.resolve() for folder in folders]
     for number, path in enumerate(real_paths):
         for earlier in real_paths[:number]:
@@ -223,10 +212,7 @@ def _nested_folders(folders: Sequence[FolderSection]) -> Iterator[tuple[str, str
 
 
 def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str, str]) -> Path:
-    """Return a path as absolute: relative to the file, or to the working directory if a variable has set it.
-
-    ``origin``: the file as faults name it; only its folder counts here. Raises ConfigInvalid for an impossible path.
-    """
+    """Return a path as absolute. Raises ConfigInvalid for an impossible path."""
     base = origin.parent if origin is not None and _variable(key, env) is None else Path()
     try:
         return (base / given).resolve()
@@ -237,7 +223,7 @@ def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str
 def _with_absolute_paths(
     section: SectionT, name: str, keys: tuple[str, ...], origin: Path | None, env: Mapping[str, str]
 ) -> SectionT:
-    """Return a section with absolute paths in ``keys``. An address such as s3://… is not a path."""
+    """Return a section with absolute paths in ``keys``. Addresses such as s3://… stay."""
     update: dict[str, Any] = {}
     for key in keys:
         given: Path | str | None = getattr(section, key)
@@ -251,7 +237,7 @@ def _with_absolute_paths(
 
 
 def _variable(key: str, env: Mapping[str, str]) -> str | None:
-    """Return the environment variable that sets a key, or a table that contains the key; None if there is none."""
+    """Return the variable that sets a key or a table that contains it; None if there is none."""
     parts = key.upper().split(".")
     by_upper = {name.upper(): name for name in env}
     lengths = list(range(len(parts), 0, -1))
@@ -270,7 +256,7 @@ def _is_set_in(tables: Any, key: str) -> bool:
 
 
 def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
-    """Return the origin of a key: its variable, or else the file; "environment" if there is neither."""
+    """Return the origin of a key: a variable, the file, or "environment"."""
     return _variable(key, env) or (str(path) if path else "environment")
 
 
@@ -278,7 +264,7 @@ def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
 
 
 def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
-    """Return the fault that a line of pydantic's ValidationError describes."""
+    """Return the fault of a line of pydantic's ValidationError."""
     parts = [str(part) for part in line["loc"]]
     key = ".".join(parts)
     if line["type"] == "extra_forbidden":
@@ -291,10 +277,7 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
 
 
 def _suggestion(parts: list[str]) -> str:
-    """Return the last words of a fault's text, which suggest a similar key of the same section, or else of any section.
-
-    Empty if no key is similar.
-    """
+    """Return the end of a fault that suggests a similar key, first of the same section; empty if no key is similar."""
     section, name = ".".join(parts[:-1]), parts[-1]
     in_section = {key: f"{section}.{key}".lstrip(".") for key in keys_of(parts[:-1])}
     in_all_sections = {key[-1]: ".".join(key) for key in all_keys()}

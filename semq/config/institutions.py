@@ -4,10 +4,9 @@
     [database] [amqp] [hub] …        shared sections, as in the file of one node
     [institutions."10008".hub]       keys of one institution; they replace keys of the shared sections
 
-Keys of the process (the port and its TLS, the log) can be set in the shared sections only. An environment variable
-such as SEMQ_HUB__PASSWORD holds for all institutions; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD holds for one. Each
-institution has a database of its own. Unless its own keys have a ``database.url``, the database is in the Postgres
-server of ``[database]``, or in the embedded server of the virtual server.
+Keys of the process (PROCESS_KEYS) can be set in the shared sections only. A variable such as SEMQ_HUB__PASSWORD holds
+for all institutions; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD holds for one. Each institution has a database of its own,
+in the Postgres server of its own ``database.url``, of ``[database]``, or of the virtual server.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 
 SERVER, INSTITUTIONS = "server", "institutions"
 INSTITUTION_PREFIX = f"{PREFIX}{INSTITUTIONS.upper()}{NESTED}"
-MEMORY_BYTES = 64 * 1024 * 1024  # memory of one institution, unless amqp.memory_bytes is set
+MEMORY_BYTES = 64 * 1024 * 1024  # default of amqp.memory_bytes for one institution
 # Section | its keys that only the shared section may have; empty: all keys
 PROCESS_KEYS = {
     "amqp": ("host", "port", "tls", "allow_plain", "heartbeat_s", "handshake_s", "max_channels"),
@@ -57,7 +56,7 @@ class ServerSection(Section):
 
 
 class ServerSettings(Section):
-    """The settings of the process: [server], and the shared sections that the process uses itself."""
+    """The settings of the process: [server], and the shared sections that it uses."""
 
     server: ServerSection
     amqp: AmqpSection = AmqpSection()
@@ -128,7 +127,7 @@ def institution_tables(
 
 
 def environment_of(env: Mapping[str, str], institution: str) -> dict[str, str]:
-    """Return the variables for one institution: variables for this institution replace shared variables."""
+    """Return the variables for one institution; its own variables replace shared ones."""
     own = f"{INSTITUTION_PREFIX}{institution}{NESTED}".upper()  # prefix of the variables of this institution
     shared = {name: value for name, value in env.items() if not name.upper().startswith(INSTITUTION_PREFIX)}
     specific = {PREFIX + name[len(own) :]: value for name, value in env.items() if name.upper().startswith(own)}
@@ -162,7 +161,7 @@ def _process_keys(own: Mapping[str, Any]) -> list[str]:
 
 
 def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shared tables, in which keys of an institution's tables replace keys of the same name."""
+    """Return the shared tables, with keys replaced by those of an institution."""
     merged = dict(shared)
     for name, value in own.items():
         replaced = merged.get(name)

@@ -1,4 +1,4 @@
-"""The names of all keys, derived from the sections. `file` finds unknown variables and similar names with them."""
+"""The names of all keys, derived from the sections."""
 
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
@@ -25,7 +25,7 @@ def all_keys() -> list[list[str]]:
 
 
 def _type_at(path: list[str]) -> Any:
-    """Return the type at a path: a section, a table of user-defined names, or the type of a value; None if unknown."""
+    """Return the type at a path; None if no key or section has this path."""
     type_: Any = Settings
     for name in path:
         type_ = _type_under(type_, name)
@@ -46,7 +46,7 @@ def _paths(type_: Any) -> Iterator[list[str]]:
 
 
 def _type_under(type_: Any, name: str) -> Any:
-    """Return the type of a key of a section, or of a value in a table of user-defined names; None if unknown."""
+    """Return the type of a key of a section, or of a value in a table of user-defined names; None if there is none."""
     if _is_section(type_):
         return _without_none(type_.model_fields[name].annotation) if name in type_.model_fields else None
     return _value_type(type_)
@@ -57,7 +57,7 @@ def _is_section(type_: Any) -> bool:
 
 
 def _value_type(type_: Any) -> Any:
-    """Return the type of the values in a table of user-defined names; None if the type is not such a table."""
+    """Return the type of the values in a table of user-defined names; None for other types."""
     return _without_none(get_args(type_)[1]) if get_origin(type_) is dict else None
 
 

@@ -1,8 +1,7 @@
 """The URL by which programs on the same machine reach a node, derived from its configuration.
 
-`url_of` derives the URL from settings. `admin_address_in` derives the address from a file, for commands that only send
-a request to a running node: it reads only the keys of the address, without importing the packages that check all keys.
-If one of these keys is not valid, it calls ``load``, which reports all faults.
+`admin_address_in` serves commands that only send a request to a running node. It reads only the keys of the address,
+without importing pydantic. If one of these keys is not valid, it calls ``load``, which reports all faults.
 """
 
 import tomllib
@@ -29,7 +28,7 @@ class AdminAddress(NamedTuple):
     user: str
     password: str
     authorities: str  #: PEM file; empty without TLS
-    virtual_host: str = ""  #: name of the institution, at a port that several institutions share; empty: "/"
+    virtual_host: str = ""  #: institution at a port that several institutions share; empty: "/"
 
     def url(self, port: int | None = None) -> str:
         """Return ``amqp://user:password@host:port``, or ``amqps://…?cafile=…``.
@@ -43,7 +42,7 @@ class AdminAddress(NamedTuple):
 
 
 def url_of(settings: "Settings", port: int | None = None) -> str:
-    """Return the URL of a node with the login of `admin_address_of`. ``port``: as in `AdminAddress.url`."""
+    """Return `AdminAddress.url` of a node."""
     return admin_address_of(settings).url(port)
 
 
@@ -81,12 +80,12 @@ def admin_address_in(path: Path, env: Mapping[str, str], institution: str | None
 
 
 def _admin_address(path: Path, tables: Mapping[str, Any], passwords: Mapping[str, str]) -> AdminAddress:
-    """Return the address according to the tables of a file. Raises a built-in exception if a value is not valid."""
+    """Return the address from the tables of a file. Raises a built-in exception if a value is not valid."""
     amqp, tls = tables.get("amqp", {}), tables.get("tls", {})
     users = _users(amqp, passwords)
     if "server" in tables:
         server = tables["server"]
-        users = _users(server, {})  # variables set passwords of institutions' users, not of the server's
+        users = _users(server, {})  # variables do not set passwords of the server's users
         amqp = {**amqp, "tls": bool(server.get("certificate"))}
         tls = {"trust": server["certificate"]} if server.get("certificate") else tls
     user = next((name for name, table in users.items() if _is_admin(table)), next(iter(users), GUEST))
@@ -108,7 +107,7 @@ def _users(section: Mapping[str, Any], passwords: Mapping[str, str]) -> dict[str
 
 
 def _is_admin(user: Mapping[str, Any]) -> bool:
-    """Return the value of ``AmqpUserSection.is_admin`` for a user in a table. Raises TypeError for a wrong value."""
+    """Return ``AmqpUserSection.is_admin`` for a user in a table. Raises TypeError for a wrong value."""
     admin = user.get("admin")
     if not isinstance(admin, bool | None):
         raise TypeError
@@ -123,10 +122,7 @@ def _authorities(path: Path, node: Mapping[str, Any], tls: Mapping[str, Any]) ->
 
 
 def _passwords(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the passwords that the environment sets, by user.
-
-    Raises ValueError if the environment sets another key of SECTIONS.
-    """
+    """Return passwords by user. Raises ValueError if the environment sets another key of SECTIONS."""
     passwords = {}
     for name, value in env.items():
         parts = name[len(PREFIX) :].lower().split(NESTED)

@@ -1,8 +1,6 @@
 """The sections of the configuration file: name, type, bounds, default and description of each setting.
 
-Times are in seconds (``_s``), sizes in bytes (``_bytes``). Secrets are ``SecretStr``: no log, error or table shows
-them. ``semq config show`` prints the strings below the settings as descriptions. Rules across settings are in
-``settings``.
+Times are in seconds (``_s``), sizes in bytes (``_bytes``). ``semq config show`` prints the strings below the settings.
 """
 
 import re
@@ -39,9 +37,9 @@ def _hub_url(url: str) -> str:
 
 
 def database_url(url: SecretStr) -> SecretStr:
-    """Return the URL of a database in the form for libpq and psycopg. Raises ValueError.
+    """Return the URL of a database in the form for libpq. Raises ValueError.
 
-    With several hosts, the URL selects the host that accepts writes, unless it has target_session_attrs.
+    With several hosts, the URL selects a host that accepts writes, unless it has target_session_attrs.
     """
     scheme, _, rest = url.get_secret_value().partition("://")
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
@@ -79,7 +77,7 @@ TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
 class Section(BaseModel):
-    """The base of all sections. Unknown keys are refused, values are immutable, and errors do not contain the input."""
+    """The base of all sections. Errors do not contain the input, which may be a secret."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -108,7 +106,7 @@ class NodeSection(Section):
 
     @property
     def umx_type(self) -> int:
-        """The UMX node type; the default follows from the kind."""
+        """The UMX node type."""
         return self.type if self.type is not None else {"local": 1, "platform": 2}[self.kind]
 
 
@@ -129,9 +127,9 @@ class DatabaseSection(Section):
 
 
 class GrantSection(Section):
-    """The permissions of a user in one virtual host: expressions that are searched in names of exchanges and queues.
+    """The permissions of a user in one virtual host: expressions searched in names of exchanges and queues.
 
-    As in RabbitMQ, a missing or empty expression allows nothing, and the default exchange is named amq.default."""
+    As in RabbitMQ, an empty expression allows nothing, and the default exchange is named amq.default."""
 
     configure: Expression = ""
     """declare and delete exchanges and queues"""
@@ -311,7 +309,7 @@ class AccountSection(Section):
 
 
 class ProtocolSection(Section):
-    """The times and limits of PROTOCOL.md section 13. Those that the engine has, too, have its defaults."""
+    """The times and limits of PROTOCOL.md section 13."""
 
     inquiry_s: Seconds = DEFAULTS.inquiry_s
     """time before the first inquiry about a message without an answer; doubled after each inquiry"""

@@ -1,4 +1,4 @@
-"""All sections of a configuration as one object, and the rules across sections. Created by ``file.load``."""
+"""All sections of a configuration as one object, and the rules across sections."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ class ExplainedSetting(NamedTuple):
 
 
 class Settings(BaseSettings):
-    """The settings of a node. Only ``semq.config.load`` creates them, from file and environment."""
+    """The settings of a node, created by ``semq.config.load``."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -92,7 +92,7 @@ class Settings(BaseSettings):
 
     @property
     def largest_document_bytes(self) -> int:
-        """The size of the largest document that may be submitted. Documents in pieces count if pieces are enabled."""
+        """The size of the largest document that may be submitted, in pieces if they are enabled."""
         protocol = self.protocol
         has_pieces = protocol.pieces_from_bytes <= protocol.max_document_bytes
         return max(protocol.max_document_bytes, protocol.max_large_document_bytes if has_pieces else 0)
@@ -114,7 +114,7 @@ class Settings(BaseSettings):
 
     @property
     def has_no_hub(self) -> bool:
-        """Whether this is an institution's node without a hub. [direct] then names all its partners."""
+        """Whether this is an institution's node that has direct links only."""
         return self.node.kind == "local" and self.hub is None
 
     @property
@@ -129,33 +129,33 @@ class Settings(BaseSettings):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables with the prefix SEMQ_ that are not empty, for reading the settings again."""
+        """The environment variables with the prefix SEMQ_, for reading the settings again."""
         return self._environment
 
     @property
     def institution(self) -> str | None:
-        """The institution whose settings these are; None if the file has a single node."""
+        """The institution; None if the file has a single node."""
         return self._institution
 
     @property
     def port_certificate(self) -> Path | None:
-        """The certificate of the port that several institutions share; None without TLS, or without such a port."""
+        """The certificate of a port that several institutions share; None without it."""
         return self._port_certificate
 
     def set_institution(self, institution: str | None, port_certificate: Path | None) -> None:
-        """Store the institution whose settings these are, and the certificate of its port. Called by ``load``."""
+        """Set ``institution`` and ``port_certificate``."""
         self._institution, self._port_certificate = institution, port_certificate
 
     def set_origins(
         self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Store the origin of each value that is not a default, the file and the variables. Called by ``load``."""
+        """Set the origin of each value that is not a default, ``file`` and ``environment``."""
         self._origins = origins
         self._file = file
         self._environment = dict(environment or {})
 
     def values(self) -> dict[str, Any]:
-        """Return the value of every setting by its key, including secrets: for comparison only, never for display."""
+        """Return every value by its key, including secrets: never for display."""
         return {leaf.key: leaf.value for leaf in _leaves(self, "")}
 
     def explain(self) -> list[ExplainedSetting]:
@@ -205,7 +205,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _pause_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of pauses between attempts to dial."""
+    """Yield the faults of pauses."""
     partners = {f"direct.{partner}": link for partner, link in settings.direct.items()}
     for name, dialled in {"hub": settings.hub, **partners}.items():
         if dialled is not None and dialled.reconnect_s_min > dialled.reconnect_s_max:
@@ -237,7 +237,7 @@ def _direct_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of folders, and of inboxes that two folders or webhooks would share."""
+    """Yield the faults of folders, and of inboxes that folders or webhooks share."""
     if settings.folders and settings.node.kind != "local":
         yield "folders", "only local nodes send and receive documents; remove this section"
     for number, folder in enumerate(settings.folders):
@@ -326,7 +326,7 @@ def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of connections without TLS: exposure to a network without ``allow_plain``, missing passwords."""
+    """Yield the faults of connections without TLS."""
     amqp, hub = settings.amqp, settings.hub
     if not (amqp.tls or amqp.allow_plain or is_loopback(amqp.host)):
         yield "amqp.host", "other machines could connect without TLS: set amqp.tls, or amqp.allow_plain to permit it"
@@ -362,17 +362,17 @@ def is_loopback(host: str) -> bool:
 
 
 class _Leaf(NamedTuple):
-    """One setting. Its description is the description of ``field`` in ``section``."""
+    """One setting: ``field`` of ``section``."""
 
     key: str
     value: Any
     section: type[BaseModel]
     field: str
-    list_key: str = ""  #: key of the list of sections, if the setting is set in such a list; otherwise empty
+    list_key: str = ""  #: key of the list of sections in which the setting is set; otherwise empty
 
 
 def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
-    """Yield the settings in a section, a table, or a single value. ``prefix``: key of ``value`` and a dot, or empty."""
+    """Yield the settings in a section, a table or a value. ``prefix``: key of ``value`` and a dot, or empty."""
     if isinstance(value, Section | BaseSettings):
         for name in type(value).model_fields:
             yield from _leaves(getattr(value, name), f"{prefix}{name}.", type(value), name)
@@ -384,7 +384,7 @@ def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, fi
 
 
 def _leaves_in_lists(leaf: _Leaf) -> Iterator[_Leaf]:
-    """Yield the settings of all sections in a list of sections; yield any other setting unchanged."""
+    """Yield the settings in a list of sections; yield any other setting unchanged."""
     if not (isinstance(leaf.value, list) and leaf.value and isinstance(leaf.value[0], Section)):
         yield leaf
         return
@@ -398,7 +398,7 @@ def _description(leaf: _Leaf) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as in the file, without the quotes of a text; STARS for secrets; empty if it is not set."""
+    """Return a value as in the file, a text without quotes; STARS for secrets; empty if it is not set."""
     if isinstance(value, SecretStr) or (isinstance(value, list) and any(isinstance(one, SecretStr) for one in value)):
         return STARS
     if value is None or value == {}:

@@ -1,4 +1,4 @@
-"""The section ``[http]`` of the web process, with ``[http.oidc]`` for the sign-in by OpenID Connect."""
+"""The section ``[http]`` of the web process."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ from semq.config.sections import MIB, Count, Port, Seconds, Section
 
 
 def _issuer(url: str) -> str:
-    """Return the issuer if it is valid. Raises ValueError."""
+    """Return a valid issuer. Raises ValueError."""
     parts = urlsplit(url)
     is_loopback = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
     if not ((parts.scheme == "https" and parts.hostname) or is_loopback) or parts.query or parts.fragment:

@@ -1,4 +1,4 @@
-"""The content of a file in ``out``: read from the file that was found, and in blocks if it is large."""
+"""The content of a file in ``out``."""
 
 import os
 from hashlib import sha256

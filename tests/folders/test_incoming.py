@@ -1,4 +1,4 @@
-"""Documents of an inbox as files: names from senders, folders that cannot be written, and repeated deliveries."""
+"""Documents of an inbox as files."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""Outcomes of documents that were sent from folders or by other applications."""
+"""Outcomes of sent documents."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

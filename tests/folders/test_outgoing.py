@@ -1,4 +1,4 @@
-"""Outgoing files: replaced, moved back, waiting for one target, wrongly named, moved late, found without reports."""
+"""Outgoing files."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Folders of real nodes: files sent, received and refused, processes that are killed, roots that cannot be served."""
+"""Folders of real nodes."""
 
 import fcntl
 import json
@@ -35,7 +35,7 @@ class NodeFolders:
         self.root = node.place.config.parent / f"root of {node.place.name}"
 
     def put(self, relative_path: str, body: bytes = b"<order/>") -> None:
-        """Write a file as applications should: under a name that is not sent, then renamed."""
+        """Write a file as applications should: complete it before it gets its name."""
         path = self.root / "out" / relative_path
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.part")
@@ -196,7 +196,6 @@ def test_a_second_process_for_a_root_is_refused_with_the_id_of_the_first(
 
 
 def test_a_root_that_cannot_be_served_does_not_stop_the_others(folders: tuple[NodeFolders, NodeFolders]) -> None:
-    """The test locks a second root. The health check reports the lock, until the test releases it."""
     _, receiver = folders
     place = receiver.node.place
     config = place.config.read_text()

@@ -1,4 +1,4 @@
-"""An application behind a webhook: an HTTP server whose answers the test sets."""
+"""An application behind a webhook: an HTTP server."""
 
 import ssl
 import threading
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class ReceivedRequest:
-    """A request that the application has received."""
+    """A request at the application."""
 
     path: str
     headers: dict[str, str]

@@ -1,4 +1,4 @@
-"""Deliveries to an address: repeated, failing permanently, refused, and set aside while the node is unavailable."""
+"""Deliveries to the address of a webhook."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 class WebhookChannel:
-    """The channel of a document: records how it was settled."""
+    """The channel of a document."""
 
     def __init__(self) -> None:
         self.is_open = True
@@ -37,7 +37,7 @@ class WebhookChannel:
 
 
 class WebhookInbox:
-    """An inbox and a queue of events, both filled by the test, without any limit of unsettled documents."""
+    """An inbox and a queue of events, filled by the test."""
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""The address of a webhook: its answers, hosts that are not allowed, and the circuit breaker."""
+"""The address of a webhook."""
 
 import asyncio
 import socket
@@ -25,7 +25,7 @@ from tests.service.companion.reported import ConnectedStates
 from tests.webhooks.hook import Hook, ReceivedRequest, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-# Addresses that are not public, written in less usual forms
+# Addresses that are not public
 DISGUISED = (
     "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[ff02::1]",
     "100.64.0.1", "224.0.0.1", "0.0.0.0", "[::]", "2130706433", "0x7f.1",
@@ -71,12 +71,11 @@ async def test_requests_are_counted_by_outcome(hook: Hook) -> None:
         with suppress(SemqError):
             await webhook.post(REQUEST)
     await webhook.close()
-    # The counts are reported with the failure.
     assert reported.counts == {"erp": {"acknowledged": 2, "refused": 1, "failed": 1}}
 
 
 async def test_a_large_document_is_signed_and_sent_from_its_file(hook: Hook, destination: Webhook) -> None:
-    """After a failure it is sent again from the beginning of the file."""
+    """A repetition begins at the start of the file."""
     body = SpooledBody()
     for number in range(9):
         body.add(bytes([number]) * 300_000)
@@ -244,7 +243,7 @@ async def test_the_status_decides_although_the_body_never_ends(status: int, acce
 
 
 async def test_requests_that_fail_together_lengthen_the_pause_once(hook: Hook) -> None:
-    """Otherwise a short outage during many requests would cause a long pause."""
+    """Many requests during a short outage must not cause a long pause."""
     webhook = Webhook(settings(hook.url, concurrency=OPEN_AFTER), SystemClock(), ConnectedStates().states)
     together = threading.Barrier(OPEN_AFTER)
 

@@ -1,4 +1,4 @@
-"""Webhooks of real nodes: documents and events reach the application, also when the program is killed."""
+"""Webhooks of real nodes."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def bodies(hook: Hook) -> list[bytes]:
 
 def test_a_document_and_its_event_are_posted(network_and_hook: tuple[Network, Hook]) -> None:
     network, hook = network_and_hook
-    until(lambda: "semq.webhooks.erp" in semq(network.sender, "broker", "queues"))  # events are collected from here on
+    until(lambda: "semq.webhooks.erp" in semq(network.sender, "broker", "queues"))  # events are collected from now on
     semq(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
     until(lambda: b"first" in bodies(hook))
     until(lambda: any(b"semq.document.delivered" in request.body for request in hook.received))
