@@ -41,5 +41,4 @@ class DatagramsSection(Section):
 
     @property
     def path_times(self) -> PathTimes:
-        """The times of probes."""
         return PathTimes(self.answer_s, self.keep_s, self.search_s)

@@ -126,7 +126,7 @@ class _GivenEnvironment(EnvSettingsSource):
 def _password_variable(name: str) -> str:
     """Return semq_amqp__users__NAME__password for semq_amqp__users__NAME; return other names unchanged.
 
-    pydantic would read the value of the short name as JSON.
+    Otherwise pydantic would read the value as JSON.
     """
     is_user = _parts(name)[:2] == ["amqp", "users"] and len(_parts(name)) == 3
     return f"{name}{NESTED}password" if is_user else name

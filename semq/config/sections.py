@@ -106,7 +106,6 @@ class NodeSection(Section):
 
     @property
     def umx_type(self) -> int:
-        """The UMX node type."""
         return self.type if self.type is not None else {"local": 1, "platform": 2}[self.kind]
 
 
@@ -161,7 +160,6 @@ class AmqpUserSection(Section):
 
     @property
     def granted(self) -> dict[str, GrantSection]:
-        """The permissions by virtual host."""
         return {"/": EVERYTHING} if self.permissions is None else self.permissions
 
 

@@ -99,7 +99,6 @@ class Settings(BaseSettings):
 
     @property
     def address(self) -> Address:
-        """The address of the node."""
         return Address(self.node.umx_type, self.node.id)
 
     @property
@@ -124,7 +123,6 @@ class Settings(BaseSettings):
 
     @property
     def file(self) -> Path | None:
-        """The file from which the settings were read; None without a file."""
         return self._file
 
     @property
@@ -143,7 +141,6 @@ class Settings(BaseSettings):
         return self._port_certificate
 
     def set_institution(self, institution: str | None, port_certificate: Path | None) -> None:
-        """Set ``institution`` and ``port_certificate``."""
         self._institution, self._port_certificate = institution, port_certificate
 
     def set_origins(
@@ -205,7 +202,6 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _pause_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of pauses."""
     partners = {f"direct.{partner}": link for partner, link in settings.direct.items()}
     for name, dialled in {"hub": settings.hub, **partners}.items():
         if dialled is not None and dialled.reconnect_s_min > dialled.reconnect_s_max:
@@ -213,7 +209,6 @@ def _pause_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of virtual hosts and users."""
     hosts = {"/", *settings.amqp.virtual_hosts}
     for name in RESERVED_HOSTS & hosts:
         yield "amqp.virtual_hosts", f"{name} is reserved for the hub: choose another name"
@@ -226,7 +221,6 @@ def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _direct_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of direct links."""
     if settings.direct and settings.node.kind != "local":
         yield "direct", "only local nodes have direct links; remove this section"
     for partner, link in settings.direct.items():
@@ -255,7 +249,6 @@ def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _webhook_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of webhooks."""
     if settings.webhooks and settings.node.kind != "local":
         yield "webhooks", "only local nodes send and receive documents; remove this section"
     for number, webhook in enumerate(settings.webhooks):
@@ -271,7 +264,6 @@ def _webhook_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of the web process."""
     http = settings.http
     if http is None:
         return
@@ -294,7 +286,6 @@ def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of the address of the collector."""
     telemetry = settings.telemetry
     if telemetry is None or telemetry.allow_plain:
         return
@@ -304,7 +295,6 @@ def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _datagram_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of [datagrams]."""
     is_dialled = settings.node.kind == "platform" or bool(settings.direct)
     for key in ("advertised_host", "advertised_port") if not is_dialled else ():
         if settings.datagrams is not None and getattr(settings.datagrams, key):
@@ -315,7 +305,6 @@ def _datagram_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of the addresses of the hub."""
     hub = settings.hub
     if hub is None:
         return
@@ -326,7 +315,6 @@ def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the faults of connections without TLS."""
     amqp, hub = settings.amqp, settings.hub
     if not (amqp.tls or amqp.allow_plain or is_loopback(amqp.host)):
         yield "amqp.host", "other machines could connect without TLS: set amqp.tls, or amqp.allow_plain to permit it"

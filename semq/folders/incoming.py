@@ -68,7 +68,6 @@ class Incoming:
                 pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     async def _write(self, document: Document) -> None:
-        """Write a document under a name that no other document uses. Raises OSError."""
         path = self._reserve(document)
         try:
             await asyncio.to_thread(_write, path, document)

@@ -61,7 +61,6 @@ class Layout:
         self.out, self.sent, self.failed, self.arrived = (root / name for name in ("out", "sent", "failed", "in"))
 
     def make(self) -> None:
-        """Create the folders. Raises OSError."""
         for folder in (self.out, self.sent, self.failed, self.arrived):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -132,7 +131,6 @@ def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterat
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder; log an unreadable folder."""
     try:
         with os.scandir(folder) as entries:
             yield from entries

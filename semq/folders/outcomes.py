@@ -50,7 +50,6 @@ class Outcomes:
                     await self._process(event)
 
     async def _process(self, event: DocumentEvent) -> None:
-        """Find the file of a document and write the outcome. Do nothing if there is no file."""
         for layout in self._layouts:
             for _ in range(SEARCHES_MAX):
                 path = await asyncio.to_thread(_find, layout, event)

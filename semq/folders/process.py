@@ -82,7 +82,7 @@ class Root:
             self.is_locked = True
 
     async def run(self, client: Client, locks: ExitStack, on_success: Callable[[], None]) -> None:
-        """Send and receive until cancelled, independently of each other. Raises FolderInUse, FolderUnusable."""
+        """Send and receive until cancelled. Raises FolderInUse, FolderUnusable."""
         self.lock(locks)
         on_success()
         sections = []

@@ -44,12 +44,10 @@ class NodePlace:
 
     @property
     def kind(self) -> str:
-        """The kind of the node: ``platform`` or ``local``."""
         return "platform" if self.node_id == HUB else "local"
 
     @property
     def config(self) -> Path:
-        """The configuration file."""
         return self.folder / f"{self.name}.toml"
 
     @property
@@ -59,7 +57,6 @@ class NodePlace:
 
     @property
     def data_dir(self) -> Path:
-        """The node's data directory."""
         return self.folder / self.name
 
     def url_at(self, port: int) -> str:
@@ -95,7 +92,6 @@ class InstallationPlan:
 
     @property
     def hubs(self) -> tuple[str, ...]:
-        """The names of the hub's instances."""
         return (HUB, *(f"{HUB}-{number}" for number in range(2, self.instances + 1))) if self.has_hub else ()
 
     def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:

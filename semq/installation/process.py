@@ -46,7 +46,6 @@ class NodeProcess:
 
     @property
     def name(self) -> str:
-        """The name of the node in its installation."""
         return self.place.name
 
     @property
@@ -57,7 +56,6 @@ class NodeProcess:
 
     @property
     def url(self) -> str:
-        """The AMQP URL for applications."""
         return self.place.url_at(self.port)
 
     @property
@@ -71,7 +69,6 @@ class NodeProcess:
         self.ensure_ready()
 
     def program(self) -> list[str]:
-        """Return the arguments for Python that run the node."""
         return ["-m", MODULES[self.place.kind]]
 
     def launch(self, **variables: str) -> None:
@@ -126,7 +123,6 @@ class NodeProcess:
         return await wait_for_exit(self.process)
 
     def signal(self, number: Signals) -> None:
-        """Send a signal to the process, if it runs."""
         if self.pid is not None and self.process is not None:
             self.process.send_signal(number)
 

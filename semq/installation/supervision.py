@@ -74,7 +74,6 @@ class SupervisedNode(NodeProcess):
             waited_s += POLL_S
 
     async def kill(self) -> None:
-        """Kill the node without starting it again."""
         await self._end_supervision()
         if self.process is not None:
             self.process.kill()
@@ -87,12 +86,10 @@ class SupervisedNode(NodeProcess):
             await asyncio.gather(self._supervisor, return_exceptions=True)
 
     async def remove(self) -> None:
-        """Stop the node and its database server."""
         await self.stop()
         await asyncio.to_thread(self.end_with_database)
 
     async def _supervise(self) -> None:
-        """Start the node again whenever it ends."""
         while True:
             status = await self.wait_ended()
             self.deaths += 1

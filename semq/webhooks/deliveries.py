@@ -128,5 +128,4 @@ class Deliveries:
             await self._tasks.last(lk0).reject()
 
     async def close(self) -> None:
-        """End the connections to the address."""
         await self._destination.close()

@@ -66,7 +66,6 @@ class Webhook:
         self.successes = 0  #: number of requests that the address accepted or refused
 
     async def close(self) -> None:
-        """End the connections."""
         await self._client.aclose()
 
     async def post(self, request: WebhookRequest) -> None:
@@ -102,7 +101,6 @@ class Webhook:
         self._states.succeeded(self._settings.name)
 
     def _failure(self, began_at: float, fault: str, retry_after_s: float = 0.0) -> NoAnswerFromWebhook:
-        """Count a failure and return its error."""
         error = NoAnswerFromWebhook(fault=fault, failures=self.failures + 1)
         self._count_failure(began_at, error, retry_after_s)
         return error
@@ -199,7 +197,6 @@ class Webhook:
 
 
 def _tls_context(settings: WebhookSection) -> ssl.SSLContext:
-    """Return the TLS context for the address. Raises WebhookTrustUnreadable."""
     try:
         return ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None)
     except OSError as error:

@@ -66,7 +66,6 @@ class ServedWebhook:
         return self.deliveries
 
     def sections(self) -> list[CompanionSection]:
-        """Return the sections for documents and for events, as configured."""
         sections = []
         if self._settings.documents:
             sections.append(CompanionSection(f"{self.name}: documents", self._post_documents))
@@ -81,6 +80,5 @@ class ServedWebhook:
         await self.open().post_events(on_success)
 
     async def close(self) -> None:
-        """End the connections to the address."""
         if self.deliveries is not None:
             await self.deliveries.close()
