@@ -1,9 +1,7 @@
 """The chain of the ledger: a running hash over all lines, in the order of their numbers.
 
 The chain is divided into links. Each link covers at most ``LINES_MAX`` lines of one day; the last link is still
-growing. The hash of a link begins with the facts that are arguments of ``begin``; the bytes of each line are then added
-to it (a row of Postgres' binary COPY). A line that is changed, missing, added or moved shows in its link, and a missing
-link shows in the next link.
+growing. A line that is changed, missing, added or moved shows in its link; a missing link shows in the next link.
 
 The chain alone cannot show that its end was cut off, or that a person with access to the database rebuilt it. Evidence
 outside the database can: the head that the running node keeps in memory and logs, the heads that ``semq ledger verify``
@@ -40,7 +38,7 @@ def begin(store: str, day: str, place: int, first: int, before: bytes) -> ChainL
 
 
 def add(link: ChainLink, lines: Iterable[tuple[int, bytes | bytearray | memoryview]]) -> ChainLink:
-    """Return the link with more lines: number and bytes of each, in order."""
+    """Return the link with more lines: number and bytes of each (a row of Postgres' binary COPY), in order."""
     last, count, hash_ = link.last, link.count, link.hash
     for number, line in lines:
         hash_ = sha256(hash_ + line).digest()

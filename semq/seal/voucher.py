@@ -37,7 +37,6 @@ def without_vouchers(pem: str) -> str:
 
 
 def _vouchers(pem: str) -> Iterator[tuple[str, bytes]]:
-    """Yield key id of the signer and signature of each readable voucher."""
     for block in list(BLOCK.finditer(pem))[:VOUCHERS_MAX]:
         try:
             signer, _, signature = b64decode(block[1]).partition(b" ")

@@ -54,6 +54,5 @@ def check_app_key(app_key: AppKey) -> AppKey:
 
 
 def _safe(text: str) -> str:
-    """Return the beginning of a text for an error, with escapes for characters that cannot be shown."""
     beginning = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
     return beginning if beginning.isprintable() else beginning.encode("unicode_escape").decode("ascii")

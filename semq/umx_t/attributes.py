@@ -1,8 +1,7 @@
 """The table of all attributes of a document: a row for each field of ``Attributes`` and ``Envelope``.
 
-Derived from it are the headers between nodes, the attributes that a seal and a signature bind, the arguments of clients
-and operations, the headers for the receiver's application, and the tables in README.md and PROTOCOL.md, written by
-``python -m tests.umx_t.pages.attributes``.
+Seals, interfaces of applications and the headers between nodes are derived from it. The tables in README.md and
+PROTOCOL.md are written from it by ``python -m tests.umx_t.pages.attributes``.
 """
 
 from collections.abc import Callable, Iterable, Mapping

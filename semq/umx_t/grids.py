@@ -4,8 +4,8 @@ Rows are events, columns are states. The states climb to the right; a row return
 it is or as a void marker. Dots fill the lower right: late and repeated events change nothing. The SS_INIT column
 accepts evidence, too: a crash between a send and the commit that records it leaves SS_INIT (rule N29).
 
-Some rules have guards that need more than the state: an equal attempt, a nonce, a payload that still exists. The engine
-evaluates them: it ignores an event whose guard fails, or chooses another event (``not_here_bare``).
+The engine evaluates guards that need more than the state, for instance an equal attempt or a nonce. It ignores an
+event whose guard fails, or chooses another event (``not_here_bare``).
 """
 
 from semq.umx_t.grid import Grid

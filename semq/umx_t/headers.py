@@ -1,8 +1,7 @@
 """Conversion of a message's attributes to AMQP properties and headers, and back (ARCHITECTURE.md, "AMQP").
 
-``read_submission`` reads the headers of an application and is strict: a misspelt attribute must not silently become a
-default. ``read_envelope`` reads the headers of a peer node and accepts unknown attributes. Nodes use two forms:
-``write_envelope`` writes one field for each attribute, ``write_packed`` one field for all attributes of version 1.
+``read_submission`` is strict: a misspelt attribute must not silently become a default. ``read_envelope``, for messages
+of peer nodes, accepts unknown attributes.
 """
 
 from collections.abc import Mapping
@@ -110,10 +109,7 @@ def check_combination(attributes: Attributes) -> Attributes:
 
 
 def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the properties and headers of a message between nodes, with one field for each attribute.
-
-    Defaults are left out, except of attributes that are always written.
-    """
+    """Return the properties and headers of a message between nodes, with one field for each attribute."""
     attributes = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
@@ -166,7 +162,6 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
 
 
 def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_transport: dict[str, Any]) -> None:
-    """Read headers into arguments of Attributes (``of_document``) and of Envelope (``of_transport``)."""
     user, unknown = {}, {}
     for name, value in headers.items():
         if name[:1] != "@":
@@ -188,5 +183,4 @@ def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_tr
 
 
 def _from_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those arguments of Attributes that are AMQP properties; absent and empty ones are left out."""
     return {name: value for name in PROPERTIES if (value := properties.get(name))}

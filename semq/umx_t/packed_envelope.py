@@ -1,8 +1,8 @@
 """The packed form of an envelope: one header field between two nodes of protocol version 2 or later.
 
-The field ``@Envelope`` is a msgpack array of attributes. An AMQP table of a dozen fields, which peers of version 1 get,
-takes twice as long to read. Outside the array stay AMQP properties, headers of the application, and attributes of later
-releases: a node forwards an attribute that it does not know only if the attribute has a field of its own.
+The field ``@Envelope`` is a msgpack array of attributes. AMQP properties, headers of the application, and attributes of
+later releases stay outside the array: a node forwards an attribute that it does not know only if the attribute has a
+field of its own. An AMQP table of a dozen fields takes twice as long to read.
 """
 
 from collections.abc import Mapping

@@ -53,9 +53,7 @@ class GivenUpNotice(msgspec.Struct, frozen=True):
 
 
 def document_detail(pieces: str) -> str:
-    """Return the detail of a ledger line for the attribute @Pieces of a piece or of a manifest. The reconciliation
-    reads it.
-    """
+    """Return the detail of a ledger line, for the reconciliation. ``pieces``: @Pieces of a piece or a manifest."""
     return f"piece {pieces}" if "/" in pieces else f"manifest of {pieces}"
 
 

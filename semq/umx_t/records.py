@@ -231,13 +231,10 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
 
 
 def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
-    """Refuse a packet that would be too expensive to decode. Raises PacketTooLarge.
-
-    Records are counted only if there are more opening braces than permitted records: each record has at least one.
-    """
+    """Refuse a packet that would be too expensive to decode. Raises PacketTooLarge."""
     if len(body) > bytes_max:
         raise PacketTooLarge("The packet has too many bytes.", size=len(body), allowed=bytes_max)
-    if bytes(body).count(b"{") <= RECORDS_MAX:
+    if bytes(body).count(b"{") <= RECORDS_MAX:  # each record has at least one brace
         return
     try:
         count = len(_raw_records.decode(body))

@@ -1,8 +1,4 @@
-"""Versions of the protocol, and how two nodes agree on one.
-
-Each side states the lowest and the highest version that it supports; the highest common version is used. A peer that
-states nothing supports version 1 only.
-"""
+"""Versions of the protocol, and how two nodes agree on one."""
 
 from typing import Any
 
@@ -28,10 +24,9 @@ def offer() -> list[int]:
 
 
 def agree(theirs: Any) -> int:
-    """Return the highest common version with a peer. ``theirs``: its offer; anything but a pair of numbers means
-    version 1.
+    """Return the highest common version with a peer. Raises NoCommonVersion.
 
-    Raises NoCommonVersion.
+    ``theirs``: the offer of the peer; anything but a pair of numbers means version 1 only.
     """
     lowest, highest = 1, 1
     if isinstance(theirs, list | tuple) and len(theirs) == 2 and all(type(number) is int for number in theirs):
