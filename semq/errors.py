@@ -1,9 +1,9 @@
 """The root of SEMQ's error tree, and the errors that more than one floor raises.
 
     SemqError
-    ├── BadInput            the caller's fault: nothing was changed; correct the input and repeat
-    ├── ProtocolViolation   a peer's fault: the frame is refused and counted; the link normally stays open
-    ├── Unavailable         no fault: something needed is temporarily unavailable; repeat later
+    ├── BadInput            the caller's fault: correct the input and repeat
+    ├── ProtocolViolation   a peer's fault: the frame is refused
+    ├── Unavailable         no fault: repeat later
     └── Misconfigured       the operator's fault: correct the configuration, then start again
         └── UnusablePath    a file or folder cannot be used
 

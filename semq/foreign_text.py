@@ -1,4 +1,4 @@
-"""Foreign text, made safe for display: on a terminal, in a log line, in JSON, in HTML and in CSV.
+"""Foreign text, made safe for display.
 
 Foreign text comes from partners and applications. In this module, *invisible* characters are control characters, line
 breaks, characters without a width, characters that reverse the reading order, and lone surrogates.
@@ -30,7 +30,7 @@ def shown(text: str, length_max: int = SHOWN_MAX) -> str:
     cut = len(text) - length_max
     if cut > 0:
         text = text[:length_max]
-    if not (text.isascii() and text.isprintable()):  # a fast check that suffices for nearly all texts
+    if not (text.isascii() and text.isprintable()):  # a fast check for most texts
         text = _IN_LINE.sub(_escape, text)
     return f"{text}… ({cut} more characters)" if cut > 0 else text
 

@@ -25,7 +25,7 @@ def utc_text(moment: datetime | float, *, exact: bool = False) -> str:
 
 
 def moment_text(at: int, *, exact: bool = False) -> str:
-    """Return milliseconds from another node in the form of ``utc_text``, or as digits if they are out of range."""
+    """Return ``utc_text`` of milliseconds from another node, or digits if they are out of range."""
     try:
         return utc_text(at, exact=exact)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Traces of applications (W3C Trace Context), which travel with documents as two headers, and the ids of SEMQ's spans.
+"""Traces of applications (W3C Trace Context), which travel as two headers, and the ids of SEMQ's spans.
 
 Nodes do not rewrite the headers, because seal and signature bind them. The ids of SEMQ's own spans are hashes of LK0
 and stage, so each node can calculate the ids of spans of other nodes.
@@ -27,7 +27,7 @@ class TraceParent(NamedTuple):
 
 
 def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return the valid ones of the two headers; none if ``traceparent`` is missing or invalid (Trace Context, 3.3)."""
+    """Return the valid headers; none if ``traceparent`` is missing or invalid (Trace Context, 3.3)."""
     parent, state = headers.get(PARENT), headers.get(STATE)
     if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
         return {}

@@ -46,7 +46,7 @@ def _paths(type_: Any) -> Iterator[list[str]]:
 
 
 def _type_under(type_: Any, name: str) -> Any:
-    """Return the type of a key of a section, or of a value in a table of user-defined names; None if there is none."""
+    """Return the type of a key in a section or in a table of user-defined names; None if there is none."""
     if _is_section(type_):
         return _without_none(type_.model_fields[name].annotation) if name in type_.model_fields else None
     return _value_type(type_)

@@ -1,4 +1,4 @@
-"""The URL by which programs on the same machine reach a node, derived from its configuration.
+"""The URL of a node for programs on the same machine, derived from its configuration.
 
 `admin_address_in` serves commands that only send a request to a running node. It reads only the keys of the address,
 without importing pydantic. If one of these keys is not valid, it calls ``load``, which reports all faults.
@@ -47,10 +47,7 @@ def url_of(settings: "Settings", port: int | None = None) -> str:
 
 
 def admin_address_of(settings: "Settings") -> AdminAddress:
-    """Return the address of a node with the login of its first administrator.
-
-    If no user is an administrator, the first user is taken; if no user is configured, ``guest``.
-    """
+    """Return the address of a node with the login of its first administrator, or else of its first user, or GUEST."""
     users = settings.amqp.users
     user = next((name for name, section in users.items() if section.is_admin), next(iter(users), GUEST))
     password = users[user].password.get_secret_value() if users else GUEST
@@ -62,9 +59,9 @@ def admin_address_of(settings: "Settings") -> AdminAddress:
 
 
 def admin_address_in(path: Path, env: Mapping[str, str], institution: str | None = None) -> AdminAddress:
-    """Return the address of the node of a configuration file and an environment, as `admin_address_of` does.
+    """Return the result of `admin_address_of` for a configuration file and an environment.
 
-    For a file with several institutions, the result is the address of ``institution``; None: of the virtual server.
+    ``institution``: as for ``load``; if it is None, the virtual server of a file with several institutions.
     Raises ConfigUnreadable, ConfigInvalid.
     """
     if institution is not None:

@@ -141,7 +141,7 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def file_name_for(text: str) -> str:
-    """Return a file name for a foreign text: without characters that file systems refuse, and not too long.
+    """Return a valid file name for a foreign text.
 
     A name that differs from the text contains a digest of the text, so that different texts have different names.
     """

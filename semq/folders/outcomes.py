@@ -28,7 +28,7 @@ log = structlog.get_logger("semq.folders")
 QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
 PAUSE_S = 0.2  # between two searches for a file that is being moved
-SEARCHES_MAX = 150  # then a file of this name in ``out`` counts as the file of another document
+SEARCHES_MAX = 150  # searches for the file of a document while ``out`` has a file of its name
 
 
 class Outcomes:

@@ -213,10 +213,7 @@ class Outgoing:
             raise FileUnreadable(fault=error.strerror) from error
 
     async def _move(self, file: Offered, note: Mapping[str, object], sent: Sent | None) -> None:
-        """Move a file to ``sent``, or to ``failed`` if it was refused (``sent`` None).
-
-        A failure is logged once, and the move is tried again every SEARCH_S.
-        """
+        """Move a file to ``sent``, or to ``failed`` if ``sent`` is None. Failed moves are repeated every SEARCH_S."""
         layout, is_first_attempt = self._layout, self._unmoved.pop(file, None) is None
         folder, mark = (layout.sent, sent.name) if sent is not None else (layout.failed, "")
         try:

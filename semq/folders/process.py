@@ -29,7 +29,7 @@ from semq.service.companion.sections import PATIENCE_S, CompanionSection
 log = structlog.get_logger("semq.folders")
 
 LOCK = ".semq.lock"
-FATAL = (LoginRefused,)  # errors that end the program, because they concern all roots
+FATAL = (LoginRefused,)  # errors that concern all roots
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -19,7 +19,7 @@ CARRIER = "carrier"  # name of the node that is the broker between instances of 
 STANDBY = "standby"  # name of the standby of the hub's last instance
 DIRECT = "direct"  # key of the direct link in `links` of `InstallationPlan.write`
 PORTS = range(20_000, 32_000)  # free ports are chosen from this range
-Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
+Value = str | int | float | bool | Sequence[str] | None  #: None: only the table is written
 Rows = Mapping[str, Value]
 
 
@@ -78,9 +78,9 @@ class InstallationPlan:
 
     institutions: Mapping[str, str]  #: name of each node | its node id
     login: ApplicationLogin
-    absent: Sequence[str] = ()  #: node ids of institutions that the hub knows and that have no node here
-    has_hub: bool = True  #: false: ``direct`` only, with certificates that ``enrolment.install_certificates`` installs
-    secure: bool = False  #: links have TLS and certificates; the institutions have no passwords and must enrol
+    absent: Sequence[str] = ()  #: node ids of institutions at the hub that have no node here
+    has_hub: bool = True  #: false: ``direct`` only, with certificates of ``enrolment.install_certificates``
+    secure: bool = False  #: links have TLS; the institutions have no passwords and must enrol
     #: two institutions with a direct link (needs ``secure``): the first dials
     direct: tuple[str, str] | None = None
     instances: int = 1  #: number of instances of the hub

@@ -21,7 +21,7 @@ from semq.store.postgres.ledger_partitions import make_ahead
 from semq.store.postgres.schema_version import head
 
 FOLDER_VARIABLE = "EMPTY_DATABASE_FOLDER"  # environment variable
-CLUSTER, PASSWORD = "data", "password"  # parts that a copy contains; ports, logs and locks are not copied
+CLUSTER, PASSWORD = "data", "password"  # parts that are copied
 
 
 def copy_empty_database(data_dir: Path) -> None:
@@ -40,9 +40,9 @@ def copy_empty_database(data_dir: Path) -> None:
 
 
 def _home_of_original(folder: Path) -> Path:
-    """Return the folder of the database to copy; make it if there is none for this version of Postgres and the tables.
+    """Return the folder of the database to copy; make it if none fits Postgres, the tables and the date.
 
-    The partitions of the ledger depend on the date.
+    The date counts because of the partitions of the ledger.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     today = SystemClock().wall().date()
@@ -59,7 +59,7 @@ def _home_of_original(folder: Path) -> Path:
 
 
 def _delete_maps(cluster: Path) -> None:
-    """Delete the maps of free space and visibility, a seventh of the files; Postgres makes them again when needed."""
+    """Delete the maps of free space and visibility, a seventh of the files. Postgres makes them when needed."""
     for pattern in ("base/*/*_fsm", "base/*/*_vm"):
         for file in cluster.glob(pattern):
             file.unlink()

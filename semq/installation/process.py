@@ -74,7 +74,7 @@ class NodeProcess:
     def launch(self, **variables: str) -> None:
         """Start the process without waiting. ``variables``: further environment variables.
 
-        Variables SEMQ_… of this process are not passed on, because the node would read them as settings.
+        Variables SEMQ_… of this process are not passed on: the node would read them as settings.
         """
         self.forget()
         environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
@@ -118,7 +118,7 @@ class NodeProcess:
         return await asyncio.to_thread(self.block_until_ready)
 
     async def wait_ended(self) -> int:
-        """Wait for the end of the process and return its exit status; a negative number is a signal."""
+        """Wait for the end of the process; return the result of ``wait_for_exit``."""
         assert self.process is not None
         return await wait_for_exit(self.process)
 

@@ -1,4 +1,4 @@
-"""A node that is started again after an unexpected end, and is stopped when the process that started it ends.
+"""A node that is started again after an unexpected end, and stops when its starter ends.
 
 Users of the demo may ``kill -9`` a node and start it by hand. ``stop`` therefore also ends a node that a user has
 started.
@@ -51,7 +51,7 @@ class SupervisedNode(NodeProcess):
     async def supervise_when_ready(self) -> None:
         """Wait until the launched node serves, and supervise it from then on. Raises NodeNotStarted."""
         while not await self.wait_ready():
-            if await self.wait_ended() >= 0:  # an exit status: no signal has ended the node
+            if await self.wait_ended() >= 0:  # no signal has ended the node
                 raise NodeNotStarted(node=self.name, log=self.log_tail())
             self.deaths += 1
             self._report(f"{self.name} was killed while it started; it is started again")

@@ -1,4 +1,4 @@
-"""The address of one webhook: the check of its host, the request, and the circuit breaker for an address that fails.
+"""The address of one webhook: the check of its host, the request, and the circuit breaker.
 
 Each request resolves the host, checks all its IP addresses and connects to a checked one, so that the name cannot
 resolve differently between check and use. Redirects are not followed and cookies are not stored.
@@ -135,7 +135,7 @@ class Webhook:
         *first_addresses, last_address = addresses
         connect_s = self._settings.timeout_s / len(addresses)  # leaves time for the next address
         for address in first_addresses:
-            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: try the next address
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent
                 return await self._send_to(address, request, limit, connect_s)
         return await self._send_to(last_address, request, limit, connect_s)
 
@@ -175,7 +175,7 @@ class Webhook:
     async def _signature(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):
             return signature_headers(self._key, request.id, timestamp, (request.body,))
-        limit.reschedule(None)  # the time to read the file does not count against the time limit of the address
+        limit.reschedule(None)  # the time limit is for the address, not for reading the file
         return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
 
     async def _blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ from semq.webhooks.errors import WebhookTrustUnreadable
 
 log = structlog.get_logger("semq.webhooks")
 
-FATAL = (LoginRefused,)  # errors that end the program, because they concern all webhooks
+FATAL = (LoginRefused,)  # errors that concern all webhooks
 
 
 def main(argv: list[str] | None = None) -> int:
