@@ -1,11 +1,9 @@
 """Signed receipts: a receiver's statements about messages, with one signature for all statements of a packet.
 
 The statements of a packet are the leaves of a hash tree (RFC 9162, section 2.1.1). Its root, the number of leaves and
-both institutions are signed. So the receipts of hundreds of documents cost one signature, and each receipt can be
-proved alone, by its path to the root, without revealing the others (``proof``).
+both institutions are signed. Each receipt can be proved alone, by its path to the root, without revealing the others.
 
-The signature of other packets (ReAck2, answers, inquiries of role R) covers the bytes of the packet, so their records
-cannot be proved one by one to third parties.
+The signature of a packet of other records covers the bytes of the packet, so its records cannot be proved one by one.
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ def with_vouchers(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateK
 
 
 def is_vouched(pem: str, node: str, fingerprint: str, keys: Mapping[str, PublicKey]) -> bool:
-    """Return whether one of the keys vouches for a certificate of ``node``. ``keys``: by key id."""
+    """Return whether one of the keys (by key id) vouches for a certificate of ``node``."""
     message = _message(node, fingerprint)
     return any(_is_valid(keys[signer], signature, message) for signer, signature in _vouchers(pem) if signer in keys)
 

@@ -17,10 +17,10 @@ from semq.umx_t.errors import BadRecord, PacketTooLarge
 from semq.umx_t.status import Arrival
 from semq.umx_t.word import Word
 
-# Bounds of one packet; a packet beyond a bound is refused as a whole. Nodes of every version send at most 500 records.
+# Bounds of one packet. Nodes of every version send at most 500 records.
 RECORDS_MAX = 1000
-FLOORS_MAX = 4000  # number of floors in all records of a packet together
-# Largest size of one packet in bytes, checked before anything is decoded.
+FLOORS_MAX = 4000  # in all records of a packet together
+# Largest size of one packet in bytes.
 PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.RECEIPTS, Primitive.INDICATION): 1 << 20,
     (Function.RECEIPTS, Primitive.RESPONSE): 384 << 10,
@@ -94,7 +94,6 @@ class Answer(Word):
     UNAVAIL = "UNAVAIL"
 
 
-# Statuses of the receiver's ledger as answers in records, and the reverse.
 ANSWER_BY_ARRIVAL = {arrival: Answer[arrival.name] for arrival in Arrival}
 ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.items() if arrival is not Arrival.NOT}
 
@@ -168,7 +167,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     certificates: tuple[Certificate, ...] | None = None
     #: of a group: the members to which the node that gets the record may send; empty: the group no longer exists for it
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
-    others: Number = 0  #: of a group: the number of members to which that node may not send
+    others: Number = 0  #: of a group: number of members to which that node may not send
     #: of a partner: users named in the definitions who receive documents now; a node sends the hub its own users
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
 
@@ -180,10 +179,10 @@ class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     secret: Secret = ""
     host: HostText = ""  #: host that receives datagrams; empty: the address of the link
     port: PortNumber = 0
-    sent: Number = 0  #: report: documents that the reporting node has sent on the channel
-    covered: Number = 0  #: report: documents of the other node that have arrived or count as lost
-    lost: Number = 0  #: report: those of ``covered`` that have not arrived
-    full: Number = 0  #: report: those of ``covered`` that were dropped because there was no room
+    sent: Number = 0  #: report: documents sent on the channel
+    covered: Number = 0  #: report: documents of the other node, arrived or lost
+    lost: Number = 0  #: report: lost ones in ``covered``
+    full: Number = 0  #: report: ones in ``covered`` that were dropped for want of room
 
 
 _TYPES: dict[Function, type] = {

@@ -37,8 +37,8 @@ class Outcome(Status):
 class AckStatus(Status):
     """``p_ack_status`` and ``s_ack_status`` of a row of tb_0030 (seed 3)."""
 
-    AS_INIT = 210  #: it is not known yet whether hub or sender has noted this node's acknowledgement
-    AS_ACK = 220  #: hub or sender has noted this node's acknowledgement
+    AS_INIT = 210  #: hub or sender may not have noted this node's acknowledgement
+    AS_ACK = 220  #: hub or sender has noted it
 
 
 class AppStatus(Status):
@@ -70,7 +70,7 @@ class SaveFwd(Status):
 
 
 class Direction(Status):
-    """The origin of a row of tb_0031, which has messages of both origins (seed 5.2)."""
+    """The origin of a row of tb_0031 (seed 5.2)."""
 
     OWN = 510  #: accepted from an application of this node
     RELAYED = 520  #: a copy, held by the hub until the target has recorded the message
