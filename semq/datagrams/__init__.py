@@ -1,7 +1,6 @@
 """Datagrams: the channel over UDP for documents with ``@Reliable=0``, beside a link that both ends have authenticated.
 
-The end that listens offers a channel over the link: address, connection id, secret (PROTOCOL.md section 25). Called by
-``semq.service.datagrams``.
+The end that listens offers a channel over the link (PROTOCOL.md section 25). Only `port` uses sockets.
 
 | module     | contents                                                                     |
 |------------|------------------------------------------------------------------------------|
@@ -16,6 +15,4 @@ The end that listens offers a channel over the link: address, connection id, sec
 | `session`  | the channels of one link, one after the other                                |
 | `port`     | the socket, and the sessions whose datagrams it carries                      |
 | `errors`   | the error of a UDP port that cannot be used                                  |
-
-Only `port` uses sockets; the other modules get time as an argument.
 """

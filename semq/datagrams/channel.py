@@ -1,7 +1,7 @@
 """A channel: one connection id with its keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
 
-The end that offers the channel learns the address of the other end from authenticated datagrams. The address may change
-(behind a NAT): the source of the datagram with the highest sequence number counts. Made by ``session``.
+The end that offers the channel learns the address of the other end from authenticated datagrams: the source of the one
+with the highest sequence number counts.
 """
 
 from typing import Any
@@ -55,7 +55,7 @@ class DatagramChannel:
     def record_coverage(self, reported: Coverage) -> Coverage:
         """Record a report about the documents sent; return the difference to the previous report.
 
-        A peer cannot report more documents than were sent: larger numbers are lowered to that.
+        Numbers above the number of documents sent are lowered to it.
         """
         previous, sent = self.sent_coverage, self.documents_sent
         self.sent_coverage = Coverage(
@@ -65,8 +65,8 @@ class DatagramChannel:
 
     @property
     def lost(self) -> int:
-        """The number of documents of the other end that count as lost: they have not arrived, although a later document
-        has arrived, or although the other end announced them before the previous call of ``count_missing``.
+        """The number of documents that have not arrived, although a later one has arrived, or although they were
+        announced before the previous call of ``count_missing``.
         """
         return max(0, self._expected - self._received)
 

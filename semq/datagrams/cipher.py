@@ -5,8 +5,7 @@
             9  8 bytes   sequence number, big endian
            17  content and tag, AES-256-GCM; the first 17 bytes are authenticated with it
 
-Each channel has a secret of its own. Each direction has a key and a nonce mask of its own (HKDF, RFC 5869);
-the nonce is the mask XOR the sequence number, which a sender never uses twice.
+Each direction has a key and a nonce mask of its own (HKDF, RFC 5869). The nonce is the mask XOR the sequence number.
 """
 
 from struct import Struct

@@ -2,8 +2,7 @@
 
 A probe is padded to the size that it tests. The path is open while probes of ``SIZES[0]`` bytes are answered. Larger
 sizes are tried one after the other (RFC 8899). When probes of the present size are no longer answered, the size falls
-back to ``SIZES[0]``. Sizes are sizes of UDP payloads. This module sends nothing: ``due`` returns the sizes of the
-probes that ``session`` sends.
+back to ``SIZES[0]``. Sizes are sizes of UDP payloads.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
-"""The socket of datagrams, and the sessions whose channels it carries. Made by ``semq.service.datagrams``.
+"""The socket of datagrams, and the sessions whose channels it carries.
 
 Datagrams that name no channel, and datagrams that fail authentication, are counted and dropped. Datagrams are sent only
-to addresses that the link has named or from which an authenticated datagram has come. The buffers of the kernel are the
-only queues.
+to addresses that the link has named or from which an authenticated datagram has come.
 """
 
 import asyncio

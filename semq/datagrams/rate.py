@@ -2,8 +2,7 @@
 
 The loss is judged for ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; documents that left before
 this change are not judged. Less loss raises the rate by a step, at first by the rate itself. After a halving, the step
-is a tenth of the halved rate; it doubles with each raise above the last rate with too much loss. So the rate grows fast
-on a new path, and slowly near a known limit. Pure: no clock, no sockets.
+is a tenth of the halved rate; it doubles with each raise above the last rate with too much loss.
 """
 
 from semq.datagrams.counts import Coverage

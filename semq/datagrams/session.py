@@ -1,9 +1,7 @@
 """The datagrams of one link: the channels, the documents on the channels, and the records about the channels.
 
 A session has one channel, and two while keys are renewed: the older channel is used until the newer one is open.
-Records travel over the link (PROTOCOL.md section 25): an offer creates a channel, a report has the numbers of documents
-sent, received, lost and dropped. Both ends of a link use this class: the listening end calls ``offer``, the dialling
-end ``accept``. Made by ``port``.
+Records travel over the link (PROTOCOL.md section 25). The listening end calls ``offer``, the dialling end ``accept``.
 """
 
 from collections.abc import Callable
@@ -270,7 +268,7 @@ class DatagramSession:
             self.report()
 
     def _is_older_replaced(self, now: float) -> bool:
-        """Return whether the older of two channels can end: the newer one is open, and began ``grace_s`` ago."""
+        """Return whether the older of two channels can end."""
         newest = self.channels[-1] if len(self.channels) > 1 else None
         return newest is not None and newest.path.is_open and now - newest.began_at >= self._times.grace_s
 
@@ -286,7 +284,7 @@ class DatagramSession:
                 channel.path.note_sent(sequence, size, now)
 
     def report(self) -> None:
-        """Send a report about each channel whose numbers have changed: documents sent, received, lost and dropped."""
+        """Send a report about each channel whose numbers have changed."""
         for channel in self.channels:
             channel.count_missing()
             sent, received = channel.documents_sent, channel.received_coverage

@@ -1,17 +1,6 @@
 """Identity of nodes: their certificates, the authority that signs them, and the key pairs of a node on disk.
 
-The package is above floor 0 because it reads and writes files; it uses neither sockets nor rows, and the time is an
-argument. Called by the nodes, their links and operations, the reconciliation, and commands such as ``semq cert`` and
-``semq verify``. The keys of ``slots`` also open sealed documents.
-
-    ring = KeyRing(folder, node, Passphrase(file=…))     # slots on disk: next, active, previous, retired
-    identity = ring.identity()                           # raises NoIdentity, KeyRefused, WrongName, Untrusted
-    identity.node, identity.certificate, identity.key    # EC P-256 (or P-384), or RSA; also signs receipts
-    identity.keys[key_id]                                # every key that may be needed to open a document
-
-    trust = TrustStore.read(ring.trust_path)             # raises TrustUnreadable
-    peer = trust.verify(der_or_pem, now, node=address)   # NodeCertificate; raises Untrusted or a subclass
-    peer.node, peer.key_id, peer.public_key, peer.not_after, peer.fingerprint, peer.der
+The package reads and writes files, but uses neither sockets nor rows. Time is an argument.
 
 ===============  =======================================================================================================
 ``slots``        the key pairs of a node on disk, and its identity

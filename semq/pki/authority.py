@@ -1,8 +1,6 @@
 """The hub's small certificate authority: one key, one certificate, and the certificates that it signs.
 
-A certificate is issued for the address that belongs to a token or to an older certificate, never for a name in the
-request: only the key is taken from a request. ``platform_node`` decides which nodes get certificates, and handles
-tokens and revocation.
+Only the key is taken from a request, never a name. ``platform_node`` decides which nodes get certificates.
 """
 
 import re

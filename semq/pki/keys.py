@@ -2,8 +2,7 @@
 
 On disk a key is PKCS#8 in PEM, mode 0600, encrypted if the node has a passphrase (``Passphrase``: from a file, a
 systemd credential, or the environment). A key file to which others have rights is refused instead of repaired: its
-content may already be known. Used by ``slots``, ``authority`` and ``certificate``; the same key is used for TLS, for
-signatures and for unwrapping session keys.
+content may already be known. A node uses its key for TLS, for signatures and for unwrapping session keys.
 """
 
 import hashlib
@@ -86,7 +85,7 @@ def is_strong(key: object) -> bool:
 def key_id(key: PrivateKey | PublicKey) -> str:
     """Return the name of a key pair: 16 bytes of the SHA-256 of its SubjectPublicKeyInfo (RFC 5280), hexadecimal.
 
-    It is the value of @KeyId and part of the names of key files; a renewed certificate with the same key keeps it.
+    It is the value of @KeyId.
     """
     public = key.public_key() if isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) else key
     spki = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -1,8 +1,7 @@
 """The name of a node in a certificate: a URI in the subject alternative name, ``semq:1.10008``.
 
-The name is a URI, not a DNS name: an address may contain upper case and underscores, and must never be mistaken for a
-host (if ``1.10008`` were a DNS name, a certificate of a host with this name would also be a certificate of the node).
-Host names may be added for applications that check the name of the server; they give no rights between nodes.
+The name is a URI, not a DNS name: a certificate of a host must never count as the certificate of a node. Host names may
+be added for applications that check the name of the server; they give no rights between nodes.
 """
 
 from cryptography import x509

@@ -1,8 +1,7 @@
 """The statement that a new authority follows a former one, signed with the key of the former authority.
 
-A hub makes the statement when it changes its authority (``platform_node.authority_roll``). A node
-(``local_node.succession``) accepts the new authority only if it trusts the former authority, whose key has signed the
-statement. So only the holder of that key can add an authority to a node's list in this way.
+A hub makes the statement when it changes its authority. A node accepts the new authority only if it trusts the former
+one.
 """
 
 from base64 import b64decode, b64encode

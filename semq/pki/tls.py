@@ -59,12 +59,12 @@ def load_active(context: ssl.SSLContext, ring: KeyRing) -> None:
     Raises KeyRefused, NoIdentity, WrongName, Untrusted.
     """
     identity = ring.identity()  # reads and checks the files before OpenSSL does, with clearer errors
-    name = identity.certificate.key_id
-    load_pair(context, ring.certificate_path(name), ring.key_path(name), ring.passphrase())
+    key_id = identity.certificate.key_id
+    load_pair(context, ring.certificate_path(key_id), ring.key_path(key_id), ring.passphrase())
 
 
 def load_pair(context: ssl.SSLContext, certificate: Path, key: Path, passphrase: bytes | None) -> None:
-    """Present this certificate on new connections of a context. Raises KeyRefused."""
+    """Present this certificate, and sign with this key, on new connections of a context. Raises KeyRefused."""
     try:
         # A callable, so that OpenSSL never prompts at a terminal.
         context.load_cert_chain(certificate, key, password=lambda: passphrase or b"")

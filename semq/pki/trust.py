@@ -1,8 +1,6 @@
 """The authorities that a node trusts, and the verification of certificates against them.
 
-TLS verifies the certificates of links (``tls``); this module verifies certificates that arrive in other ways: from the
-hub's directory, in a proof of delivery, for a key slot. Chains are built and checked by
-``cryptography.x509.verification``.
+TLS verifies the certificates of links (``tls``); this module verifies certificates that arrive in other ways.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """The client's side of an AMQP connection: its channels, the server's requests to stop publishing, and the end.
 
 ``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
-one of its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used
-by the links between nodes, the carrier, the Python client and the command line.
+one of its channels. Nothing here reconnects or repeats a message.
 """
 
 import asyncio

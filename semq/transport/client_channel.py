@@ -1,9 +1,8 @@
 """One channel of a dialled connection: requests with replies, publishes with confirms, consumers.
 
-All deliveries of one read of the socket are passed to the consumer in one list, and all confirms to ``on_settled``. So
-a caller that works in batches (the engine) is called once for many messages. A content whose body arrives in chunks
-(``stream_from``) is reported in order like the others, with its body in a file (``keeps_large_bodies``) or with an
-empty body; its header states the size. Created by ``client.ClientLink.open_channel``.
+All deliveries of one read of the socket are passed to the consumer in one list, and all confirms to ``on_settled``. A
+content whose body arrives in chunks is reported with its body in a file, or with an empty body
+(``keeps_large_bodies``). Created by ``client.ClientLink.open_channel``.
 """
 
 import asyncio
@@ -147,7 +146,7 @@ class ClientChannel:
     ) -> None:
         """Send a message on a channel without confirms; its body is sent in blocks, as fast as the server reads.
 
-        If ``blocks`` raises, the connection is ended, because the message cannot be completed. Raises LinkLost, or the
+        If ``blocks`` raises, the connection is ended. Raises LinkLost, or the
         AmqpError that closed the channel meanwhile.
         """
         await self.wait_ready()

@@ -88,9 +88,7 @@ def _machine(config: DialConfig) -> ClientConnection:
 
 
 def _is_distrust(error: BaseException) -> bool:
-    """Return whether TLS ended because one end does not trust the other: this end has refused the certificate of the
-    server, or the server does not know the authority of this end's certificate.
-    """
+    """Return whether TLS ended because one end does not trust the other."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__

@@ -1,7 +1,6 @@
 """TLS handshakes of a listener: accepts sockets and hands over each socket whose handshake has succeeded.
 
-asyncio's servers neither count nor log sockets during the handshake. Here each socket is counted from the start, has a
-time limit for the handshake, and is logged if the handshake fails. Owned by ``listener``.
+asyncio's servers neither count nor log sockets during the handshake. Here each socket is counted from the start.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
 """One AMQP connection over TCP: the socket on one side, a connection state machine on the other.
 
-``SocketLink`` is an asyncio protocol. It passes received bytes to a state machine without IO (``semq.amqp``), passes
-the events of one read to its owner in one list, writes the output once per turn of the loop, and observes the deadlines
-(heartbeats, handshake, close). It limits the output that waits: while the peer does not read, the owner is notified
-that the link is not writable. Made by ``listener`` and ``dialer``; the owner interprets the events.
+``SocketLink`` passes received bytes to a state machine without IO (``semq.amqp``), and the events of one read to its
+owner in one list. It writes output once per turn of the loop, and observes deadlines. Made by ``listener`` and
+``dialer``.
 """
 
 import asyncio
@@ -204,17 +203,15 @@ class SocketLink(asyncio.BufferedProtocol):
             self.request_write()
 
     def _adjust_read_size(self, size: int, events: int) -> None:
-        """Adjust the size of reads to the work that they cause: a buffer of many small requests costs more than a
-        buffer of few large messages.
-        """
+        """Adjust the size of reads to the number of events in them."""
         if events > EVENTS_PER_READ:
             self._read_size = max(READ_SIZE_MIN, size * EVENTS_PER_READ // events)
         elif events < EVENTS_PER_READ // 2:
             self._read_size = READ_SIZE
 
     def _let_others_read(self) -> None:
-        """Pause reading for a turn after a full buffer. Otherwise the event loop reads this socket up to 32 times
-        before it serves others, so a peer that floods this side would delay them.
+        """Pause reading for a turn after a full buffer: the event loop may read up to 32 times before it serves other
+        sockets.
         """
         if not self._read_pauses:
             self._transport.pause_reading()
@@ -255,8 +252,6 @@ class SocketLink(asyncio.BufferedProtocol):
     def _close_socket(self) -> None:
         """Close the socket, but read for a moment longer: if unread input remained, the kernel would discard our last
         output.
-
-        If the peer has sent connection.close, the peer closes the socket, and this side only waits for that.
         """
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:
@@ -275,9 +270,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self._timer = self._loop.call_later(10.0, self.abort)
 
     def _catch_up(self) -> None:
-        """Let the state machine act without input: report events that commands caused, send heartbeats, note expired
-        deadlines.
-        """
+        """Let the state machine act without input."""
         now = self._clock.monotonic()
         deadline = self.machine.next_deadline
         if (self._read_pauses and deadline is not None and deadline <= now) or self._has_resumed:

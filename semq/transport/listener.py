@@ -1,8 +1,6 @@
 """Listening port: accepts connections within limits, and closes them when the node stops.
 
-``Listener`` makes a ``SocketLink`` for each socket. The user of the listener supplies a state machine for each link,
-and an owner that processes the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted
-here from the start. Used by ``semq.broker.server`` and ``semq.broker.shared_port``.
+``Listener`` makes a ``SocketLink`` for each socket. Sockets of a TLS port first pass ``handshakes``.
 """
 
 import asyncio
@@ -71,9 +69,7 @@ class ConnectionAcceptor(Protocol):
 
 
 class _RefusingProtocol(asyncio.Protocol):
-    """A protocol used instead of a link when there are too many connections: it closes the socket immediately and keeps
-    no state.
-    """
+    """A protocol that closes the socket at once; used when there are too many connections."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -132,7 +128,7 @@ class Listener:
         )
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Use this context for new handshakes, on a TLS port."""
+        """Use this context for new handshakes."""
         if self._handshakes is not None:
             self._handshakes.tls = tls
 

@@ -1,4 +1,4 @@
-"""The peer of a socket, as known to the transport. Made by ``link``; read by owners of links."""
+"""The peer of a socket, as known to the transport."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address

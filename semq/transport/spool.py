@@ -1,8 +1,4 @@
-"""A large body in a temporary file, written as it arrives and never complete in memory.
-
-Made by ``client_channel`` for bodies that arrive in chunks, if ``keeps_large_bodies`` is set, by ``semq.app.sql`` for
-documents in pieces, and by ``semq.web`` for bodies of requests.
-"""
+"""A large body in a temporary file, written as it arrives and never complete in memory."""
 
 import os
 import tempfile

@@ -1,8 +1,7 @@
 """The end of a turn of the event loop, at which everything collected during the turn is written once.
 
-Links that have output and hooks that have work (a journal, a batch of settlements) register; ``Turn`` runs the hooks,
-then flushes the links, in a single callback per turn. So a hundred messages received in one turn become one batch for
-the store and one write per socket. One ``Turn`` is shared by all links and brokers of a loop.
+Links with output and hooks with work register. ``Turn`` runs the hooks, then flushes the links, in one callback per
+turn. All links and brokers of a loop share one ``Turn``.
 """
 
 import asyncio
@@ -26,8 +25,7 @@ class Turn:
     """The links and hooks that wait for the end of this turn, and the buffer into which all links read."""
 
     def __init__(self) -> None:
-        # All links of a loop read into the same buffer, one after the other. Its size bounds the bytes of one
-        # peer that are read before the next peer is served: a flood of small messages must not delay the others.
+        # All links of a loop read into this buffer, one after the other. Its size bounds the bytes that one read takes.
         self.read_buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
         self._links: dict[Flushable, None] = {}

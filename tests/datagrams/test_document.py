@@ -17,7 +17,7 @@ def test_a_document_is_read_as_it_was_written(number: int, routing_key: str, bod
 
 
 @given(st.binary(max_size=300))
-def test_other_bytes_are_no_document(content: bytes) -> None:
+def test_other_bytes_are_no_document_or_a_document_of_the_stated_length(content: bytes) -> None:
     numbered = read_document(content)
     assert numbered is None or len(numbered[1].body) == numbered[1].header.body_size
 

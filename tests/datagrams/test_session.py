@@ -1,6 +1,6 @@
 """Two ends of a link in memory: a simulated network carries their datagrams, and hypothesis draws some faults.
 
-Records arrive at once.
+Records on the link arrive at once.
 """
 
 from functools import partial

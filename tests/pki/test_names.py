@@ -43,7 +43,7 @@ def test_the_name_of_a_node_is_a_uri(text: str) -> None:
         ["semq:1.10008", "semq:1.10008"],
     ],
 )
-def test_other_certificates_name_no_node(uris: list[str]) -> None:
+def test_a_certificate_without_exactly_one_valid_uri_names_no_node(uris: list[str]) -> None:
     with pytest.raises(WrongName):
         node_of(certificate(uris))
 

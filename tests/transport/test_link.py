@@ -70,7 +70,6 @@ async def test_a_frame_that_claims_too_many_bytes_ends_the_connection_at_its_hea
         closed = await loop.run_in_executor(None, client.wait_closed)
         assert closed.error is not None
         assert closed.error.reply_code == 501
-        # The end of the socket follows.
         assert await loop.run_in_executor(None, client.socket.recv, 100) == b""
         client.socket.close()
 
@@ -165,9 +164,7 @@ async def test_a_slow_reader_costs_little_and_disturbs_no_other() -> None:
 
 
 async def test_a_flooding_connection_is_read_in_turns_with_other_connections() -> None:
-    """Without turns, the event loop of nodes would read up to 32 times in a row from a socket that has more input, and
-    one read may contain many small requests.
-    """
+    """Without turns, the event loop of nodes would read up to 32 times in a row from a socket."""
     async with pair() as endpoints:
         flooding, modest = [
             await asyncio.to_thread(lambda: RawClient(endpoints.server.port).log_in()) for _ in range(2)

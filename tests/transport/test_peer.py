@@ -30,7 +30,7 @@ def test_a_peer_is_printed_as_host_and_port(host: str, shown: str) -> None:
     assert str(PeerInfo(host, 5)) == shown
 
 
-class Transport:
+class FakeTransport:
     def __init__(self, **info: Any) -> None:
         self.info = info
 
@@ -50,12 +50,14 @@ class FakeTls:
 
 
 def test_a_peer_is_read_from_a_transport() -> None:
-    assert peer_of(Transport(peername=("10.0.0.1", 5, 0, 0))) == PeerInfo("10.0.0.1", 5)
-    assert peer_of(Transport(peername="/run/socket")) == PeerInfo("", 0)
-    assert peer_of(Transport(peername=("a", 1), ssl_object=FakeTls({}))) == PeerInfo("a", 1, tls="TLSv1.3")
+    assert peer_of(FakeTransport(peername=("10.0.0.1", 5, 0, 0))) == PeerInfo("10.0.0.1", 5)
+    assert peer_of(FakeTransport(peername="/run/socket")) == PeerInfo("", 0)
+    assert peer_of(FakeTransport(peername=("a", 1), ssl_object=FakeTls({}))) == PeerInfo("a", 1, tls="TLSv1.3")
     subject = ((("organizationName", "o"),), (("commonName", "node"),))
-    assert peer_of(Transport(peername=("a", 1), ssl_object=FakeTls({"subject": subject}))) == PeerInfo(
+    assert peer_of(FakeTransport(peername=("a", 1), ssl_object=FakeTls({"subject": subject}))) == PeerInfo(
         "a", 1, "node", b"der", "TLSv1.3"
     )
-    nameless = peer_of(Transport(peername=("a", 1), ssl_object=FakeTls({"subject": ((("organizationName", "o"),),)})))
+    nameless = peer_of(
+        FakeTransport(peername=("a", 1), ssl_object=FakeTls({"subject": ((("organizationName", "o"),),)}))
+    )
     assert nameless == PeerInfo("a", 1, None, b"der", "TLSv1.3")
