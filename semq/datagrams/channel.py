@@ -1,7 +1,7 @@
 """A channel: one connection id with its keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
 
-The end that offers the channel learns the address of the other end from authenticated datagrams: the source of the one
-with the highest sequence number counts.
+The end that offers the channel learns the address of the other end from authenticated datagrams: the source of the
+datagram with the highest sequence number counts.
 """
 
 from typing import Any
@@ -65,8 +65,8 @@ class DatagramChannel:
 
     @property
     def lost(self) -> int:
-        """The number of documents that have not arrived, although a later one has arrived, or although they were
-        announced before the previous call of ``count_missing``.
+        """The number of documents of the other end that have not arrived, although a later one has arrived, or although
+        they were announced before the previous call of ``count_missing``.
         """
         return max(0, self._expected - self._received)
 

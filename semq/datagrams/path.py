@@ -94,7 +94,6 @@ class PathProbe:
         return not was_open or size >= self.size
 
     def _next_larger(self) -> int:
-        """Return the next size above the present one; 0 if there is none."""
         return next((size for size in SIZES if size > self.size), 0)
 
     def _expire(self, now: float) -> None:

@@ -268,7 +268,6 @@ class DatagramSession:
             self.report()
 
     def _is_older_replaced(self, now: float) -> bool:
-        """Return whether the older of two channels can end."""
         newest = self.channels[-1] if len(self.channels) > 1 else None
         return newest is not None and newest.path.is_open and now - newest.began_at >= self._times.grace_s
 

@@ -226,7 +226,6 @@ def _first(pem: bytes) -> bytes:
 
 
 def _chain(pem: bytes) -> list[x509.Certificate]:
-    """Return the certificates after the first one in a PEM file. Raises Untrusted."""
     chain = pem.partition(_END)[2]
     if b"BEGIN CERTIFICATE" not in chain:
         return []

@@ -69,4 +69,6 @@ def load_pair(context: ssl.SSLContext, certificate: Path, key: Path, passphrase:
         # A callable, so that OpenSSL never prompts at a terminal.
         context.load_cert_chain(certificate, key, password=lambda: passphrase or b"")
     except (OSError, ssl.SSLError) as error:
-        raise KeyRefused("TLS does not accept the certificate.", file=str(certificate), fault=str(error)) from error
+        raise KeyRefused(
+            "TLS does not accept the certificate with its key.", file=str(certificate), fault=str(error)
+        ) from error

@@ -88,7 +88,6 @@ def _machine(config: DialConfig) -> ClientConnection:
 
 
 def _is_distrust(error: BaseException) -> bool:
-    """Return whether TLS ended because one end does not trust the other."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__

@@ -75,7 +75,6 @@ class Handshakes:
             task.cancel()
 
     def _accept(self, listening: socket.socket) -> None:
-        """Accept one socket and begin its handshake."""
         try:
             accepted, name = listening.accept()
         except OSError as error:
@@ -94,7 +93,6 @@ class Handshakes:
         task.add_done_callback(partial(self._ended, accepted, address))
 
     def _pause(self, listening: socket.socket) -> None:
-        """Accept nothing for ``PAUSE_S``."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(listening)
 
@@ -105,7 +103,6 @@ class Handshakes:
         loop.call_later(PAUSE_S, resume)
 
     async def _handshake(self, accepted: socket.socket, address: str) -> bool:
-        """Run the handshake; return whether it succeeded."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make, accepted, ssl=self.tls, ssl_handshake_timeout=self._handshake_s

@@ -203,7 +203,6 @@ class SocketLink(asyncio.BufferedProtocol):
             self.request_write()
 
     def _adjust_read_size(self, size: int, events: int) -> None:
-        """Adjust the size of reads to the number of events in them."""
         if events > EVENTS_PER_READ:
             self._read_size = max(READ_SIZE_MIN, size * EVENTS_PER_READ // events)
         elif events < EVENTS_PER_READ // 2:
@@ -270,7 +269,6 @@ class SocketLink(asyncio.BufferedProtocol):
             self._timer = self._loop.call_later(10.0, self.abort)
 
     def _catch_up(self) -> None:
-        """Let the state machine act without input."""
         now = self._clock.monotonic()
         deadline = self.machine.next_deadline
         if (self._read_pauses and deadline is not None and deadline <= now) or self._has_resumed:
@@ -282,7 +280,6 @@ class SocketLink(asyncio.BufferedProtocol):
             self._pass_on(self.machine.tick(now))
 
     def _arm(self) -> None:
-        """Set the timer for the next deadline of the state machine."""
         if self._is_ending:
             return
         deadline = self.machine.next_deadline

@@ -76,8 +76,6 @@ class _RefusingProtocol(asyncio.Protocol):
 
 
 class _CountedLink(SocketLink):
-    """A link counted by the listener."""
-
     def __init__(self, listener: "Listener", machine: AmqpMachine, owner: Drainable) -> None:
         super().__init__(machine, owner, listener.clock, listener.turn, listener.config.pause_s)
         self._listener = listener

@@ -25,7 +25,8 @@ class Turn:
     """The links and hooks that wait for the end of this turn, and the buffer into which all links read."""
 
     def __init__(self) -> None:
-        # All links of a loop read into this buffer, one after the other. Its size bounds the bytes that one read takes.
+        # All links of a loop read into this buffer, one after the other. Its size bounds one read,
+        # so that a flood of small messages does not delay the other links.
         self.read_buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
         self._links: dict[Flushable, None] = {}
@@ -65,7 +66,6 @@ class Turn:
 
 
 def _guard(step: Callable[[], None]) -> None:
-    """Run one step; log its exception, so that the other steps still run."""
     try:
         step()
     except Exception:

@@ -22,7 +22,6 @@ def after_reports(rate: SendingRate, *losses: int, under_way: int = 0, full: int
 
 
 def rates(rate: SendingRate, *losses: int) -> list[int]:
-    """Return the bytes per second after each of these losses."""
     return [round(after_reports(rate, lost).bytes_per_s) for lost in losses]
 
 

@@ -91,8 +91,7 @@ def build(
 
 
 def named(by: Authority, folder: Path, uris: list[str]) -> tuple[Path, Path]:
-    """Return certificate and key files. The certificate has these URIs, is signed by the authority ``by``, and is
-    complete enough for TLS."""
+    """Return certificate and key files. The certificate has these URIs and is signed by the authority ``by``."""
     key = new_key()
     template = by.issue(key.public_key(), Address(1, "x"), NOW, 1).x509
     builder = (

@@ -61,7 +61,7 @@ def test_a_certificate_with_any_byte_changed_is_refused(at: int, change: int) ->
     data = bytearray(CERTIFICATE.der)
     data[at] ^= change
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # unusual serial numbers and curves cause warnings
+        warnings.simplefilter("ignore")
         with pytest.raises(Untrusted):
             trust(OURS).verify(bytes(data), NOW)
 

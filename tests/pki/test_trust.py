@@ -51,7 +51,6 @@ def test_a_self_signed_certificate_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_node_is_no_authority() -> None:
-    """A node with a certificate of the authority cannot issue another one."""
     key = new_key()
     node = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90)
     forged = issued(Authority(node.x509, key), "1.56001")

@@ -10,5 +10,4 @@ import uvloop
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the event loops on which each test of this folder runs."""
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

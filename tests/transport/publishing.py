@@ -44,7 +44,7 @@ async def publish_and_wait(
     *,
     mandatory: bool = False,
 ) -> bool:
-    """Publish and wait for the confirm: True if the server accepted the message, False if it refused it (nack)."""
+    """Publish; return whether the server accepted the message."""
     futures = getattr(channel.on_settled, "__self__", None)
     if not isinstance(futures, ConfirmFutures):
         futures = ConfirmFutures(channel)

@@ -37,7 +37,7 @@ class Batches:
 
 
 async def publish_many(channel: ClientChannel, count: int) -> list[tuple[Any, bool]]:
-    """Publish a number of messages with tokens and wait for all confirms; return them as (token, confirmed)."""
+    """Publish messages with tokens; return their confirms as (token, confirmed)."""
     received: list[tuple[Any, bool]] = []
     done = asyncio.Event()
 

@@ -36,7 +36,6 @@ def client(folder: Path, by: Authority = OURS, **dates: object) -> ssl.SSLContex
 
 
 def listener_of(endpoints: ServedLinks) -> Listener:
-    """Return the listener of the server."""
     assert isinstance(endpoints.server.listener, Listener)
     return endpoints.server.listener
 
@@ -157,7 +156,6 @@ async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
 
 
 async def test_a_recorded_connection_cannot_be_replayed(tmp_path: Path, server: ssl.SSLContext) -> None:
-    """The recorded bytes of an old TLS connection, sent again, complete no handshake."""
     recorded = bytearray()
 
     async with pair(tls=server) as endpoints:
