@@ -1,7 +1,7 @@
 """Operations ``job.list``, ``job.run``, ``job.pause`` and ``job.resume``: the scheduled work of a node.
 
-A pause lasts until the job is resumed or the node ends. A job cannot be paused if messages would stop or be accepted
-wrongly without it (``NEVER_PAUSED``).
+A pause lasts until the job is resumed or the node ends. Jobs of ``NEVER_PAUSED`` cannot be paused: without them,
+messages would stop or be lost, or links of expired or revoked certificates would stay.
 """
 
 from typing import Annotated, Any, Protocol
@@ -28,8 +28,8 @@ DESCRIPTIONS: dict[str, str] = {
     "schedule": "releases scheduled documents at their time",
     "sql_done": "searches for documents acknowledged by SQL",
     "disk": "stops publishers while the disk is nearly full",
-    "certificate": "renews the node's own certificate before it ends",
-    "certificates": "logs which institutions have not renewed their certificates",
+    "certificate": "renews the node's own certificate, and ends links of expired certificates",
+    "certificates": "logs which institutions have certificates that end soon",
     "node_stores": "records the store of each node",
     "definitions": "applies definitions imported by another process",
     "revocation": "ends links of revoked certificates",
@@ -41,7 +41,7 @@ DESCRIPTIONS: dict[str, str] = {
 log = structlog.get_logger("semq.jobs")
 WHY_MAX = 500
 NEVER_PAUSED = frozenset(
-    {"engine", "database", "sql_submissions", "sql_done", "disk", "node_stores", "revocation", "cluster"}
+    {"engine", "database", "sql_submissions", "sql_done", "disk", "certificate", "node_stores", "revocation", "cluster"}
 )
 
 
@@ -88,7 +88,7 @@ class Jobs:
         """Pause a job until it is resumed, or the node ends."""
         job = self._job_named(arguments.name)
         if job.name in NEVER_PAUSED:
-            raise BadArguments("Messages depend on this job: it cannot be paused.", name=job.name)
+            raise BadArguments("The node needs this job: it cannot be paused.", name=job.name)
         record = self._node.clockwork.records[job.name]
         record.paused_at, record.pause_reason = self._node.clock.wall(), arguments.why.strip()
         log.warning("job_paused", job=job.name, by=caller.user, why=record.pause_reason)
