@@ -6,13 +6,14 @@ process that was suspended for an hour may write if its epoch is still the lates
 decides when another process may take over.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, text
 
-from semq.store.postgres.errors import LeaseHeld, StoreFenced
+from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
 from semq.store.postgres.owner import NOWHERE, Owner
 
 RENEW_S = 5.0
@@ -28,12 +29,16 @@ TAKE = f"""
     ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
     WHERE {IS_FREE}
     RETURNING epoch"""
-# A suspended process, or one whose machine or network has failed, keeps the row lock of its open transaction. So its
-# session is ended if the lease has expired and the session has waited for its client for RENEW_S.
-END_SUSPENDED = """
-    SELECT pg_terminate_backend(a.pid) FROM store_lease s, pg_stat_activity a JOIN pg_locks l USING (pid)
-    WHERE s.until < clock_timestamp() AND l.relation = 'store_lease'::regclass AND l.granted
-        AND a.datname = current_database() AND a.usename = current_user AND a.wait_event = 'ClientRead'
+# A process that is suspended, or whose machine or network has failed, keeps the row lock of its open transaction. So
+# the session that holds the lock of a free lease is ended, if it waits for its process and its statement or pause has
+# lasted RENEW_S. Sessions that only read the lease have the mode AccessShareLock.
+END_SUSPENDED = f"""
+    SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+    WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
+        AND a.pid IN (SELECT pid FROM pg_locks
+            WHERE relation = 'store_lease'::regclass AND mode <> 'AccessShareLock' AND granted)
+        AND a.datname = current_database() AND a.usename = current_user
+        AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.xact_start IS NOT NULL
         AND a.state_change < clock_timestamp() - %(renew_s)s * interval '1 s'"""
 SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
 KEEP = """
@@ -51,26 +56,37 @@ class Lease:
 
 
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
-    """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it.
+    """Take the store over, in the caller's transaction.
 
-    A process need not wait for the expiry of the lease if it is the owner itself, or has the owner's place, which
-    proves that the owner has ended. The row lock makes it wait, up to RENEW_S, for a transaction that may be
-    committing.
+    Raises LeaseHeld(owner, until_s) if another process owns it, and StoreUnavailable if a former session of this process
+    still holds the lock of the lease.
+
+    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process whose
+    place is that of the recorded owner, because this proves that the recorded owner has ended. The row lock still makes
+    them wait, up to RENEW_S, for a transaction of the earlier process that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
-    await connection.execute(END_SUSPENDED, {"renew_s": RENEW_S})
-    seen = await (await connection.execute(SEEN)).fetchone()
-    recorded, until_s = (seen[0], round(float(seen[1]), 1)) if seen else ("", 0.0)
-    held = LeaseHeld(owner=recorded, until_s=until_s)
+    with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function to all users
+        async with connection.transaction():
+            await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
+    held = await _held(connection)
     await connection.execute(f"SET LOCAL lock_timeout = {round(RENEW_S * 1000)}")
     try:
         row = await (await connection.execute(TAKE, {**facts, "valid_s": VALID_S})).fetchone()
     except psycopg.errors.LockNotAvailable as error:
+        if owner.process in held.facts["owner"].split():
+            raise StoreUnavailable(fault="A former session of this process holds the lock of the lease.") from error
         raise held from error
     if row is None:
-        raise held
+        raise await _held(connection)  # the owner may have changed during the wait for the lock
     await connection.execute("SET LOCAL lock_timeout = 0")
     return Lease(str(owner), row[0])
+
+
+async def _held(connection: psycopg.AsyncConnection[Any]) -> LeaseHeld:
+    seen = await (await connection.execute(SEEN)).fetchone()
+    owner, until_s = (seen[0], round(max(float(seen[1]), 0.0), 1)) if seen else ("", 0.0)
+    return LeaseHeld(owner=owner, until_s=until_s)
 
 
 async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:

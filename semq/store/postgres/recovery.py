@@ -94,6 +94,7 @@ async def recover(
         recovered.pieces = [StoredPiece(*row) async for row in _rows_of(connection, PIECES)]
         (recovered.pending,) = await _one(connection, PENDING)
         recovered.retired = [RetiredStore(*row) async for row in _rows_of(connection, RETIRED)]
+        await leases.keep(connection, lease)  # otherwise it could have expired during a long recovery
     return lease, recovered
 
 

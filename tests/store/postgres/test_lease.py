@@ -2,6 +2,7 @@
 
 import asyncio
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import text
@@ -74,6 +75,43 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_is_take
         assert [type(error) for error in work.results] == [StoreUnavailable]
         await second.store.stop()
     assert stored(database) == [2]
+
+
+@pytest.mark.usefixtures("expires_soon")
+async def test_a_former_session_of_the_owner_does_not_end_the_owner(database: str) -> None:
+    """Its process may not even have noticed that this session was lost."""
+    async with open_notified_store(database) as first:
+        with psycopg.connect(database) as former:
+            former.execute("SELECT FROM store_lease FOR SHARE")
+            await first.reopen()  # StoreUnavailable, until the former session has waited long enough and is ended
+            with pytest.raises(psycopg.OperationalError):
+                former.execute("SELECT")
+        assert await first.do(accepting(1)) == [None]
+
+
+@pytest.mark.usefixtures("expires_soon")
+async def test_a_lock_of_another_role_is_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "END_SUSPENDED", "SELECT pg_terminate_backend(0) WHERE %(renew_s)s = 0")
+    async with open_notified_store(database) as first:
+        with psycopg.connect(database) as other:
+            other.execute("SELECT FROM store_lease FOR SHARE")
+            with pytest.raises(StoreUnavailable):
+                await first.store.start()
+            run(database, "SELECT pg_sleep(0.06)")  # until the lease has expired
+            with pytest.raises(LeaseHeld):
+                await NotifiedStore(database, "two").store.start()
+        await first.store.start()
+
+
+@pytest.mark.usefixtures("expires_soon")
+async def test_a_session_that_only_reads_the_lease_is_not_ended(database: str) -> None:
+    async with open_notified_store(database):
+        pass
+    with psycopg.connect(database) as reader:
+        reader.execute("SELECT FROM store_lease")
+        run(database, "SELECT pg_sleep(0.1)")
+        async with open_notified_store(database, "two"):
+            reader.execute("SELECT")
 
 
 async def test_a_process_does_not_wait_for_the_transaction_of_a_lease_that_is_held(
