@@ -58,8 +58,8 @@ class Lease:
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     """Take the store over, in the caller's transaction.
 
-    Raises LeaseHeld(owner, until_s) if another process owns it, and StoreUnavailable if a former session of this process
-    still holds the lock of the lease.
+    Raises LeaseHeld(owner, until_s) if another process owns it, and StoreUnavailable while a former session of this
+    process holds the lock of the lease.
 
     Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process whose
     place is that of the recorded owner, because this proves that the recorded owner has ended. The row lock still makes
