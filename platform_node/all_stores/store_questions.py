@@ -1,8 +1,9 @@
 """Questions between the instances of a hub, over the carrier, and their answers.
 
 ``StoreQuestions`` is between the carrier and the engine, to which it passes all other messages. A question is addressed
-to the incarnation that serves a store, and has a number, so that it cannot be repeated. If a question or reply is lost,
-the asker gets NOT_HEARD; the act may still have taken place.
+to the incarnation that serves a store, and has a number: one that arrives twice is answered once. If a question or
+reply is lost, the asker gets NOT_HEARD; if the instance or the carrier is lost meanwhile, NOT_SERVED or NO_CARRIER. In
+all three cases the act may still have taken place.
 """
 
 import asyncio

@@ -21,8 +21,8 @@ from semq.store.broker.operations import StoreOp
 
 @dataclass(slots=True)
 class PublishResult:
-    """The result of a publish: the number of queues that have the message, whether the store must save the message
-    before it is confirmed, and whether a queue refused it.
+    """The result of a publish: the number of queues (for a direct reply: of channels) that have the message, whether
+    the store must save the message before it is confirmed, and whether a queue refused it.
     """
 
     queues: int = 0

@@ -75,7 +75,7 @@ def _ms(value: object) -> float:
 
 
 def span(_: Callable[[str], str], seconds: object) -> str:
-    """Return a duration in its two largest units; an empty text if ``seconds`` is not a number."""
+    """Return a duration in its two largest units that are not 0; an empty text if ``seconds`` is not a number."""
     if not isinstance(seconds, int | float):
         return ""
     if 0 < seconds < 1:

@@ -303,7 +303,7 @@ class LocalEngine:
             self.core.post(note_lines(lines))
 
     def _deliver_to_self(self, frames: list[Data]) -> None:
-        """Record messages that this node has sent to itself; they bypass the hub (seed, defect 5.2)."""
+        """Record messages that this node has sent to itself; they bypass the hub."""
         self.receiver.receive_messages(self.core.address, frames)
 
     # --- time and turns

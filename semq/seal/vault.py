@@ -69,7 +69,5 @@ class Vault:
             raise VaultLocked from error
 
     def is_locked(self, data: bytes) -> bool:
-        """Return whether bytes from the database are encrypted. Bytes that were written before a master key was
-        configured are not.
-        """
+        """Return whether bytes from the database are encrypted under this master key."""
         return data.startswith(self._mark)

@@ -18,7 +18,7 @@ from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
 
-PAUSE_S = 2.0  # pause before the end of a failed negotiation, which makes guessing passwords slow
+PAUSE_S = 2.0  # pause before a failed negotiation is answered; it makes guessing passwords slow
 STOPPING = "the node is stopping"  # text of the close of connections when a listener stops
 
 

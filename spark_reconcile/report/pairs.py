@@ -101,7 +101,7 @@ class Pairs(NamedTuple):
 def write_pairs(
     table: Place, target: Place, settings: ReconcileSettings, breaches: Iterable[Breach]
 ) -> tuple[SheetSize, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]], int]:
-    """Write pairs.csv; return its size, pairs to show, the worst pair of each verdict, and the number of nodes."""
+    """Write pairs.csv; return its size, pairs to show, the worst pair of each verdict, the number of institutions."""
     exceeded: dict[str, list[str]] = {}  # by pair: the verdicts whose threshold it exceeds
     for breach in breaches:
         exceeded.setdefault(breach.pair, []).append(breach.verdict)

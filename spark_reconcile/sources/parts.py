@@ -54,7 +54,7 @@ def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> Chec
             fault = schema_difference(footer.schema.to_arrow_schema())
             if fault:
                 return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
-            # As dictionaries, repeated long texts need no memory.
+            # Read as dictionaries, a repeated long text takes memory once.
             parquet = pq.ParquetFile(stream, metadata=footer, read_dictionary=["node", "store"])
             if parquet.metadata.num_rows != part.rows:
                 return CheckedFile("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
@@ -95,7 +95,10 @@ def _obstacle(chunk: Chunk) -> str:
 
 
 def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
-    """Return a node or store in the rows that is not the manifest's; empty without one. Statistics may be false."""
+    """Return a node or store in the rows that is not the manifest's; empty without one.
+
+    The rows are read, because the statistics in the footer may be false.
+    """
     for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
         for column, expected in (("node", manifest.node), ("store", manifest.store)):
             values = batch.column(column)

@@ -1,4 +1,4 @@
-"""A client on a plain socket: it sends methods through the client's state machine, or any bytes of the test."""
+"""A client on a plain socket: it sends methods through the client's state machine; a test may also write any bytes."""
 
 import socket
 import time
@@ -18,7 +18,7 @@ M = TypeVar("M", bound=Method)
 
 
 class RawClient:
-    """A blocking client; received events stay in ``events`` until ``until`` returns them.
+    """A blocking client; received events wait in ``events``; ``until`` takes them out.
 
     ``settings`` are those of ClientConnection, and ``password`` (by default the name of the user).
     """

@@ -53,7 +53,7 @@ def file(layout: Layout) -> Path:
 
 
 def of_member(number: int, kind: str, outcome: str, reason: str = "") -> DocumentEvent:
-    """Return the last event about the document of one member."""
+    """Return the event that reports the outcome of one member's document."""
     at, member = datetime(2026, 11, 22, tzinfo=UTC), GroupMember(GROUP, "3.retailers", number, 2)
     target, key = f"1.5600{number}", AppKey("", "", "", "a.xml")
     return DocumentEvent(kind, f"{GROUP}{number}", target, key, at, 1, outcome, reason, group=member)

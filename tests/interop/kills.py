@@ -50,7 +50,7 @@ class ClientBook:
     acked: set[int] = field(default_factory=set)  #: acknowledged, perhaps without effect
     committed: set[int] = field(default_factory=set)  #: pairs whose transaction was committed
     complaints: list[str] = field(default_factory=list)
-    kill_after: int = 0  #: the confirm of this number or a higher one lets the node be killed
+    kill_after: int = 0  #: the node is killed after the first confirm of this number or a higher one
     is_time_to_kill: threading.Event = field(default_factory=threading.Event)
 
     def confirm(self, queue: str, number: int) -> None:
@@ -111,7 +111,7 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
 def kill_repeatedly(folder: Path, kills: int, seed: int, gap_max: int = 500) -> ClientBook:
     """Start and kill the node ``kills`` times; then compare its queues with the records of the clients.
 
-    ``gap_max``: largest number of confirms between two values of ``kill_after``.
+    ``gap_max``: largest difference of two successive values of ``kill_after``.
     """
     random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):
@@ -149,7 +149,7 @@ def _run_client(port: int, act: Callable[[BlockingChannel, ClientBook], None], b
 
 
 def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
-    """Drain the queues (``short`` by its dead letters), and record complaints."""
+    """Drain the queues, and record complaints. Messages of ``short`` expire, so those of ``short.dead`` are counted."""
     drained = {queue: list(_drain(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
     drained["short.dead"] = list(_drain(channel, "short.dead", book, len(book.confirmed["short"])))
     for queue, numbers in drained.items():

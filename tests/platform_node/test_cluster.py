@@ -46,7 +46,8 @@ class Hubs:
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
         """Start an instance. The database of the first one is the control database.
 
-        ``db_id``: number of its store, by default ``number``. ``waits``: until the instance has joined the carrier.
+        ``db_id``: number of its store, by default ``number``. ``waits``: whether to wait until the instance has joined
+        the carrier.
         """
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
         text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.sections.format(port=self.port)

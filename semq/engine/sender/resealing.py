@@ -111,8 +111,9 @@ class Resealing:
         self._search(dest, following)
 
     def _replace_refused(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> Outbound | None:
-        """Replace a refused message by a new one, and return the new row. None: no newer key is known, or the session
-        key is no longer kept."""
+        """Replace a refused message by a new one, and return the new row. None: no newer key is known, the session key
+        is no longer kept, or ``_may_sign_anew`` is false.
+        """
         stored, at = unit.bodies[old.object_id], self._core.now_ms()
         envelope = decode_envelope(stored)
         in_clear = not envelope.session_key
@@ -148,7 +149,9 @@ class Resealing:
         return row
 
     def _may_sign_anew(self, row: Outbound) -> bool:
-        """Whether a refused document in clear was signed with another key than the present one."""
+        """Whether to sign a refused document in clear with the present key: it was signed with another one, and this
+        was not yet tried.
+        """
         key, refused = self._secrecy.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
         if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:
             return False

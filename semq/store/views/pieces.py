@@ -46,7 +46,7 @@ def transfers(connection: Connection) -> list[tuple[int, bytes]]:
 def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
     """Return the notice about a document in pieces that was withdrawn or removed; None for every other document.
 
-    ``document`` is the number of its submission, also in the functions below.
+    ``document`` is the number of its submission, also in ``notice_due`` and ``staged``.
     """
     lk0 = connection.execute(select(TAKEN.lk0).where(TAKEN.number == document)).scalar()
     c = semq_ledger.c
@@ -64,7 +64,7 @@ def notice_due(connection: Connection, document: int) -> bytes | None:
 
 
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:
-    """Return LK0 and envelope of each piece that is a message without an outcome. Reads all of tb_0031."""
+    """Return LK0 and envelope of each piece and notice that has no outcome. Reads all of tb_0031."""
     query = select(OUT.lk0, tb_0031_body.c.envelope).join(tb_0031_body, tb_0031_body.c.object_id == OUT.object_id)
     rows = connection.execute(query.where(OUT.dest_user == PIECES_USER, OUT.outcome.is_(None)))
     return [(row.lk0, bytes(row.envelope)) for row in rows]
@@ -84,7 +84,7 @@ def without_document(connection: Connection) -> list[tuple[int, int]]:
 
 
 def pieces_of(connection: Connection, source: str, document: str) -> list[ArrivedPiece]:
-    """Return the pieces of one document that this node has received, including repeated pieces.
+    """Return the received pieces of a document, including repeated ones. ``document``: its LK0.
 
     Postgres reads their envelopes, which would need tens of megabytes in this process.
     """
@@ -95,7 +95,7 @@ def pieces_of(connection: Connection, source: str, document: str) -> list[Arrive
 def arrived(
     connection: Connection, source: str, after: int, limit: int, before_ms: int | None = None
 ) -> list[RecordedMessage]:
-    """Return pieces and notices from the institution ``source`` that this node has recorded, in order of their brefs.
+    """Return recorded pieces and notices from the institution ``source`` that are not done, in order of their brefs.
 
     ``after``: bref, exclusive. ``before_ms``: only those recorded before this time.
     """
@@ -109,7 +109,7 @@ def arrived(
 
 
 def small_messages(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
-    """Return unfinished messages from an institution with at most ``size_max`` bytes, except pieces, by bref."""
+    """Return unfinished messages of at most ``size_max`` bytes from an institution, without pieces, by bref."""
     conditions = [
         IN.target_user != PIECES_USER, IN.source == source, IN.size <= size_max, IN.bref > after,
         IN.app_status != AppStatus.DONE,
