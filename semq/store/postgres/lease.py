@@ -29,6 +29,7 @@ TAKE = f"""
     ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
     WHERE {IS_FREE}
     RETURNING epoch"""
+LOCK_FREE = f"SELECT 1 FROM store_lease l WHERE {IS_FREE} FOR UPDATE SKIP LOCKED"
 # A process that is suspended, or whose machine or network has failed, keeps the row lock of its open transaction. So
 # the session that holds the lock of a free lease is ended, if it waits for its process and its statement or pause has
 # lasted RENEW_S. Sessions that only read the lease have the mode AccessShareLock.
@@ -66,9 +67,10 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     them wait, up to RENEW_S, for a transaction of the earlier process that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
-    with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function to all users
-        async with connection.transaction():
-            await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
+    if await (await connection.execute(LOCK_FREE, facts)).fetchone() is None:  # held by somebody
+        with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function to all users
+            async with connection.transaction():
+                await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
     held = await _held(connection)
     await connection.execute(f"SET LOCAL lock_timeout = {round(RENEW_S * 1000)}")
     try:
