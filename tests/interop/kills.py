@@ -41,7 +41,7 @@ REJECTED_EVERY, RETURNED_EVERY, KEPT_EVERY = 5, 7, 41
 
 @dataclass
 class ClientBook:
-    """What the clients know. Messages are numbered; the body is the number."""
+    """Record of the clients: their messages, by number. The body of a message is its number."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     #: confirmed publishes, by queue
