@@ -1,4 +1,4 @@
-"""Crash campaigns: real processes, killed at every durable step, while documents are on their way over bad links.
+"""Crash campaigns: real processes, killed at random times and at durable steps, with documents on bad links.
 
 | module          | contents                                                                       |
 |-----------------|--------------------------------------------------------------------------------|

@@ -25,7 +25,7 @@ LARGE_PAUSES = 8  # the pause between two large documents, as a multiple of the 
 PREFETCH = 24
 HEARTBEAT_S = 4
 CONNECT_S = 10.0
-# A running node accepts or refuses each document. The limit is long, because the machine may be busy.
+# Longest wait for the answer to a submission. It is long, because the machine may be busy.
 ANSWER_S = 60.0
 RETRY_S = 0.1
 REQUEUED_SHARE = 0.02  # share of the deliveries that a consumer requeues

@@ -1,4 +1,4 @@
-"""A campaign: cycles of faults under load; after some cycles the faults stop, all work must end, and the oracle checks.
+"""A campaign: cycles of faults under load. After each group of cycles, all work must end, and the oracle checks.
 
 The same seed gives the same documents and the same faults at the same times; the timing of the machine differs.
 """
@@ -61,7 +61,7 @@ class CampaignReport:
         return asdict(self)
 
     def set_findings(self, findings: OracleFindings) -> None:
-        """Use the last findings of the oracle."""
+        """Replace the findings of an earlier check."""
         self.violations, self.lost = len(findings.violations), len(findings.lost)
         self.duplicated, self.unclean = len(findings.duplicated), sum(findings.unclean.values())
         self.details = findings.lines()
@@ -154,7 +154,7 @@ class Campaign:
             if not findings.good or unclean:
                 leftover = self._world.folder / "leftover.txt"
                 leftover.write_text(await asyncio.to_thread(oracle.dump, self._world))
-        except psycopg.OperationalError as error:  # a node whose server is not available again
+        except psycopg.OperationalError as error:  # the database server of a node does not run
             findings.violations += [*self._world.complaints, str(error)]
         findings.unclean = unclean
         self._say(f"settled after {time.monotonic() - faults_ended:.1f} s: {self._counts()}")

@@ -19,7 +19,7 @@ from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C, CrashWorld
 
-# Group of places, which ``KINDS`` names | places: processes and links.
+# Group of places in ``KINDS`` | its places: processes and links.
 PLACES = {
     "nodes": (HUB, *SIDES),
     "member": (C,),  # the third institution, which only receives
@@ -47,7 +47,7 @@ BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
     "move": SIDES,
-    "retire": SIDES,  # the institution whose home is in the new store
+    "retire": SIDES,  # the institution whose home moves to the new store
     "silence": ("silent_there", "silent_back"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
@@ -107,7 +107,7 @@ CLUSTER_KINDS = [
     (1, "delay", "carrier links"),
     (1, "throttle", "carrier links"),
     (1, "refuse", "carrier links"),
-    (2, "kill two", "brokers"),  # the third one pauses, because it is a minority
+    (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
 ]
 # Steps of failpoints that only hubs reach in a campaign.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
@@ -130,7 +130,7 @@ class CycleFault:
 
 
 def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each (node, STEP:PHASE) once in a turn, without end. ``cluster``: for two hubs."""
+    """Yield all (node, STEP:PHASE), then the same again, without end. ``cluster``: for two instances of the hub."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
@@ -239,7 +239,7 @@ class FaultInjector:
         await asyncio.gather(*(self._run_at_its_time(fault) for fault in faults))
 
     def _process(self, name: str) -> CrashProcess | BrokerProcess:
-        """Return the broker, or the node that serves the store."""
+        """Return the broker of this name, or the process that serves the store of the node."""
         return self._world.brokers.get(name) or self._world.owner(name)
 
     async def _run_at_its_time(self, fault: CycleFault) -> None:
@@ -328,7 +328,7 @@ class FaultInjector:
     async def _revoke(self, fault: CycleFault) -> None:
         """Revoke the certificates of an institution; its node enrols again, with another key.
 
-        Revocations run one after the other: a second one would revoke the new certificate.
+        Revocations of one institution run one after the other: a second one would revoke the new certificate.
         """
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
@@ -407,7 +407,7 @@ class FaultInjector:
             await self._move_homes(fault.where, fault.text)
 
     async def _stop_when_empty(self, hub: str, pair: list[CrashProcess]) -> None:
-        """Stop both processes of a store when it is empty, with no copies that have arrived meanwhile."""
+        """Stop both processes of a store when it is empty; start them again if copies have arrived meanwhile."""
         while True:
             while self._remaining_rows(hub):  # noqa: ASYNC110  (other processes empty it)
                 await asyncio.sleep(POLL_S)

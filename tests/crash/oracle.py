@@ -186,7 +186,7 @@ def _judge_book(stream: DocumentStream, target: str, book: Book, resealed: set[i
     for lk0, token in book.altered_repeats():
         if source_of(token) == stream.source:
             findings.violations.append(f"{token} ({lk0}) repeated with other bytes")
-    # A document that was sealed again is a new message, behind later ones of its order key.
+    # A document that was sealed again is a new message: later documents of its order key may arrive before it.
     ordered = [entry for entry in book.ordered_entries() if source_of(entry.token) == stream.source]
     _judge_order([entry for entry in ordered if _number(entry.token) not in resealed], findings)
 

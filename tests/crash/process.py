@@ -62,7 +62,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         NodeProcess.__init__(self, place)
         RestartedProcess.__init__(self)
         self._complaints = complaints
-        self._has_ended = asyncio.Event()  #: the last run of the process has ended
+        self._has_ended = asyncio.Event()  #: set from the end of the process to its next start
         self._is_expected = False  #: the end of the process is no fault
         self.other: CrashProcess | None = None  #: the other process of its store
         self._may_start = asyncio.Event()  #: cleared by ``down``, set by ``up``

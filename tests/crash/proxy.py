@@ -21,8 +21,8 @@ class LinkFaults:
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: bytes of the dialler are withheld, and then the end of its connection
-    silent_back: bool = False  #: bytes of the server are withheld, and then the end of its connection
+    silent_there: bool = False  #: bytes of the dialler are withheld, and an end of its connection after them
+    silent_back: bool = False  #: bytes of the server are withheld, and an end of its connection after them
 
 
 class Proxy:
@@ -70,7 +70,7 @@ class Proxy:
             pair.abort()
 
     def cut_after(self, size: int) -> None:
-        """Close each open connection after ``size`` further bytes of both directions together, usually in a frame."""
+        """Close each open connection after ``size`` more bytes, counted in both directions; usually within a frame."""
         for pair in self._open:
             pair.bytes_left = size
 
@@ -163,7 +163,7 @@ class _Pair:
             _reset(writer)
 
     def end(self) -> None:
-        """End both sides after the bytes that were written."""
+        """Close both sides when the written bytes are sent."""
         self.over = True
         self.ended.set()
         for writer in (self._near, self._far):

@@ -186,7 +186,7 @@ class CrashWorld:
                 self.submitters[member].start()
 
     async def prepare(self) -> None:
-        """Start the proxies and write the configurations."""
+        """Start the proxies and the shared server, and write the configurations."""
         for proxy in self.proxies.values():
             await proxy.start()
         if self.rabbitmq:
@@ -291,7 +291,7 @@ class CrashWorld:
         return server.url_of(database)
 
     def _connect_proxies(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
-        """Let proxies lead to a node's port while the node serves, otherwise to none."""
+        """Let proxies lead to a node's port while the node serves. Otherwise they reset connections."""
 
         def set_target(target: tuple[str, int] | None) -> None:
             for proxy in proxies:

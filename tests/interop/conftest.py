@@ -1,6 +1,6 @@
 """Clients of other projects on one node without a hub.
 
-The header of the run names the clients that this machine does not have.
+The header of pytest's output names the tests that are left out because a program is missing.
 """
 
 import shutil

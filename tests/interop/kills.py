@@ -35,7 +35,7 @@ QUEUES: dict[str, dict[str, object]] = {
     "right": {},
 }
 PERSISTENT = 2  # value of the property delivery_mode
-# Every fifth message is rejected, every seventh requeued once, every 41st not acknowledged.
+# In ``work``, messages whose number is a multiple of 5 are rejected, of 7 requeued once, of 41 not acknowledged.
 REJECTED_EVERY, RETURNED_EVERY, KEPT_EVERY = 5, 7, 41
 
 
@@ -50,7 +50,7 @@ class ClientBook:
     acked: set[int] = field(default_factory=set)  #: acknowledged, perhaps without effect
     committed: set[int] = field(default_factory=set)  #: pairs whose transaction was committed
     complaints: list[str] = field(default_factory=list)
-    kill_after: int = 0  #: the node is killed after the first confirm of this number or a higher one
+    kill_after: int = 0  #: the node is killed after the confirm of a message with this or a higher number
     is_time_to_kill: threading.Event = field(default_factory=threading.Event)
 
     def confirm(self, queue: str, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Debian's amqp-tools: the C library librabbitmq behind small programs."""
+"""Debian's amqp-tools: small programs that use the C library librabbitmq."""
 
 import subprocess
 

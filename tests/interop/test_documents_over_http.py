@@ -153,7 +153,7 @@ async def send_with_kills(folder: Path, size_mib: int) -> str:
 
 
 async def receive_twice(web: WebNode, body: PartedBody) -> None:
-    """Receive the document with a reader that stops in the middle, then completely and once."""
+    """Receive the document by a reader that stops in the middle, then completely; after the ack nothing is left."""
     async with web.program() as program:
         digest, size, lease = hashlib.sha256(), 0, ""
         for is_whole in (False, True):

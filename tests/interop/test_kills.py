@@ -1,4 +1,4 @@
-"""kill -9, repeatedly, with a real client: confirmed messages are present, once, in order; repeats have the flag."""
+"""kill -9, repeatedly, with a real client: confirmed messages are there once and in order; redeliveries have the flag."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Nodes without the time of their imports: forks of one process that has imported all modules of a node.
+"""Nodes that start without imports: forks of one process that has imported all modules of a node.
 
 The process of pytest starts one server. The workers of pytest, and the programs that they start by
 ``client.command_of``, ask the server for new nodes through a socket. Two processes belong to each node:

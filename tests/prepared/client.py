@@ -1,4 +1,4 @@
-"""The caller of the server."""
+"""Start nodes by the server of prepared nodes (`server`), and wait for their ends."""
 
 import os
 import pickle
@@ -16,18 +16,18 @@ from typing import IO
 
 from tests.prepared.server import NUMBER, Request, receive_number
 
-SOCKET = "PREPARED_NODES"  # variable with the path of the server's socket
+SOCKET = "PREPARED_NODES"  # environment variable: path of the server's socket
 RUN_MODULE = [sys.executable, "-P", "-m"]
 STOP_S = 10.0
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module; its nodes are started by the server."""
+    """Return the command that runs a module as a program whose nodes the server starts."""
     return [sys.executable, "-P", str(Path(__file__).with_name("program.py")), module, *arguments]
 
 
 def start_prepared(module: str, *arguments: str) -> "PreparedProcess":
-    """Start a module in the folder and with the variables and the standard error of this process."""
+    """Start a module; it inherits the folder, environment and standard error of this process."""
     with os.fdopen(os.dup(2), "wb") as errors:
         return PreparedProcess(
             [*RUN_MODULE, module, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
@@ -36,7 +36,7 @@ def start_prepared(module: str, *arguments: str) -> "PreparedProcess":
 
 
 def start_server(stack: ExitStack) -> None:
-    """Start the server; the variable SOCKET gets the path of its socket."""
+    """Start the server, and set the environment variable SOCKET. ``stack`` ends the server."""
     # Not below TMPDIR: a path of a socket has at most 107 bytes.
     path = f"{stack.enter_context(TemporaryDirectory(prefix='semq-nodes-', dir='/tmp'))}/socket"
     with socket.socket(socket.AF_UNIX) as listening:
@@ -47,7 +47,7 @@ def start_server(stack: ExitStack) -> None:
             stdin=subprocess.PIPE, cwd=Path(__file__).parents[2], pass_fds=[listening.fileno()], start_new_session=True,
         )  # fmt: skip
     os.environ[SOCKET] = path
-    stack.callback(server.communicate, timeout=STOP_S)  # which closes its standard input
+    stack.callback(server.communicate, timeout=STOP_S)  # closes its standard input, which ends it
 
 
 class PreparedProcess:
@@ -57,7 +57,7 @@ class PreparedProcess:
         self, command: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes], cwd: Path,
         env: Mapping[str, str], start_new_session: bool, preexec_fn: Callable[[], None] | None,
     ) -> None:  # fmt: skip
-        """Start the node. Raises OSError if there is no server."""
+        """Start the node. Raises OSError if the server does not answer."""
         assert (stdin, stdout, start_new_session) == (subprocess.DEVNULL, subprocess.PIPE, True)
         assert command[: len(RUN_MODULE)] == RUN_MODULE
         request = pickle.dumps(Request(list(command[len(RUN_MODULE) :]), str(cwd), dict(env), preexec_fn))

@@ -1,6 +1,7 @@
-"""``python -P tests/prepared/program.py MODULE ...``: run a module, whose nodes are started by the server.
+"""``python -P tests/prepared/program.py MODULE ...``: run a module as a program.
 
-The program is started by its path, because ``tests`` cannot be imported in the folders of its callers.
+The server of prepared nodes (`tests.prepared.server`) starts the nodes of the program. Callers start this file by its path,
+because ``tests`` cannot be imported in their folders.
 """
 
 import runpy

@@ -1,6 +1,6 @@
-"""``python -P -m tests.prepared.server DESCRIPTOR``: the server, with the descriptor of its listening socket.
+"""``python -P -m tests.prepared.server DESCRIPTOR``: the server; DESCRIPTOR is its listening socket.
 
-It ends when its standard input is closed.
+The server ends when its standard input is closed.
 """
 
 import os
@@ -22,7 +22,7 @@ NUMBER = Struct("!i")
 
 
 class Request(NamedTuple):
-    """A node to start. The descriptors of its output and error are sent beside the request."""
+    """A node to start. The descriptors of its output and error are sent with the request."""
 
     words: list[str]  #: module and arguments
     folder: str
@@ -37,7 +37,7 @@ def receive_number(connection: socket.socket) -> int:
 
 
 def serve(listening: socket.socket) -> tuple[Request, list[int]]:
-    """Start a keeper for each connection. Returns in the nodes only, with the request and its two descriptors."""
+    """Start a keeper for each connection. Returns only in a node: its request, and the descriptors of output and error."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
     while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
@@ -52,7 +52,7 @@ def serve(listening: socket.socket) -> tuple[Request, list[int]]:
 
 
 def become_node(connection: socket.socket) -> tuple[Request, list[int]]:
-    """Receive a request and fork the node, where the function returns."""
+    """Receive a request and fork the node. Returns only in the node, as ``serve``."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, descriptors, _, _ = socket.recv_fds(connection, NUMBER.size, 2)
     request: Request = pickle.loads(connection.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL))
@@ -66,7 +66,7 @@ def become_node(connection: socket.socket) -> tuple[Request, list[int]]:
 
 
 def keep(connection: socket.socket, pid: int) -> NoReturn:
-    """Report the node's process id and its status; end when the caller has closed the connection."""
+    """Send the node's process id, and at its end its status. The keeper ends when the caller has closed the connection."""
     try:
         connection.sendall(NUMBER.pack(pid))
         waiting = poll()

@@ -35,7 +35,7 @@ FLUSHED_TURNS = 4  # turns of the loop until a sent frame is in the socket: engi
 log = structlog.get_logger("semq.failpoints")
 
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-# step | side that writes | events, of which the transaction has a ledger line
+# step | side that writes | events: the transaction has a ledger line of one of them
 COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "S1": (Side.SENDER, (Event.ACCEPTED,)),
     "S2": (Side.SENDER, (Event.SENT,)),
@@ -76,7 +76,7 @@ def _is_packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
     return isinstance(frame, Packet) and frame.function is function and frame.primitive is primitive
 
 
-# step | its frames, also those that a hub passes on
+# step | whether a frame belongs to it, also one that a hub passes on
 SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
@@ -142,7 +142,7 @@ class Failpoint:
     strike: Callable[[], None] = end_now  #: called when the failpoint is reached
 
     def watch_store(self, store: FailpointStore) -> None:
-        """Watch all openings, and all work that is posted from now on."""
+        """Watch each opening of the store, and all work that is posted from now on."""
         log.warning("failpoint_armed", step=self.step, phase=self.phase, count=self.count)
         post, start = store.post, store.start
 
@@ -187,7 +187,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit has made the step after ``lines`` ledger lines and ``deleted`` deletions."""
+        """Return whether the unit contains the step beyond its first ``lines`` ledger lines and ``deleted`` deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:

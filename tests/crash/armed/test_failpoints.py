@@ -34,7 +34,7 @@ def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
 
 
 class NotifiedWork(Work):
-    """Work with the given decision, which notes when it is notified of the result."""
+    """Work that calls ``decide``, and notes when it is notified of the result."""
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
         self._change = decide
@@ -147,7 +147,7 @@ async def test_deletions_are_distinguished_by_their_table(store: PostgresStore) 
         Failpoint(step, BEFORE, 1, lambda step=step: strikes.append(step)).watch_store(store)  # type: ignore[misc]
     await commit(store, line(Event.ACCEPTED))
     assert strikes == []
-    # Postgres refuses the units after the step, because there are no such rows.
+    # Postgres refuses both units afterwards, because the rows do not exist.
     await post(store, lambda unit: unit.deleted_pending.add(5))
     assert strikes == ["R9"]
     await post(store, lambda unit: unit.delete_outbound(own(5)))
