@@ -35,7 +35,7 @@ def draw(seed: int, length: int = 60) -> Script:
         tags += isinstance(step, m.BasicGet)
         steps += [step, Pause(0.02)]  # time for dead letters, which are routed without a request
         if random.random() < 0.2:
-            # An absent queue closes the channel; the new channel has no confirms, and tags from 1.
+            # An absent queue closes the channel; the new channel is not in confirm mode.
             steps += [m.QueueDeclare(random.choice(QUEUES), passive=True), m.ConfirmSelect()]
     return [step if isinstance(step, On | Quiet) else On(1, 1, step) for step in [*steps, Quiet()]]
 

@@ -1,8 +1,8 @@
 """The player: performs a script on one broker, step by step, and records the answers in one line per step.
 
 Each step waits for its answer: the reply of a method, the confirm of a publish in confirm mode. Events without a
-request (deliveries, returns, cancels) are recorded with the next step that waits for quiet, because their exact time
-may differ between brokers.
+request (deliveries, returns, cancels) are recorded with the next Quiet, Pause or HangUp, because their exact time may
+differ between brokers.
 """
 
 import re
@@ -21,13 +21,13 @@ from tests.differential.bare import RawBytes
 
 PATIENCE_S = 10.0  # longest wait for a required answer
 QUIET_S = 0.25  # without events for this time, all have arrived
-# header | reason for leaving it out
+# header, or field of one | reason for leaving it out
 IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "the time of an x-death, taken from the clock",
 }
-BARRIER = "nobody"  # a consumer tag that no script uses; its cancel-ok shows that the steps before are processed
-UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # without basic.cancel-ok
+BARRIER = "nobody"  # a consumer tag that no script uses; its cancel-ok shows that the broker has processed the steps before
+UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # the space excludes basic.cancel-ok
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {
     kind: answer
@@ -85,7 +85,7 @@ class PlayedConnection:
         self.raw.events.clear()
         self.open: set[int] = set()  #: numbers of open channels
         self.confirming: dict[int, int] = {}  #: number of publishes, keyed by channels in confirm mode
-        self.settled: dict[int, set[int]] = {}  #: confirmed or refused publishes, keyed by channel
+        self.settled: dict[int, set[int]] = {}  #: numbers of confirmed or refused publishes, keyed by channel
         self.passed: set[str] = set()  #: consumer tags of answered barriers
         self.is_over = False  #: the broker has ended the connection
 
@@ -167,6 +167,7 @@ class Player:
             client.raw.machine.open_channel(on.channel)
             client.raw.flush()
             client.confirming.pop(on.channel, None)
+            client.settled.pop(on.channel, None)
             self._await(lambda: on.channel in client.open)
         return client
 

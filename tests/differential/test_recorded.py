@@ -1,4 +1,4 @@
-"""A node answers the scripts as RabbitMQ did when it was recorded, except for the known differences.
+"""A node answers the scripts as recorded from RabbitMQ, except for the known differences.
 
 Scripts mostly wait for answers, so they are played on several nodes at the same time.
 """
