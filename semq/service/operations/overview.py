@@ -27,13 +27,13 @@ from semq.service.operations.arguments import (
     Partner,
     Text,
 )
-from semq.service.operations.census import OverviewNode, SharedCensus
+from semq.service.operations.census import Census, OverviewNode, SharedCensus
 from semq.service.operations.operation import look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
 
-SUBMISSIONS_MAX = 500  # submissions in one answer
+SUBMISSIONS_MAX = 500  # refused submissions on the first page of failed.page
 PAGES_MAX, ROWS_READ_MAX = 5, 50_000  # of a search for the rows of one cause
 FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page that filter
 # StuckCause | filter of the search for its rows. Rows of a cause without an entry are searched among the late rows.
@@ -109,7 +109,7 @@ class Views:
         self._census = SharedCensus(node)
 
     async def figures(self, arguments: Arguments) -> dict[str, Any]:
-        """Count rows by state, waiting messages by pair of institutions, and pieces of documents."""
+        """Count messages by state and by pair of institutions, pieces, submissions, failed and stuck messages."""
         census = await self._census.census()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
@@ -131,7 +131,6 @@ class Views:
                 pair["bytes"] += group["bytes"]
                 pair["late"] += group["rows"] if group["late"] else 0
                 pair["oldest_at"] = min(pair["oldest_at"], group["oldest_at"])
-        failed = sum(group["rows"] for group in census.groups if is_failed(group) and not group["piece"])
         stuck = sum(group["rows"] for group in census.groups if group["cause"])
         return {
             "as_of": census.as_of,
@@ -139,7 +138,7 @@ class Views:
             "received": received,
             "submitted": census.submitted,
             "pieces": pieces,
-            "failed": failed + census.submitted["refused"],
+            "failed": _count_failed(census),
             "stuck": stuck + census.late_in_pieces,
             "pairs": [{"source": source, "target": target, **pair} for (source, target), pair in sorted(pairs.items())],
         }
@@ -171,7 +170,7 @@ class Views:
         return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
 
     async def stuck(self, arguments: SelectStuck) -> dict[str, Any]:
-        """Return a page of the stuck messages with one cause, the oldest first."""
+        """Return a page of the stuck messages with one cause, the oldest first; of submissions, the newest first."""
         surroundings = self._node.surroundings()
         cause = StuckCause.__members__.get(arguments.cause.upper())
         if cause is None:
@@ -179,24 +178,35 @@ class Views:
                 "There is no cause of this name; stuck.causes lists the causes.", cause=arguments.cause[:80]
             )
         if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS, StuckCause.PIECES_LEFT):
-            listed = await self._submitted(cause)
-            rows = [
-                row | {"stuck": described_cause(cause, row)}
-                for row in listed
-                if stuck_cause(row, surroundings) is cause
-            ]
-            return {"rows": rows, "next": None, "looked_at": len(listed)}
+            return await self._submitted(arguments, cause)
         narrowed = NARROWED.get(cause, {"until_ms": surroundings.now_ms - surroundings.overdue_ms})
         given = arguments.given()
         del given["cause"]
         wanted = Search(**(narrowed | given | {"order": "oldest"}))
         return await self._search_cause(wanted, cause)
 
-    async def _submitted(self, cause: StuckCause) -> list[dict[str, Any]]:
-        if cause is StuckCause.PIECES_LEFT:
-            return await self._node.store.execute(submissions.list_in_pieces, SUBMISSIONS_MAX)
-        refused = cause is StuckCause.SUBMISSION_REFUSED
-        return await self._node.store.execute(submissions.list_submissions, SUBMISSIONS_MAX, refused=refused)
+    async def _submitted(self, wanted: SelectStuck, cause: StuckCause) -> dict[str, Any]:
+        """Return a page of submissions with one cause. ``outbound`` of a page: the smallest number before it."""
+        surroundings = self._node.surroundings()
+        listed = await self._node.store.execute(
+            submissions.list_submissions,
+            wanted.limit,
+            refused=cause is StuckCause.SUBMISSION_REFUSED,
+            scheduled=False if cause is StuckCause.SUBMISSION_WAITS else None,
+            in_pieces=cause is StuckCause.PIECES_LEFT,
+            partner=wanted.partner,
+            type_=wanted.type,
+            key_=wanted.key,
+            code=wanted.code,
+            since_ms=wanted.since_ms,
+            before_ms=wanted.until_ms,
+            below=wanted.outbound,
+        )
+        rows = [
+            row | {"stuck": described_cause(cause, row)} for row in listed if stuck_cause(row, surroundings) is cause
+        ]
+        next_page = {"outbound": listed[-1]["submission"], "inbound": None} if len(listed) == wanted.limit else None
+        return {"rows": rows, "next": next_page, "looked_at": len(listed)}
 
     async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
         surroundings, limit = self._node.surroundings(), wanted.limit
@@ -215,7 +225,8 @@ class Views:
     async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
         """Return a page of failed messages: refused submissions (first page only), sent, received; each newest first.
 
-        ``after``: number of failed messages, without submissions, that earlier pages have passed.
+        ``after``: number of failed messages, without submissions, that earlier pages have passed. ``of`` in the answer:
+        number of all failed messages and refused submissions of the node, as in ``queue.census``.
         """
         census = await self._census.census()
         after, limit = arguments.after, arguments.limit
@@ -241,8 +252,8 @@ class Views:
         unknown_error = {"error": "", "failed_at": None}
         with_errors = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
         next_page = after if after < len(failed) else None
-        count = len(failed) + len(refused)
-        return {"as_of": census.as_of, "rows": refused + with_errors, "next": next_page, "of": count}
+        of = _count_failed(census)
+        return {"as_of": census.as_of, "rows": refused + with_errors, "next": next_page, "of": of}
 
     async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
         rows = await self._node.store.execute(
@@ -275,6 +286,12 @@ OVERVIEW = (
 def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
     """Return a cause and the next step for a row, for people."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
+
+
+def _count_failed(census: Census) -> int:
+    """Return the number of failed messages and refused submissions."""
+    rows = sum(group["rows"] for group in census.groups if is_failed(group) and not group["piece"])
+    return int(rows) + census.submitted["refused"]
 
 
 def _fits(row: Mapping[str, Any], wanted: Search) -> bool:

@@ -193,7 +193,8 @@ def stuck_candidates(
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
     """Return submissions that may be stuck: all except those that only wait for their time (``@NotBefore``)."""
-    rows = submissions.list_submissions(connection, limit, refused=True) + submissions.list_in_pieces(connection, limit)
+    rows = submissions.list_submissions(connection, limit, refused=True)
+    rows += submissions.list_submissions(connection, limit, refused=False, in_pieces=True)
     return rows + submissions.list_submissions(connection, limit, refused=False, scheduled=False)
 
 

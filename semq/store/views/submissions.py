@@ -117,12 +117,13 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def list_submissions(
     connection: Connection, limit: int, *, refused: bool | None = None, scheduled: bool | None = None,
-    partner: str | None = None, type_: str | None = None, key_: str | None = None, code: str | None = None,
-    since_ms: int | None = None, before_ms: int | None = None,
+    in_pieces: bool = False, partner: str | None = None, type_: str | None = None, key_: str | None = None,
+    code: str | None = None, since_ms: int | None = None, before_ms: int | None = None, below: int | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the submissions that match, newest first.
 
     ``refused``: only refused submissions (True), only others (False), or both (None); ``scheduled`` likewise.
+    ``in_pieces``: only documents whose pieces are on their way. ``below``: only submissions with smaller numbers.
     ``since_ms`` and ``before_ms`` are about the time of submission; the other arguments as in ``messages.Filter``.
     """
     conditions: list[ColumnElement[bool]] = []
@@ -130,6 +131,10 @@ def list_submissions(
         conditions.append(IS_REFUSED if refused else ~IS_REFUSED)
     if scheduled is not None:
         conditions.append(IS_SCHEDULED if scheduled else ~IS_SCHEDULED)
+    if in_pieces:
+        conditions.append(IS_IN_PIECES)
+    if below is not None:
+        conditions.append(C.number < below)
     if partner:
         node = partner.removeprefix("1.")
         conditions.append(func.split_part(C.target, "/", 1).in_([node, f"1.{node}"]))
@@ -144,11 +149,6 @@ def list_submissions(
     if before_ms is not None:
         conditions.append(C.submitted_at < func.to_timestamp(before_ms / 1000))
     return _shown(connection, and_(True, *conditions), limit)
-
-
-def list_in_pieces(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return the documents whose pieces are on their way, newest first."""
-    return _shown(connection, and_(IS_IN_PIECES, ~IS_REFUSED), limit)
 
 
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:

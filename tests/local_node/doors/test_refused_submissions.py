@@ -1,5 +1,6 @@
 """SQL submissions that the node refuses, or that wait: shown in every view, tried again, removed, withdrawn."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -83,6 +84,38 @@ async def test_a_refused_submission_is_in_every_list_of_failures_and_acts_on_it_
         for name in names if operation == "msg.cancel" else names | waiting:
             answer = await ask(admin, operation, {"id": name})
             assert (name, answer["error"]["code"]) == (name, "SEMQ-1224")
+
+
+async def test_pages_of_refused_submissions_are_filtered_and_counted_alike(refused: Any) -> None:
+    a, admin, _ = refused
+    with psycopg.connect(a.store.url) as connection:
+        for key in ("invoice//S10", "order//S11", "order//S12"):
+            connection.execute("SELECT semq_send('99999', 'x'::bytea, app_key => %s)", (f"trade/{key}",))
+    own = {"target": "10008", "app_key": "trade/order//P", "body_base64": "eA=="}
+    for _ in range(2):
+        await ask(admin, "msg.submit", own)
+    rows = await until(partial(inbound_rows, admin, 2))
+    for row in rows:
+        await ask(admin, "failed.park", {"id": row["lk0"], "error": "cannot be read"})
+
+    async def page_with_all() -> Any:
+        page = (await ask(admin, "failed.page", {"limit": 1}))["result"]
+        return page if page["of"] == 6 and len(page["rows"]) == 5 else None
+
+    page = await until(page_with_all)
+    following = (await ask(admin, "failed.page", {"limit": 1, "after": page["next"]}))["result"]
+    assert (len(following["rows"]), following["next"], following["of"]) == (1, None, 6)
+    chosen = {"cause": "SUBMISSION_REFUSED", "type": "order", "limit": 2}
+    first = (await ask(admin, "stuck.page", chosen))["result"]
+    second = (await ask(admin, "stuck.page", chosen | first["next"]))["result"]
+    assert [row["app_key"][-3:] for row in first["rows"] + second["rows"]] == ["S12", "S11", "/S9"]
+    assert second["next"] is None
+
+
+async def inbound_rows(admin: ClientLink, count: int) -> Any:
+    """Return the received documents when there are ``count``; None before."""
+    rows = (await ask(admin, "msg.list", {"side": "inbound"}))["result"]
+    return rows if len(rows) == count else None
 
 
 async def test_a_waiting_document_is_shown_and_can_be_withdrawn(inprocess: InProcess) -> None:
