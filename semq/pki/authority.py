@@ -1,6 +1,6 @@
 """The hub's small certificate authority: one key, one certificate, and the certificates that it signs.
 
-Only the key is taken from a request, never a name. ``platform_node`` decides which nodes get certificates.
+The authority takes only the key from a request; the names come from the caller (``platform_node``).
 """
 
 import re
@@ -51,7 +51,7 @@ class Authority:
     ) -> NodeCertificate:
         """Sign a certificate for a node's key, valid for ``days``, but not beyond the authority's own certificate.
 
-        Raises RequestRefused for a weak key or an impossible host name.
+        Raises RequestRefused for an unaccepted kind or size of key, or an impossible host name.
         """
         if not is_strong(key):
             raise RequestRefused("The kind or size of the key is not accepted.")

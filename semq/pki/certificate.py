@@ -71,8 +71,8 @@ class NodeCertificate:
 def read_certificate(data: bytes) -> NodeCertificate:
     """Read a node's certificate from DER or PEM.
 
-    Raises Untrusted if the data is not a certificate, is too long, or has an unaccepted key; WrongName if the
-    certificate does not name a node.
+    Raises Untrusted if the data is not a certificate, is too long, or has an unaccepted key; WrongName if it
+    does not name exactly one node (``names.node_of``).
     """
     if len(data) > DER_MAX:
         raise Untrusted("The certificate is too long.", size=len(data))

@@ -43,7 +43,7 @@ class OutOfDate(Untrusted):
 
 
 class WrongName(Untrusted):
-    """The certificate names another node than expected."""
+    """The certificate names no node, or another node than expected."""
 
     code = "SEMQ-5104"
     remedy = "Use the certificate that was issued to this node; its name is in the URI semq:TYPE.ID."

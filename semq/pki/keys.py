@@ -41,7 +41,7 @@ class Passphrase:
     variable: str = ""
 
     def read(self, environment: Mapping[str, str] | None = None) -> bytes | None:
-        """Return the passphrase, or None if none is configured. Raises KeyRefused if it is configured but missing.
+        """Return the passphrase, or None if none is configured. Raises KeyRefused if it cannot be read.
 
         ``environment`` None: that of the process.
         """
@@ -123,7 +123,7 @@ def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Return whether a key file needs a passphrase."""
+    """Return whether a key file needs a passphrase. Raises KeyRefused."""
     return b"ENCRYPTED" in read_private(path)
 
 

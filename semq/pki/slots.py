@@ -2,7 +2,7 @@
 
 One folder::
 
-    slots.json              the id of the key in each slot; no other file has this information
+    slots.json              the id of the key in each slot
     keys/KEYID.key          PKCS#8, 0600
     keys/KEYID.crt          the certificate with its chain, PEM
     trust.pem               the authorities of an enrolled node
@@ -147,7 +147,7 @@ class KeyRing:
 
     @property
     def is_enrolled(self) -> bool:
-        """Whether there is an active certificate."""
+        """Whether slot active has a key. Raises KeyRefused."""
         return self.slots().active is not None
 
     # --- changing
@@ -181,7 +181,10 @@ class KeyRing:
         return certificate
 
     def rotate(self, now: datetime) -> NodeCertificate:
-        """Make next active, active previous, and previous retired. Raises NoIdentity if next has no certificate."""
+        """Move the keys: next to active, active to previous, previous to retired.
+
+        Raises NoIdentity if slot next is empty or its key has no certificate.
+        """
         slots = self.slots()
         certificate = self.certificate(slots.next) if slots.next else None
         if slots.next is None or certificate is None:
@@ -205,7 +208,7 @@ class KeyRing:
         return [key.key_id for key in expired]
 
     def encrypt_clear_keys(self) -> int:
-        """Encrypt the keys that are stored in clear although a passphrase is configured; return their number."""
+        """Encrypt the keys that are stored in clear, if a passphrase is configured; return their number."""
         passphrase = self.passphrase()
         if not passphrase:
             return 0

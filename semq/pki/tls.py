@@ -1,4 +1,4 @@
-"""TLS contexts for links and listeners: TLS 1.3 unless 1.2 is configured; certificates of trusted authorities only.
+"""TLS contexts for links and listeners: TLS 1.3 (or also 1.2, if configured), certificates of trusted authorities.
 
 Between nodes, the caller checks the node name in the certificate (``names.node_of``), so host names are not checked. A
 listener requests a certificate of the client but does not require it: applications log in by password, and a node has

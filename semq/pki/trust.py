@@ -77,7 +77,7 @@ class TrustStore:
 
     @property
     def fingerprints(self) -> list[str]:
-        """SHA-256 of each authority, hexadecimal."""
+        """SHA-256 of each authority's certificate, hexadecimal."""
         return [fingerprint_of(authority) for authority in self.authorities]
 
     def verify(
@@ -103,7 +103,7 @@ class TrustStore:
                 "The certificate has expired.", node=str(candidate.node), valid_until=utc_text(candidate.not_after)
             )
         if node is not None and candidate.node != node.node:
-            raise WrongName(expected=str(node.node), found=str(candidate.node))
+            raise WrongName("The certificate names another node.", expected=str(node.node), found=str(candidate.node))
         verifier = (
             PolicyBuilder()
             .store(self._store)
@@ -121,7 +121,7 @@ class TrustStore:
         return candidate
 
 
-# Certificates of nodes have a URI and need no host name; everything else is as in the public web.
+# Certificates of nodes have a URI and need no host name; the other rules are those of the public web.
 _LEAF = ExtensionPolicy.webpki_defaults_ee().require_present(x509.SubjectAlternativeName, Criticality.AGNOSTIC, None)
 
 

@@ -13,7 +13,7 @@ signature. The modules work on keys and bytes, not on messages: the engine decid
 | ``origin``            | signed documents, many under one signature              |
 | ``receipts``          | signed receipts, many under one signature               |
 | ``proof``             | the file that proves a delivery                         |
-| ``voucher``           | signatures of older keys under a newer certificate      |
+| ``voucher``           | signatures by older keys under a newer certificate      |
 | ``chain``             | the chain of the ledger                                 |
 | ``vault``             | bodies at rest                                          |
 | ``webhook_signature`` | signatures of requests to webhooks                      |

@@ -2,9 +2,9 @@
 
 Session keys are wrapped by HPKE in base mode (RFC 9180: DHKEM over the curve of the certificate, HKDF, AES-256-GCM) for
 EC keys, and by RSA-OAEP with SHA-256 (RFC 8017) for RSA keys. Signatures are ECDSA with the hash that matches the curve
-(FIPS 186-5), or RSA-PSS. HPKE's base mode does not authenticate the sender, so ``session`` signs each wrapped key. One
-certificate key is used for TLS, wrapping and signing. Data of one use are never valid for another use: wrapped and
-signed data start with different labels (``canonical``), and neither is a TLS transcript.
+(FIPS 186-5), or RSA-PSS. HPKE's base mode does not authenticate the sender, so ``session`` signs each wrapped key. A
+node has one key for TLS, wrapping and signing. Data of one use are never valid for another use: the contexts of wraps
+and signed data start with different labels (``canonical``), and neither is a TLS transcript.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""A bounded cache in memory of the session keys that this node has unwrapped: the hot path of a receiver.
+"""A bounded cache in memory of the session keys that this node has unwrapped.
 
-The cache key contains all data to which the wrap is bound, so a hit proves the same as a new check.
+The cache key contains all data to which a wrapped key is bound, so a hit proves the same as a new check.
 """
 
 from collections import OrderedDict

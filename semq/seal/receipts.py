@@ -3,7 +3,7 @@
 The statements of a packet are the leaves of a hash tree (RFC 9162, section 2.1.1). Its root, the number of leaves and
 both institutions are signed. Each receipt can be proved alone, by its path to the root, without revealing the others.
 
-The signature of a packet of other records covers the bytes of the packet, so its records cannot be proved one by one.
+A packet of records that are not receipts is signed as a whole, so its records cannot be proved one by one.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ class Statement(NamedTuple):
 
     receiver: str  #: address of the receiver's node
     lk0: str
-    status: str  #: RECV, REJ, VOID, SETTLED; NOT with the reason (S16)
+    status: str  #: RECV, REJ, VOID, SETTLED, or NOT (PROTOCOL.md, S16)
     digest: str  #: as sent with the message, hexadecimal
     at: int  #: milliseconds since 1970 UTC, by the receiver's clock
     reason: str = ""
-    sender: str = ""  #: address of the node that receives the receipt; empty in version 1
-    sid: int = -1  #: position of the message in its stream, -1 for classes 1 and 2; not in version 1
+    sender: str = ""  #: address of the node that receives the receipt; empty in version 1 (``leaf``)
+    sid: int = -1  #: position of the message in its stream, -1 for classes 1 and 2; not signed in version 1
 
 
 def leaf(statement: Statement) -> bytes:

@@ -37,7 +37,7 @@ OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # bytes that sealing adds to a payload
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """The limits at which a session key is replaced."""
+    """The limits at which a session key is replaced: messages and bytes sealed with it, and its age in seconds."""
 
     messages: int = 65_536
     payload_bytes: int = 1 << 30
@@ -117,7 +117,7 @@ class SessionKey(Opening):
         self.text = wrapped_for(secret, own, source, receiver, target)  #: @SessionKey
 
     def wrapped_for_storage(self, own: PrivateKey, node: str) -> str:
-        """Return the session key wrapped for its own institution, for the database."""
+        """Return the session key wrapped for the sender itself (address ``node``), for the database."""
         return wrapped_for(self._secret, own, node, own.public_key(), node)
 
     def is_over(self, now: float) -> bool:
@@ -127,7 +127,7 @@ class SessionKey(Opening):
         return now >= self._ends_at or self._messages >= messages_max or self._bytes >= limits.payload_bytes
 
     def seal(self, payload: bytes | memoryview, bound: bytes, random_part: bytes) -> bytes:
-        """Return nonce, ciphertext and tag; ``bound`` is authenticated with them. One pass of AES-256-GCM.
+        """Return nonce, ciphertext and tag; ``bound`` is authenticated with them.
 
         ``random_part`` is RANDOM_LENGTH new random bytes.
         """

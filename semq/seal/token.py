@@ -2,8 +2,8 @@
 
     1.<session id>.<wrapped>.<key id of the signer>.<signature>        bytes in URL-safe base64 without padding
 
-The context of a wrap (``SealScope`` and session id) binds it: a wrap that is copied to another pair of institutions,
-another key or another resent document can be neither unwrapped nor verified.
+The wrapped key is bound to its context (``SealScope`` and session id): if it is copied to another pair of institutions,
+another key or another resent document, it can be neither unwrapped nor verified.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -17,14 +17,14 @@ VERSION = "1"
 
 
 class SealScope(NamedTuple):
-    """The algorithm, keys and parties that a wrap is bound to."""
+    """The algorithm, keys and parties to which a wrapped key is bound."""
 
     alg: str
     key_id: str  #: id of the receiver's key
     signer_key_id: str  #: id of the sender's key
     source: str  #: address of the sender's node
     target: str  #: address of the receiver's node
-    resent: str = ""  #: of a resent document: the places of this message and of the replaced one; otherwise empty
+    resent: str = ""  #: for a resent document, both messages (``engine.secrecy.binding.sealed_as``); otherwise empty
 
 
 class SessionToken(NamedTuple):

@@ -1,4 +1,4 @@
-"""Keys on disk: for their owner only, encrypted under a configured passphrase; others are refused with a reason."""
+"""Keys on disk: permissions, passphrases, and refusals with a reason."""
 
 from pathlib import Path
 

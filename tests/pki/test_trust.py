@@ -59,9 +59,7 @@ def test_a_node_is_no_authority() -> None:
 
 
 def chained_authority(by: Authority | None, days: float) -> Authority:
-    """Return an authority that may have authorities below it, valid from a month before NOW for ``days``, and signed by
-    another authority (None: by itself).
-    """
+    """Return an authority that ``by`` has signed (None: itself), valid for ``days`` from 30 days before NOW."""
     key, name = new_key(), "upper" if by is None else "lower"
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     signer = key if by is None else by.key
@@ -86,7 +84,7 @@ def chained_authority(by: Authority | None, days: float) -> Authority:
 def test_an_intermediate_certificate_must_be_valid_too() -> None:
     upper = chained_authority(None, 90)
     lower = chained_authority(upper, 35)
-    # With another certificate of the same name, the authority issues beyond the end of its own.
+    # Valid for longer than ``lower``: it was issued with a longer certificate of the same name and another key.
     certificate = issued(Authority(chained_authority(upper, 90).certificate, lower.key), days=9)
     assert trust(upper).verify(certificate, NOW, chain=[lower.certificate]) is certificate
     with pytest.raises(WrongAuthority, match="No chain of valid certificates") as caught:
