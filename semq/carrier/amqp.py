@@ -6,8 +6,8 @@
 | ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, bound to ``semq.HUB.all``         |
 | ``semq.HUB.all``        | fanout exchange for messages to all instances, such as signs of life                 |
 
-HUB is the hub's id from the control database; I and D are semq_id and semq_db_id of the store. Nothing is durable, and
-no message waits for its confirm: confirms and prefetch only control the flow.
+HUB is the hub's id from the control database; I and D are semq_id and semq_db_id of the store; LIFE is the number of
+the incarnation, hexadecimal. Nothing is durable; confirms and prefetch only control the flow.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ from semq.transport.errors import LinkLost
 from semq.transport.turn import Turn
 from semq.umx_t.retry import backoff
 
-PREFETCH = 64  # delivered batches that are not processed
-UNCONFIRMED_MAX = 256  # published batches that are not confirmed
+PREFETCH = 64  # largest number of delivered batches that are not acknowledged
+UNCONFIRMED_MAX = 256  # largest number of published batches that are not confirmed
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # between two attempts to connect
 EXPIRATION_MS = "15000"  # the broker drops messages that have waited for one inquiry interval
 QUEUE_BYTES_MAX = 64 << 20  # of one queue; above, the broker drops the oldest batches

@@ -1,7 +1,7 @@
 """Batches: messages between instances as one AMQP body.
 
 A body is an HMAC-SHA256, followed by msgpack: destination, incarnation of the sender, messages. The HMAC covers the
-destination, so that a body cannot be replayed to another queue. A replay to the same queue has no effect on the engine.
+destination, so that a body cannot be replayed to another queue. A replay to the same queue does no harm.
 """
 
 import hmac

@@ -20,7 +20,7 @@ class WaitingMessages:
         self._waiting: dict[str, deque[bytes]] = {}
 
     def put(self, destination: str, packed: bytes) -> None:
-        """Append a message. Beyond the bound, drop the oldest messages of the longest queues."""
+        """Append a message. Beyond the bound, drop the oldest messages of the queues with the most messages."""
         self._waiting.setdefault(destination, deque()).append(packed)
         self.waiting_bytes += len(packed)
         while self.waiting_bytes > self._bytes_max and self.waiting_bytes > len(packed):

@@ -41,7 +41,7 @@ from semq.transport.peer import PeerInfo
 class ClientLink:
     """One connection to a server.
 
-    ``on_closed(error)`` is called once when the connection has ended; None after an orderly close.
+    ``on_closed(error)`` is called when the connection has ended; ``error`` is None after an orderly close.
     ``on_blocked(reason)`` is called when the server requests a stop of publishing, and with None when publishing may
     resume. ``check`` and ``product``: see ``DialConfig``.
     """
@@ -58,7 +58,7 @@ class ClientLink:
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
         self.is_blocked = False
-        #: True: channels opened from now on keep bodies that arrive in chunks, in files; False: they drop these bodies
+        #: whether channels opened from now on keep bodies that arrive in chunks (in files), or drop them
         self.keeps_large_bodies = False
         self.error: AmqpError | LinkLost | None = None
         self._loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class ClientLink:
         await asyncio.shield(self._opened)
 
     async def open_channel(self) -> ClientChannel:
-        """Open a channel. Raises AmqpError, or LinkLost if the connection is lost meanwhile."""
+        """Open a channel. Raises AmqpError, or LinkLost if the connection is lost."""
         self._check_alive()
         number = self.machine.open_channel()
         waiting = self._opening[number] = self._loop.create_future()
@@ -100,7 +100,7 @@ class ClientLink:
         return channel
 
     async def close(self, timeout_s: float = 5.0) -> None:
-        """Close in an orderly way; drop the socket if the peer does not answer in time."""
+        """Close in an orderly way; drop the socket if the peer does not answer within ``timeout_s``."""
         if not self._closed.is_set() and self._link is not None:
             self.machine.close()
             self.link.request_write()
@@ -127,7 +127,7 @@ class ClientLink:
             link.abort()  # before the first byte: nothing is sent to an unknown peer
 
     def process(self, events: list[ConnectionEvent]) -> None:
-        """Pass the events of one read to their channels, which report deliveries and confirms in one list each."""
+        """Pass the events of one read to their channels; then each channel reports its confirms and deliveries."""
         touched: dict[ClientChannel, None] = {}
         for event in events:
             kind = type(event)

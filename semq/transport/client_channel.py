@@ -1,8 +1,8 @@
 """One channel of a dialled connection: requests with replies, publishes with confirms, consumers.
 
 All deliveries of one read of the socket are passed to the consumer in one list, and all confirms to ``on_settled``. A
-content whose body arrives in chunks is reported with its body in a file, or with an empty body
-(``keeps_large_bodies``). Created by ``client.ClientLink.open_channel``.
+content whose body arrives in chunks is reported with its body in a file if ``keeps_large_bodies``, else with an empty
+body. Created by ``client.ClientLink.open_channel``.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class ClientChannel:
         self._unconfirmed: dict[int, Any] = {}  # tokens, keyed by the number of the publish
         self._published = 0  # number of the last publish
         self._confirmed_to = 0  # the highest number that a frame with ``multiple`` has confirmed
-        self._consumers_made = 0  # for tags that differ
+        self._consumers_made = 0  # a part of new consumer tags
         self._ready: asyncio.Event | None = None
         self._streamed: ContentStarted | None = None  # the content whose body is arriving in chunks
 
@@ -146,8 +146,7 @@ class ClientChannel:
     ) -> None:
         """Send a message on a channel without confirms; its body is sent in blocks, as fast as the server reads.
 
-        If ``blocks`` raises, the connection is ended. Raises LinkLost, or the
-        AmqpError that closed the channel meanwhile.
+        If ``blocks`` raises, the connection is aborted. Raises LinkLost, or the AmqpError that closed the channel.
         """
         await self.wait_ready()
         self._machine.start_content(self.number, m.BasicPublish(exchange, routing_key), header)

@@ -34,7 +34,7 @@ class DialConfig:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connect_s: float = 10.0  #: time limit until the virtual host is open
     client_properties: Mapping[str, Any] = field(default_factory=dict)
-    product: str | None = None  #: product name that the server must announce before a password is sent to it
+    product: str | None = None  #: product name that the server must announce before the login; None: any
     check: Callable[[PeerInfo], None] = lambda _: None
     """checks the peer before anything is sent to it; raises SemqError to abort"""
 
@@ -42,7 +42,7 @@ class DialConfig:
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed if the server cannot be reached (NotTrusted if one end refuses the certificate of the other end),
+    Raises DialFailed if no connection is made (NotTrusted if one end refuses the certificate of the other end),
     AmqpError if the server refuses the login or the virtual host, ForeignBroker if it is not the product that
     ``config`` demands, or the error raised by ``config.check``.
     """

@@ -18,7 +18,7 @@ WRITE_HIGH = 512 * 1024  # bytes waiting in the socket buffer before the link co
 WRITE_LOW = 128 * 1024  # bytes waiting below which the link counts as writable again
 LINGER_S = 1.0  # time for a peer to close its side after our last output
 RECORD = 16 * 1024  # bytes of one TLS record (RFC 8446, section 5.1)
-EVENTS_PER_READ = 256  # more events of one read make the next reads smaller
+EVENTS_PER_READ = 256  # after a read with more events, the next reads are smaller
 READ_SIZE_MIN = 1024  # bytes
 UNREAD_MAX = 4 * 1024 * 1024  # with more unread bytes of output, nothing more is read from the peer
 

@@ -19,7 +19,7 @@ from semq.transport.turn import Turn
 log = logging.getLogger(__name__)
 
 PAUSE_S = 2.0  # pause before a failed negotiation is answered; it makes guessing passwords slow
-STOPPING = "the node is stopping"  # text of the close of connections when a listener stops
+STOPPING = "the node is stopping"  # text of connection.close when a listener stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Listener:
         is_full = len(self.links) + self._handshaking >= self.config.connections_max
         if is_full:
             self.refused += 1
-            log.warning("refused a connection: %d are open", len(self.links))
+            log.warning("refused a connection: %d are open, %d in a TLS handshake", len(self.links), self._handshaking)
         return is_full
 
     @property
@@ -220,7 +220,9 @@ class Listener:
         is_full = self._per_address[address] >= self.config.connections_per_address_max
         if is_full:
             self.refused += 1
-            log.warning("refused a connection from %s: %d are open", address, self._per_address[address])
+            log.warning(
+                "refused a connection from %s: %d are open or in a TLS handshake", address, self._per_address[address]
+            )
         return is_full
 
     def _uncount(self, address: str) -> None:

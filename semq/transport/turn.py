@@ -1,7 +1,7 @@
 """The end of a turn of the event loop, at which everything collected during the turn is written once.
 
-Links with output and hooks with work register. ``Turn`` runs the hooks, then flushes the links, in one callback per
-turn. All links and brokers of a loop share one ``Turn``.
+``Turn`` runs the hooks (``before_flush``), then flushes the links (``mark``), in one callback per turn. All links and
+brokers of a loop share one ``Turn``.
 """
 
 import asyncio

@@ -45,7 +45,7 @@ async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int
 
 
 def complete(work: Work, later: bool) -> None:
-    """Let work decide and commit at once."""
+    """Run one work of the store to its commit."""
     store = MemoryStore()
     store.post(work, later=later)
     store.run()

@@ -1,4 +1,4 @@
-"""TLS handshakes: a socket whose handshake fails is counted, limited in time, and logged."""
+"""TLS handshakes: sockets are counted and limited in time during the handshake; failed handshakes are logged."""
 
 import asyncio
 import errno

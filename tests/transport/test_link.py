@@ -110,12 +110,12 @@ async def test_a_client_that_does_not_finish_the_negotiation_is_dropped() -> Non
         await until(lambda: endpoints.server.sessions == {})
 
 
-async def test_the_last_bytes_reach_a_peer_whose_own_bytes_are_unread() -> None:
+async def test_a_peer_gets_the_last_bytes_although_the_server_has_not_read_all_of_its_bytes() -> None:
     async with pair() as endpoints:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
         writer.write(b"GET / HTTP/1.1\r\n")
         assert await reader.readexactly(8) == PROTOCOL_HEADER
-        # A socket that was closed would answer with a reset, which drops the bytes sent before.
+        # If the server had closed its socket, the kernel would answer with a reset, which drops the bytes sent before.
         writer.write(b"x" * 100_000)
         assert await reader.read() == b""
         await until(lambda: endpoints.server.sessions == {})  # also for a peer that never closes its side
@@ -139,7 +139,7 @@ class MutedTurn:
         """Do nothing."""
 
 
-async def test_a_slow_reader_costs_little_and_disturbs_no_other() -> None:
+async def test_output_for_a_slow_reader_is_bounded_and_others_are_not_delayed() -> None:
     async with pair(limits=BrokerLimits(output_bytes=64 * 1024)) as endpoints:
         slow, fast = await endpoints.dial(), await endpoints.dial()
         publisher = await (await endpoints.dial()).open_channel()
