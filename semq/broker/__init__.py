@@ -8,7 +8,7 @@ A server, made inside a running event loop::
     await server.stop(drain_s=5.0)
 
 ``store`` is a ``MessageStore`` of ``semq.store.broker.operations``; with None, durable objects end with the process.
-``turn`` ends each turn of the event loop (``semq.transport.turn``); None makes a new one.
+``turn`` is the ``Turn`` of the event loop (``semq.transport.turn``); None makes one.
 
 | modules                               | subject                                                     |
 |---------------------------------------|-------------------------------------------------------------|

@@ -1,7 +1,7 @@
 """The exchanges, queues and bindings of a virtual host, and the operations on them.
 
-Pure state without users and permissions. Durable changes are added to the journal in the same call. Raises the
-AmqpErrors of ``refusals``.
+Pure state without users and permissions. The operations add durable changes to the journal, and raise the AmqpErrors of
+``refusals``.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,7 +63,7 @@ class Definitions:
 
     def _check_room(self, *parts: str | bytes) -> None:
         if self.bytes_held + sum(map(len, parts)) > self.limits.bytes_max:
-            raise refusals.no_room(self.limits.bytes_max, self.name)
+            raise refusals.definitions_too_large(self.limits.bytes_max, self.name)
 
     # Exchanges.
 
@@ -142,7 +142,7 @@ class Definitions:
         if exchange is None:
             return False
         if exchange.is_service:
-            raise refusals.service("exchange", name, self.name, "it cannot be deleted")
+            raise refusals.belongs_to_node("exchange", name, self.name, "it cannot be deleted")
         if name.startswith("amq."):
             raise refusals.system_exchange(name, self.name)
         if if_unused and exchange.bindings:
@@ -250,7 +250,7 @@ class Definitions:
     def delete_queue(self, queue: AnyQueue, if_unused: bool, if_empty: bool) -> tuple[int, bool]:
         """Delete a queue; return the number of messages deleted with it, and whether something must be stored."""
         if isinstance(queue, ServiceQueue):
-            raise refusals.service("queue", queue.name, self.name, "it cannot be deleted")
+            raise refusals.belongs_to_node("queue", queue.name, self.name, "it cannot be deleted")
         if if_unused and len(queue.consumers):
             raise refusals.in_use("queue", queue.name, self.name)
         if if_empty and len(queue.ready):
@@ -324,7 +324,7 @@ class Definitions:
                 raise refusals.default_exchange()
             if end.is_service:
                 kind = "exchange" if isinstance(end, Exchange) else "queue"
-                raise refusals.service(kind, end.name, self.name, "it cannot be bound")
+                raise refusals.belongs_to_node(kind, end.name, self.name, "it cannot be bound")
 
     def _binding(
         self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]

@@ -14,7 +14,7 @@ def generated_name(prefix: str, clock: Clock) -> str:
 
 
 def reply_address(clock: Clock) -> str:
-    """Return an address for direct replies: REPLY_PREFIX, and two texts joined by a dot."""
+    """Return an address for direct replies: REPLY_PREFIX, and two unpredictable texts joined by a dot."""
     return f"{generated_name(REPLY_PREFIX, clock)}.{_letters(clock)}"
 
 

@@ -1,6 +1,6 @@
 """The refusals of the broker: one function for each sentence, with the error class that carries the reply code. Pure.
 
-The codes are those of AMQP 0-9-1 (4.8 and the rules of each method). Sentences that RabbitMQ has, too, have its words,
+The codes are those of AMQP 0-9-1 (4.8 and the rules of each method). The sentences are RabbitMQ's where it has one,
 because client libraries and their users recognise them.
 """
 
@@ -38,7 +38,7 @@ reduced_permissions = _refusal(amqp.AccessRefused, "the permissions of user '{}'
 reserved = _refusal(amqp.AccessRefused, "{} name '{}' contains reserved prefix 'amq.*'")
 system_exchange = _refusal(amqp.AccessRefused, "deletion of system exchange '{}' in vhost '{}' not allowed")
 default_exchange = _refusal(amqp.AccessRefused, "operation not permitted on the default exchange")
-service = _refusal(amqp.AccessRefused, "{} '{}' in vhost '{}' belongs to the node: {}")
+belongs_to_node = _refusal(amqp.AccessRefused, "{} '{}' in vhost '{}' belongs to the node: {}")
 internal_exchange = _refusal(amqp.AccessRefused, "cannot publish to internal exchange '{}' in vhost '{}'")
 exclusive_use = _refusal(amqp.AccessRefused, "queue '{}' in vhost '{}' in exclusive use")
 
@@ -54,7 +54,7 @@ vhost_forbidden = _refusal(amqp.NotAllowed, "access to vhost '{}' refused for us
 reused_consumer_tag = _refusal(amqp.NotAllowed, "attempt to reuse consumer tag '{}'")
 too_many = _refusal(amqp.NotAllowed, "{} limit ({}) is reached")
 
-no_room = _refusal(amqp.ResourceError, "definitions of more than {} bytes in vhost '{}'")
+definitions_too_large = _refusal(amqp.ResourceError, "definitions of more than {} bytes in vhost '{}'")
 unknown_exchange_type = _refusal(amqp.CommandInvalid, "unknown exchange type '{}'")
 not_implemented = _refusal(amqp.NotSupported, "{}")
 not_stored = _refusal(amqp.InternalError, "the store did not accept the change")
@@ -62,7 +62,7 @@ not_stored = _refusal(amqp.InternalError, "the store did not accept the change")
 
 def inequivalent(argument: str, kind: str, name: str, vhost: str, received: Any, current: Any) -> amqp.AmqpError:
     """Return the error for a second declaration that differs from the first in this property."""
-    return _inequivalent(argument, kind, name, vhost, f"'{_word(received)}'", f"'{_word(current)}'")
+    return _inequivalent(argument, kind, name, vhost, f"'{_as_text(received)}'", f"'{_as_text(current)}'")
 
 
 def inequivalent_argument(
@@ -81,12 +81,12 @@ def _inequivalent(argument: str, kind: str, name: str, vhost: str, received: str
     )
 
 
-def _word(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _typed(value: Any) -> str:
-    return "none" if value is None else f"the value '{_word(value)}' of type '{field_type(value)}'"
+    return "none" if value is None else f"the value '{_as_text(value)}' of type '{field_type(value)}'"
 
 
 def field_type(value: Any) -> str:

@@ -98,7 +98,7 @@ class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
     ``publish`` gets each message when all of it has arrived. A message with a body of more than ``body_max`` bytes is
-    refused (311), unless the service ``drains``. Without ``drains`` and ``streams``, the server's limit
+    refused (311), unless the service ``drains``. If it neither ``drains`` nor ``streams``, the server's limit
     (``AmqpServer.message_max``) applies, too.
     """
 
@@ -151,7 +151,7 @@ class ServiceConsumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called once it may have
+        """The number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called when it may have
         risen.
         """
 

@@ -36,7 +36,7 @@ _RIGHTS_CACHE_MAX = 4096
 
 
 class BrokerSession:
-    """One connection. ``info`` is its description for services; ``info`` and ``vhost`` exist once it is open."""
+    """One connection. ``info`` is its description for services; ``info`` and ``vhost`` exist when it is open."""
 
     info: SessionInfo
     vhost: VirtualHost
@@ -66,7 +66,7 @@ class BrokerSession:
         self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads replies
         self._confirming: dict[ConnectedChannel, None] = {}
         self.feeding: dict[ConnectedChannel, None] = {}  # channels with a large body being sent
-        self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that follow a reply
+        self._notices: list[tuple[int, str]] = []  # delayed notices of cancelled consumers: channel and consumer tag
         self._delays = 0  # number of replies to be sent before the notices
         self._feeds_first = False  # whether large bodies were served first the last time
         self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the one served last is at the end

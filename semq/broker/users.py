@@ -1,4 +1,4 @@
-"""Users, their passwords and permissions per virtual host, and the interface for other authentication."""
+"""Users, their passwords and permissions per virtual host, and the interface of authenticators."""
 
 import hashlib
 import hmac

@@ -77,7 +77,7 @@ class VirtualHost(Definitions):
     ) -> None:
         super().__init__(name, env, new_queue_id, limits or VhostLimits())
         self.hooks: list[SessionHooks] = []
-        #: sends a direct reply to the channel that its routing key names; returns whether there is one
+        #: sends a direct reply to the channel that its routing key names; returns whether that channel exists
         self.send_reply: Callable[[Message], bool] = lambda _: False
         self._deaths: deque[_Death] = deque()
         self._is_routing_dead = False

@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Method)
 class RawClient:
     """A blocking client; received events wait in ``events``; ``until`` takes them out.
 
-    ``settings`` are those of ClientConnection, and ``password`` (by default the name of the user).
+    ``settings``: arguments of ClientConnection, and ``password`` (default: the name of the user).
     """
 
     def __init__(self, port: int, user: str = "guest", limits: ConnectionLimits | None = None, **settings: Any) -> None:

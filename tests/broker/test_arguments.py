@@ -17,7 +17,7 @@ from semq.broker.arguments import (
 )
 from tests.differential.chance import ARGUMENTS
 
-# Their effect depends on time, consumers or the broker.
+# Arguments whose effect depends on time, consumers or the broker
 NOT_IN_RANDOM_SCRIPTS = (
     "x-message-ttl", "x-expires", "x-single-active-consumer", "x-delivery-limit", "x-queue-type", "x-queue-mode",
 )  # fmt: skip

@@ -35,9 +35,8 @@ from tests.waiting import until
 
 
 class SettlingExchange(ServiceExchange):
-    """An exchange that does with a message what its routing key says.
-
-    With any other key, it adds the function that settles to ``waiting``.
+    """An exchange that settles a message as its routing key says. If the key is unknown, ``settle`` waits in
+    ``waiting``.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ def publish(exchange: bytes = b"", key: bytes = b"nobody", bits: int = 0) -> byt
 
 
 def declare(name: bytes, arguments: bytes = b"") -> bytes:
-    """Return queue.declare with auto-delete and no-wait: the client's state machine does not know of it, so expects no
+    """Return queue.declare with auto-delete and no-wait: the client's state machine, which does not send it, expects no
     reply.
     """
     return method(50, 10, b"\0\0" + short(name) + b"\x18" + long(arguments))

@@ -1,8 +1,8 @@
 """A large message being received on a channel: its bytes are passed to the store in chunks, or to a service.
 
 A message that may not be published is refused at the content header, before its body arrives. A message for queues is
-published when the store has saved its body. A service receives the bytes itself (``ServiceExchange.arriving``), or gets
-the complete body.
+published when the store has saved its body. A service receives the bytes itself (``ServiceExchange.arriving``), gets
+the complete body, or gets the message without its body (``drains``).
 """
 
 from semq.amqp.content import ContentHeader

@@ -189,7 +189,7 @@ def queue_purge(channel: BrokerChannel, request: m.QueuePurge) -> None:
     session.require(Right.READ, "queue", named_queue(channel, request.queue))
     queue = queue_for(channel, request.queue)
     if isinstance(queue, ServiceQueue):
-        raise refusals.service("queue", queue.name, session.vhost.name, "it cannot be purged")
+        raise refusals.belongs_to_node("queue", queue.name, session.vhost.name, "it cannot be purged")
     count = len(queue.ready)
 
     def reply() -> None:

@@ -130,7 +130,7 @@ class Consumer:
             self.channel.requeue_unacked(self)
 
 
-_CREDIT_MAX = 256  # credit of a consumer with no-ack or without a prefetch
+_CREDIT_MAX = 256  # largest credit of a consumer with no-ack or without a prefetch
 
 
 def redelivery_header(entry: QueueEntry, payload_max: int) -> ContentHeader:

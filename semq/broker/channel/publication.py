@@ -55,7 +55,7 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     elif number:
         channel.confirm(number, not outcome.is_refused)
         if not outcome.queues:
-            channel.write_confirms()  # as in RabbitMQ: no queue has the message
+            channel.write_confirms()  # at once, as in RabbitMQ, if no queue has the message
 
 
 def check_publish(channel: BrokerChannel, event: Published) -> Exchange:
@@ -75,8 +75,8 @@ def check_publish(channel: BrokerChannel, event: Published) -> Exchange:
 
 
 def resolve_names(channel: BrokerChannel, event: Published) -> None:
-    """Check that a user-id names the logged-in user; replace reply-to ``amq.rabbitmq.reply-to`` with this channel's
-    address for direct replies. Raises PreconditionFailed.
+    """Check that the property user-id, if present, names the logged-in user; replace reply-to
+    ``amq.rabbitmq.reply-to`` with this channel's address for direct replies. Raises PreconditionFailed.
     """
     header, user = event.header, channel.session.user
     if header.user_id is not None and header.user_id != user:

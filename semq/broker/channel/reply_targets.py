@@ -33,7 +33,7 @@ class ReplyTargets:
         return channel if channel is not None and channel.session.vhost is vhost else None
 
     def send(self, vhost: VirtualHost, message: Message) -> bool:
-        """Send a reply to the channel that its routing key names; return whether there is one in the virtual host.
+        """Send a reply to the channel that its routing key names; return whether the virtual host has that channel.
 
         A reply that the client does not read in time is lost, because replies have no queue.
         """

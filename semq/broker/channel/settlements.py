@@ -1,4 +1,4 @@
-"""Settlements of service queues, passed on in batches."""
+"""Settlements of service queues, passed to their services in batches."""
 
 from typing import Any, Protocol, TypeAlias
 

@@ -39,8 +39,8 @@ class HeldPublish(NamedTuple):
 
 
 class Transaction:
-    """The publishes and settlements of a channel since the last commit. ``all_transactions`` counts the bytes of all
-    open transactions of the broker.
+    """The publishes and settlements of a channel since the last commit or rollback. ``all_transactions`` counts the
+    bytes of all open transactions of the broker.
     """
 
     __slots__ = ("_all_transactions", "_settled", "bytes", "published")
@@ -78,7 +78,7 @@ class Transaction:
         return published
 
     def roll_back(self) -> TaggedDeliveries:
-        """Discard everything; return the settled deliveries, which are outstanding again."""
+        """Discard everything; return the settled deliveries, which the caller makes outstanding again."""
         for held in self.take_published():
             release(held.event.body)
         return [tagged for settlement in self.take_settlements() for tagged in settlement.deliveries]

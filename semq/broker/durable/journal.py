@@ -1,8 +1,8 @@
 """The operations of one turn, collected until its end and then passed to the store as one list.
 
-If the store was unavailable, a failed list remains valid in memory, and is kept (``unwritten``) and written before
-anything else. So no message is confirmed while its queue is not stored, and no acknowledged message is delivered again.
-A list that the store refused is repeated operation by operation, so that only the operations at fault are missing.
+If the store was unavailable, the failed list is kept (``unwritten``) and written before anything else, so that no
+message is confirmed while its queue is not stored. A list that the store refused is repeated operation by operation, so
+that only the operations at fault are missing.
 """
 
 import logging
@@ -41,7 +41,7 @@ class Journal:
         self._waiters: list[Waiter] = []
         self._unwritten = UnwrittenOps()
         self.pending_bytes = 0
-        self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store refuses
+        self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store has refused
         self._unwritten_in_progress = 0  # number of lists of failed operations that are being written
         self._on_pending = on_pending
 
@@ -76,7 +76,7 @@ class Journal:
             self._handed_out[queue_id] = position
 
     def forget_queue(self, queue_id: int) -> None:
-        """Note that a queue is deleted. Its drops stay: the deletion removes only the messages that are still in it."""
+        """Note that a queue is deleted. Its drops are still written, because they remove its messages."""
         self._handed_out.pop(queue_id, None)
 
     def confirm(self, publisher: Publisher, sequence: int, size: int) -> None:

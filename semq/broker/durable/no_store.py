@@ -18,7 +18,7 @@ def in_the_next_turn(callback: Callable[[], None]) -> None:
 
 
 class BodiesInMemory:
-    """Chunks of large bodies, in memory. ``later`` calls a function later."""
+    """Chunks of large bodies, in memory. ``later`` calls a function in a later turn."""
 
     def __init__(self, later: CallLater = in_the_next_turn) -> None:
         self._later = later

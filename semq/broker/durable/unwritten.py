@@ -117,7 +117,8 @@ class UnwrittenOps:
             elif not self._is_full:
                 self._is_full = True
                 log.warning(
-                    "%d messages were settled without a store; of later ones, some will be delivered again",
+                    "the store is unavailable, and %d settled messages must still be deleted from it; messages"
+                    " settled from now on may be delivered again after a restart",
                     DROPS_MAX,
                 )
 

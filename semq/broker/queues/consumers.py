@@ -1,8 +1,8 @@
 """The consumers of one queue, and their turns. Pure.
 
-Consumers of the highest priority that have room come first; consumers of one priority take turns. A consumer has room
-while it may get a message (prefetch, channel.flow, output). One without room is set aside until ``resume`` is called
-for it, so that full consumers cost nothing.
+Of the consumers that have room, those of the highest priority come first; consumers of one priority take turns. A
+consumer has room while it may get a message (prefetch, channel.flow, output). One without room is set aside until
+``resume`` is called for it, so that full consumers cost nothing.
 """
 
 import heapq
@@ -20,7 +20,7 @@ class QueueConsumer(Protocol):
     no_ack: bool
 
     def has_room(self) -> bool:
-        """Return whether the consumer has room for a message; after False, ``resume`` is called when it may have."""
+        """Return whether the consumer has room; after False, ``resume`` is called when there may be room again."""
 
     def deliver_entry(self, entry: Any) -> None: ...
 
@@ -29,8 +29,8 @@ class QueueConsumer(Protocol):
 
 
 class ConsumerRing:
-    """Consumers and their turns. With ``single_active`` only one gets messages, until it is removed: when it became
-    ``active``, it was the oldest of the highest priority.
+    """Consumers and their turns. With ``single_active`` only one (``active``) gets messages, until it is removed; then
+    the oldest consumer of the highest priority becomes active.
     """
 
     __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "members")

@@ -1,7 +1,7 @@
 """One message inside the broker, and its entry in one queue. Pure.
 
-Its header stays encoded, apart from the properties that the broker needs. The table of headers is decoded once, because
-the sender of a malformed one must get the error.
+The content header stays encoded, apart from the properties that the broker needs. The table of headers is decoded once,
+because the sender of a malformed one must get the error.
 """
 
 import re
@@ -27,7 +27,7 @@ _REPLY_TO_OR_USER_ID = _REPLY_TO | _USER_ID
 
 class Message:
     """A message, shared by all queues to which it is routed. ``expiration`` is its own time to live in milliseconds,
-    None for unlimited; ``size`` is that of its body in bytes.
+    None if it has none; ``size`` is that of its body in bytes.
 
     ``weight`` is the approximate size of the message in memory, in bytes, without a large body, which is in the store.
     ``extra_keys`` are the routing keys from CC and BCC.
@@ -94,7 +94,7 @@ class Message:
 
 
 def property_flags(header: ContentHeader) -> int:
-    """Return the first word of property flags."""
+    """Return the first 16 property flags."""
     raw = header.raw
     return raw[12] << 8 | raw[13]
 

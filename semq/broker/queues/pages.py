@@ -32,8 +32,8 @@ _ROW = Struct(">qdIBBII")  # position, expiry (NaN for none), deliveries, length
 
 
 class QueuePage:
-    """Neighbouring messages of one lane (``ready``), in order. ``entries`` is None when the page is not in memory,
-    apart from the messages in ``kept``.
+    """Neighbouring messages of one lane (``ready``), in order. ``entries`` is None while only the messages in ``kept``
+    are in memory.
     """
 
     __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")

@@ -87,7 +87,7 @@ class Queue:
         self.incoming: dict[Binding, None] = {}
         self.ready = ReadyMessages(settings.max_priority)
         self.flagged_to = 0  # messages up to this position may have been delivered before a restart
-        self.read_waiters: list[Callable[[], None]] = []  # called once messages at the head have been read into memory
+        self.read_waiters: list[Callable[[], None]] = []  # called when messages at the head have been read into memory
         if env.pager is not None:
             self.ready.window, self.ready.window_bytes = env.pager.window, env.pager.window_bytes
             self.ready.on_full, self.ready.on_low = self._write_out, self._read_in

@@ -89,8 +89,8 @@ class PriorityLane:
         return not self.pages or self.returned[0].position < self.pages[0].first
 
     def refill(self) -> int:
-        """Append the messages that come next to ``front``: those of the next page, which must be in memory, or without
-        pages the newest. Return the bytes of the page, 0 without one.
+        """Append to ``front`` the messages of the next page, which must be in memory, or without pages the newest
+        messages. Return the bytes of the page, 0 without one.
         """
         if not self.pages:
             self.front.extend(self.newest)
@@ -113,7 +113,7 @@ class ReadyMessages:
     """Waiting messages: higher priority first, then by position. ``bytes`` is the size of the bodies of all messages,
     ``out_bytes`` of those in pages.
 
-    Once a lane has ``window`` messages in memory, or the bodies in memory of all lanes exceed ``window_bytes``, the
+    When a lane has ``window`` messages in memory, or the bodies in memory of all lanes exceed ``window_bytes``, the
     lane's new messages are divided into pages; this ends when its last page has been read.
     """
 
@@ -164,7 +164,7 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_page(self, priority: int, page: QueuePage) -> None:
-        """Add a page that is not in memory after all other messages of its lane (restart)."""
+        """At a restart, append a page, which is not in memory, to its lane."""
         lane = self._lane(priority)
         if lane.newest:
             self.out_bytes += lane.close_page().bytes

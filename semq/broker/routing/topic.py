@@ -1,6 +1,6 @@
 """The index of a topic exchange: the destinations whose pattern matches a routing key. Pure.
 
-A trie over the words of the patterns, so the cost of a look-up does not depend on the number of patterns.
+A trie over the words of the patterns.
 
 Rule (AMQP 0-9-1, 3.1.3.3): words are separated by dots, ``*`` stands for exactly one word, ``#`` for none or more.
 """
@@ -91,7 +91,7 @@ class TopicIndex(Generic[T]):
         words = _words(key)
         count = len(words)
         todo: list[tuple[_Node[T], int]] = [(self._root, 0)]
-        # Each position is visited once: several hashes reach it in exponentially many ways.
+        # A position after a hash is visited once: several hashes reach it in exponentially many ways.
         seen: set[tuple[int, int]] = set()
         while todo:
             node, at = todo.pop()

@@ -238,7 +238,7 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        # While a deletion is decided, notices are held back; after this refused one they must flow again.
+        # Notices wait while a deletion is decided; after this refused deletion they must be sent again.
         assert client.until(ChannelClosed).error is not None
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
@@ -339,7 +339,7 @@ def channel_with_deliveries(broker: RunningBroker) -> BrokerChannel:
 
 
 class CountingDict(dict[int, Any]):
-    """A dictionary that counts the tests whether it contains a key."""
+    """A dictionary that counts its membership tests."""
 
     membership_tests = 0
 

@@ -60,7 +60,9 @@ def test_acknowledgements_take_effect_at_the_commit(channel: BlockingChannel, qu
     assert (body, method.redelivered) == (b"2", True)
 
 
-def test_the_end_of_a_channel_undoes_uncommitted_settlements(channel: BlockingChannel, queue: str) -> None:
+def test_the_end_of_a_channel_undoes_uncommitted_publishes_and_settlements(
+    channel: BlockingChannel, queue: str
+) -> None:
     channel.basic_publish("", queue, b"1")
     tx = channel.connection.channel()
     tx.tx_select()
@@ -81,7 +83,9 @@ def test_an_unroutable_mandatory_message_is_returned_before_the_answer_to_the_co
     assert returned == [b"1"]
 
 
-def test_a_commit_fails_if_a_full_queue_refuses_a_message(channel: BlockingChannel) -> None:
+def test_a_commit_fails_if_a_full_queue_refuses_a_message_but_the_others_are_in_their_queues(
+    channel: BlockingChannel,
+) -> None:
     full = str(channel.queue_declare("", arguments={"x-max-length": 1, "x-overflow": "reject-publish"}).method.queue)
     other = str(channel.queue_declare("").method.queue)
     tx = channel.connection.channel()
@@ -194,7 +198,7 @@ def test_open_transactions_count_for_the_memory_of_the_broker(caplog: pytest.Log
         assert broker.call(lambda: broker.server.alarm) is None
 
 
-def test_one_multiple_acknowledgement_settles_the_deliveries_of_a_rollback(
+def test_after_a_rollback_the_same_multiple_acknowledgement_settles_the_deliveries(
     channel: BlockingChannel, queue: str
 ) -> None:
     for body in (b"1", b"2", b"3"):
