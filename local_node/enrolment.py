@@ -31,7 +31,7 @@ from semq.store.files import write_safely
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.errors import DialFailed
 
-AUTHORITY = "authority"  # key of the server properties in the greeting
+AUTHORITY = "authority"  # server property with the certificate of the authority
 GREETING_MAX = 64 * 1024  # bytes
 
 

@@ -76,9 +76,9 @@ from semq.umx_t.address import Address
 from semq.umx_t.agreement import agreed_text
 
 log = structlog.get_logger("semq.local")
-AGREED_SHOWN = 5  # terms of one partner in node.status
+AGREED_SHOWN = 5  # agreements with one partner that node.status shows
 DISK_CHECK_S = 10.0
-# Besides NOTIFY, for rows written without the functions of SQL.md, or while the store had no connection.
+# Polls find rows without a NOTIFY: written without the functions of SQL.md, or while the store had no connection.
 SQL_POLL_S = 10.0
 SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance because of a rate or a quota
 
@@ -414,7 +414,7 @@ class LocalNode(Node[LocalEngine]):
         return base
 
     def surroundings(self) -> Surroundings:
-        """Return the state besides the rows, to find causes of stuck messages."""
+        """Return what the causes of stuck messages depend on, besides their rows."""
         engine = self.engine
         direct = set(map(str, engine.uplink.partners))
         return Surroundings(

@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="./run broker",
-        description="A local node by itself, as an AMQP 0-9-1 broker on 127.0.0.1: guest, guest, /.",
+        description="An AMQP 0-9-1 broker on 127.0.0.1: user guest, password guest, virtual host /.",
     )
     parser.add_argument("--port", type=_port, default=5672, metavar="N", help="0: any free port (default: 5672)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder for durable data (default: a temporary one)")

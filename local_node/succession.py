@@ -4,7 +4,7 @@
 |--------------|-----------------------------------------------------------------------|
 | believe      | adds the new authority to those that it trusts                        |
 | renew        | also renews its certificate, unless the new authority has signed it   |
-| withdraw     | also removes the former authority, once its certificate is renewed    |
+| withdraw     | also removes the former authority, after this renewal                 |
 
 An answer states which of the two authorities the node trusts at that moment; the hub repeats its request until the
 answer is as required. A node accepts a new authority only with the signature of the former one.
@@ -52,7 +52,7 @@ class SuccessionDuty:
         self._fault = ""
 
     async def carry_out(self, question: SuccessionQuestion) -> dict[str, Any]:
-        """Carry out the request, and return which authorities are trusted now. A renewal is only begun.
+        """Carry out the request, and return which authorities are trusted now. A renewal is begun, and not awaited.
 
         Raises WrongAuthority, NoIdentity, TrustUnreadable, TrustNeeded.
         """

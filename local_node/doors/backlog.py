@@ -24,8 +24,8 @@ class Backlog:
     def __init__(
         self, count: Callable[[int], Awaitable[int]], unacknowledged: Callable[[], int], now: Callable[[], float]
     ) -> None:
-        """``count(at_most)`` counts the rows in the store; ``unacknowledged`` returns how many of them are delivered,
-        so that they do not wait.
+        """``count(at_most)`` counts the rows in the store, which include delivered, unacknowledged ones;
+        ``unacknowledged`` returns the number of those.
         """
         self._count = count
         self._unacknowledged = unacknowledged
@@ -39,7 +39,7 @@ class Backlog:
         self._waiting = max(self._waiting - 1, 0)
 
     def report(self, report: Report) -> None:
-        """Report the number of waiting documents, from a count that is at most a second old."""
+        """Report the number of waiting documents; count again if the last count is older than FRESH_S."""
         if self._now() - self._counted_at < FRESH_S:
             report(self._waiting)
         else:

@@ -1,7 +1,7 @@
 """Topic exchange ``semq.events``: events about the documents that the institution sends.
 
 The routing key is ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON.
-An event for a durable queue is committed in the transaction of the change.
+An event for a durable queue is committed in the transaction of the change that it reports.
 """
 
 from collections.abc import Callable, Sequence

@@ -29,7 +29,7 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-# Checks of a basic.get while the next document with an order key is searched; after them it is answered as empty.
+# Number of checks after which a basic.get is answered as empty, even if documents with order keys are still searched.
 CHECKS_MAX = 10
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
@@ -62,7 +62,7 @@ class InboxQueue(ServiceQueue):
             lambda at_most: count(user, at_most), self._count_unacknowledged, lambda: engine().core.now()
         )
         self._is_feed_planned = False  #: ``_feed`` runs at the end of this turn
-        self._is_checking = False  #: a notification after the commit of all posted work is pending
+        self._is_checking = False  #: ``_checked`` will be called, after the commit of the posted work
         self._checks = 0  #: checks since the last basic.get
         self._assembly = assembly
         self._joining = 0  #: documents in pieces whose pieces are being found
@@ -80,7 +80,7 @@ class InboxQueue(ServiceQueue):
         return max(credit - len(self._undelivered) - self._joining, 0)
 
     def give(self, delivery: Delivery) -> None:
-        """Deliver a document to a pending basic.get, else to the next consumer with credit; without both, keep it."""
+        """Deliver a document to a pending basic.get, else to the next consumer with credit, else keep it."""
         if self._assembly.is_needed(delivery):
             self._joining += 1
             self._assembly.join(delivery, self._give_joined, self._note_not_joined)
@@ -155,7 +155,7 @@ class InboxQueue(ServiceQueue):
 
     # --- inside
     def begin(self) -> None:
-        """Continue with a new engine; each pending basic.get stays pending."""
+        """Continue with a new engine, and check pending basic.gets again."""
         self._engine().handover.feed(self.user)
         self._is_checking = False
         self._check()

@@ -37,7 +37,7 @@ def own_headers(header: ContentHeader) -> dict[str, Any]:
 
 
 def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -> int | None:
-    """Return the expiry (ms since 1970) from the property ``expiration``; None without it or with @ExpiresAt.
+    """Return the expiry (ms since 1970) from the property ``expiration``; None without it, or if @ExpiresAt is given.
 
     Raises PreconditionFailed if the property is not a valid number of milliseconds.
     """
@@ -47,7 +47,7 @@ def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -
 
 
 def with_delay(headers: Mapping[str, Any], now_ms: Callable[[], int]) -> dict[str, Any]:
-    """Return the headers with @NotBefore for the header ``x-delay`` (milliseconds); @NotBefore has priority.
+    """Return the headers; if @NotBefore is not given, it is computed from the header ``x-delay`` (milliseconds).
 
     Raises BadAttribute if ``x-delay`` is not a number from 0 to DELAY_MAX_MS.
     """

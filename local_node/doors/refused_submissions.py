@@ -1,7 +1,7 @@
 """Refused and withdrawn submissions (by SQL, scheduled, in pieces): events, ledger lines, acts of operators on them.
 
 The row of a refused submission keeps document and reason. The ledger and ``semq failed`` show the refusal under a
-locator of its own. A submission that is tried again and accepted becomes a document with another locator.
+locator. A submission that is tried again and accepted becomes a document with another locator.
 """
 
 from collections.abc import Callable, Sequence

@@ -33,8 +33,9 @@ class ScheduledDocuments:
         self._poll_s = poll_s
         self._read_at: float | None = None  #: monotonic time of the last read
         self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
+        # In milliseconds since 1970; 0: none.
         self._scheduled_meanwhile = 0  #: the earliest time that was scheduled during a read
-        self._next_at = 0  #: the time of the next document, in milliseconds since 1970; 0 if none is known
+        self._next_at = 0  #: the time of the next document
 
     def release_due(self) -> None:
         """Release due documents, unless a read is under way."""
@@ -79,7 +80,7 @@ class ScheduledDocuments:
         core = self._engine().core
         wait_s = (at - core.now_ms()) / 1000
         self._next_at = at
-        # Later times are found by the next read of the job, which must not be put off.
+        # The job's next read finds later times; a plan would put this read off.
         since_read_s = core.now() - self._read_at if self._read_at is not None else 0.0
         if wait_s < self._poll_s - since_read_s:
             self._release_in(max(wait_s, 0.0))

@@ -86,7 +86,7 @@ class SqlSubmissions:
             self._listeners.pop(number, None)
 
     def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
-        """Withdraw a waiting submission. If it is being accepted, first wait for the result of that.
+        """Withdraw a waiting submission. If it is being accepted, first wait for the result.
 
         ``failed`` gets NotThere if no submission of this number waits any more: it has become a document, was refused
         or withdrawn, or never existed.

@@ -87,8 +87,8 @@ class SubmitExchange(ServiceExchange):
     ) -> Upload | None:
         """Return the upload of a document that is sent in pieces; None for a document in one message.
 
-        Bad input closes the channel at once, unless an answer was requested (``reply_to``). Any other fault is reported
-        after the body, which the upload drops.
+        Bad input closes the channel at once, unless an answer was requested (``reply_to``). Otherwise a fault is
+        reported after the body, which the upload drops.
         """
         size = header.body_size
         fault: SemqError | None = None
@@ -161,7 +161,7 @@ class _ReportByConfirm:
     """Reports the result by confirm, nack, or channel.close."""
 
     document: NackedDocument | None = None  #: None until the document has been read
-    digest: bytes | None = None  #: digest of the document, if a manifest is accepted in its place
+    digest: bytes | None = None  #: digest of a document in pieces, for which a manifest is accepted; else None
 
     def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
         self._settle = settle
@@ -171,7 +171,7 @@ class _ReportByConfirm:
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
-        """Report that the document is not committed, or that this is unknown."""
+        """Report that the document was not committed, or may not have been."""
         outcome = refusal(error)
         self._settle(outcome)
         if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.document is not None:

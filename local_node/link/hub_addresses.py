@@ -44,7 +44,7 @@ def _dial_config(
 
 @dataclass(slots=True)
 class DialAddresses:
-    """The addresses of a hub or of a partner, and which one is in use; none without a hub."""
+    """The addresses of a hub or of a partner, and which one is in use; empty for a node without a hub."""
 
     configs: list[DialConfig]
     _place: int = 0

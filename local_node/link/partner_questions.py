@@ -1,7 +1,7 @@
 """Exchange ``semq.ask`` at a node with direct links: partners that dial this node ask about messages between the two.
 
-Question and answer have the form that they have at a hub (PROTOCOL.md section 20). The node that was dialled cannot ask
-over this link.
+Question and answer have the form that they have at a hub (PROTOCOL.md section 20). A node can ask only partners that it
+dials.
 """
 
 from typing import Any

@@ -116,8 +116,8 @@ class DialledLink:
                 return
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
-            # The socket was lost in this turn, which is reported in the next one. The caller has just committed and
-            # must continue. Timers of the rows lead to inquiries.
+            # The socket was lost in this turn; the next one reports it. The caller has just committed and must
+            # continue. Timers of the rows lead to inquiries.
             log.warning("not_sent", error=str(error))
 
 
@@ -217,8 +217,8 @@ class Uplink:
                 log.exception("uplink_failed")
             finally:
                 self._end_link()
-            # No pause between the addresses of one round, but after the loss of a session, because many nodes lose
-            # their sessions at the same time.
+            # Pause after a round of all addresses, and after the loss of a session: many nodes lose their sessions at
+            # the same time.
             self._addresses.turn()
             if is_lost or failures % len(self._addresses.configs) == 0:
                 rounds, settings = failures // len(self._addresses.configs), self._settings
@@ -402,7 +402,7 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """Record a refused frame in the ledger, under node ``source``, or under the peer if that is no address."""
+        """Record a refused frame in the ledger, under ``source``, or under the peer if ``source`` is no address."""
         try:
             node = parse_address(source).node
         except SemqError:
@@ -417,7 +417,7 @@ class Uplink:
         if received:
             self._engine().receive(self.link, received)
         if last_message is not None:
-            # After the work that records the messages: the hub's credit returns at the rate of the commits.
+            # Acknowledge after the commit of the messages, so that the peer sends no faster than this node commits.
             self._engine().core.post(after_commit(partial(_acknowledge, *last_message)))
 
 

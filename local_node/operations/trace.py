@@ -51,7 +51,7 @@ class Traces:
             return traced | {"unanswered": []}  # no other node knows a submission that was never accepted
         own_events: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
         further, unanswered = await self._other_parties(traced["lk0"], traced["events"])
-        # Sorted by time, of several clocks; among equal times this node's lines first.
+        # By the time of each node's clock; among equal times this node's lines first.
         return traced | {
             "events": sorted(own_events + further, key=lambda event: event["at"]),
             "unanswered": unanswered,
@@ -127,8 +127,8 @@ class Traces:
     ) -> tuple[Events, list[dict[str, str]]]:
         """Add the checked answer of the other end to the lines of the hub; return also the parties without an answer.
 
-        ``hub``: the node that has replied: after a direct question the other end itself. ``answer``: the part of its
-        reply from the other end.
+        ``hub``: the node that has replied; after a direct question, the other end. ``answer``: the part of its reply
+        from the other end.
         """
         own_address = str(self._node.address)
         answerer = self._other_end(lk0, target)  # from the locator, not from the hub

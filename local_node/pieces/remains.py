@@ -84,7 +84,7 @@ class Remains:
                 await self._remove(document, last + 1)
 
     async def _remove(self, document: int, count: int) -> None:
-        """Delete the pieces of a document, after a notice to its receiver if that may have some."""
+        """Delete the pieces of a document; if its receiver may have some, first send a notice."""
         given_up = await self._given_up(document)
         if given_up is None:
             self._drop(document, count)

@@ -41,7 +41,7 @@ DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; ot
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other messages, after which more pieces may be in transit
-# How often a piece refused for an old key is sent again, every RETRY_S: in this time the directory gets the new key.
+# How often a piece refused because of an old key is sent again, every RETRY_S, while the directory gets the new key.
 OLD_KEY_RETRIES_MAX = 60
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
@@ -53,7 +53,7 @@ class ReportedEvent:
 
     report: Callable[[AppEvent], None]
     event: AppEvent
-    prepared: PreparedPublish | None = None  #: for publication to applications, if there is any
+    prepared: PreparedPublish | None = None  #: the event as a message to applications; None: not published
 
     @property
     def ops(self) -> Sequence[Any]:
@@ -107,10 +107,10 @@ class Transfers:
         self._released = released
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[str, str] = {}  #: by name of a piece whose message has not ended: LK0 of the message
-        self._names: dict[str, str] = {}  #: names by LK0
+        self._names: dict[str, str] = {}  #: by LK0 of a piece's message: name of the piece
         #: by LK0 of a piece's message: the future for the event about its end
         self._awaited: dict[str, asyncio.Future[AppEvent]] = {}
-        #: LK0s of pieces that ended before ``_under_way`` was read; None once it has been read
+        #: LK0s of pieces that ended before ``_under_way`` was read; None afterwards
         self._early: set[str] | None = None
         self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
         self._submissions = 0  #: number of pieces submitted with this engine
@@ -244,7 +244,7 @@ class Transfers:
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
         """Send one piece, again after temporary refusals; return the seconds until its receipt.
 
-        Raises PieceNotDelivered.
+        Raises BadInput if the piece is refused; PieceNotDelivered if its message ends otherwise.
         """
         event: AppEvent | None = None
         retries_left, began = OLD_KEY_RETRIES_MAX, 0.0
@@ -277,7 +277,7 @@ class Transfers:
         return now - self._others[1] < QUIET_S
 
     def _submit(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless its message is under way; return a future for the event of its end, or the refusal."""
+        """Submit a piece, unless its message is under way; return a future for the message's end or the refusal."""
         envelope, of_document = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
         name = str(PieceName(of_document.pieces, number))

@@ -21,7 +21,7 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
 PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes at most
-# Bytes of one body. If more are uncommitted, the client is not read until at most half of these bytes are.
+# Uncommitted bytes of one body above which the client is not read, until at most half as many are uncommitted.
 UNCOMMITTED_MAX = 512 * 1024
 
 

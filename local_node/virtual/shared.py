@@ -30,7 +30,7 @@ from semq.transport.turn import Turn
 THREADS = 32  # for reading; one store uses two at most
 TEMPLATE = "semq_template"  # a database with the newest schema, which is copied for each institution
 CONNECT_S = 10
-LEASE_FACTOR = 2.0  # a resting store renews its lease at each poll, so the lease lasts two
+LEASE_FACTOR = 2.0  # a lease lasts two polls: a resting store renews it at each poll
 POLL_S = 10.0  # interval of the jobs of a separate node that search its database for work
 
 
