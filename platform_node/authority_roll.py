@@ -5,7 +5,7 @@
 | believe  | former | both           | trust the new authority, too | trusts both                                 |
 | renew    | new    | both           | renew its certificate        | uses no certificate of the former authority |
 | withdraw | new    | new            | drop the former authority    | has dropped the former authority            |
-| done     | new    | new            | the same, if not done yet    |                                             |
+| done     | new    | new            | as in ``withdraw``           |                                             |
 
 Instances of one hub share the folder of its keys: each asks the nodes that are connected to it, and a phase also waits
 for every running instance. ``authority.json`` (``authority_state``) names the phase. Each run of the job does
@@ -68,7 +68,7 @@ class RolledHub(Protocol):
         """Issue a new certificate for the hub itself."""
 
     def announce_authority(self) -> None:
-        """Announce the authority that signs to enrolling nodes."""
+        """Announce to enrolling nodes which authority signs."""
 
     def apply_authorities(self) -> None:
         """Apply the present authorities to new connections."""
@@ -96,9 +96,9 @@ class AuthorityRoll:
         self._advancing = asyncio.Lock()
 
     def begin(self, left_behind: Sequence[str]) -> bool:
-        """Begin a change, or continue the present one without ``left_behind``; return whether one was begun.
+        """Begin a change, or continue the present one; it does not wait for the nodes ``left_behind``.
 
-        Raises NoAuthority.
+        Returns whether a change was begun. Raises NoAuthority.
         """
         if self._hub.registry.authority is None:
             raise NoAuthority
@@ -114,7 +114,7 @@ class AuthorityRoll:
 
     def _new_roll(self, former: Authority, generation: int) -> Roll:
         folder, now = folder_of(self._folder, generation), self._hub.clock.wall()
-        new = read_authority(folder, self._passphrase())  # exists after a crash
+        new = read_authority(folder, self._passphrase())  # exists if a crash interrupted an earlier call
         if new is None:
             new = create_authority(f"{self._hub.settings.node.id} {generation}", now)
             new.write(folder, self._passphrase())

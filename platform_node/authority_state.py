@@ -27,14 +27,14 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-# Phase | next phase, list of the nodes that have fulfilled its request
+# Phase | next phase, field of Roll with the nodes that have fulfilled the request of the phase
 STEPS = {
     Phase.BELIEVE: (Phase.RENEW, "believing"),
     Phase.RENEW: (Phase.WITHDRAW, "renewed"),
     Phase.WITHDRAW: (Phase.DONE, "dropped"),
     Phase.DONE: (Phase.DONE, "dropped"),
 }
-# List of nodes | their state, for operators
+# Field of Roll | state of its nodes, for operators
 STATE_TEXTS = {
     "believing": "trusts both",
     "renewed": "uses no certificate of the former one",

@@ -41,7 +41,8 @@ class KnownCertificates:
         """Replace a node's certificates by the valid ones among ``certificates``; return them, or None if nothing
         changed.
 
-        Raises TooManyCertificates, WrongAuthority for the active certificate, and other errors of ``check``.
+        Raises TooManyCertificates, WrongAuthority for the active certificate, and errors of ``check`` other than
+        Revoked and OutOfDate.
         """
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))

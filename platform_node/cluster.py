@@ -79,7 +79,7 @@ class Membership:
         self._state = state
         self._life = 0
         self._engine: HubEngine
-        self._read_at: datetime | None = None  #: when homes were last read, by the control database
+        self._read_at: datetime | None = None  #: when homes were last read, by the clock of the control database
         self._identity: rows.HubIdentity
 
     # --- life

@@ -57,7 +57,7 @@ class ControlOfAnotherHub(Misconfigured):
     """The control database belongs to another hub."""
 
     code = "SEMQ-1262"
-    remedy = "Set cluster.control to the control database of this hub, or node.id to the hub to which that one belongs."
+    remedy = "Set cluster.control to the control database of this hub, or node.id to the hub that the database names."
 
 
 class StoreNumberTaken(Misconfigured):

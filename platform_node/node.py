@@ -67,7 +67,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 WARN_S = 3600.0
-STORES_S = 10.0  # of the job that writes the stores of nodes; a login hastens it
+STORES_S = 10.0  # interval of the job that writes the stores of nodes; a login hastens the job
 
 
 class HubNode(Node[HubEngine]):
@@ -320,7 +320,7 @@ class HubNode(Node[HubEngine]):
         self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
 
     def store_state(self) -> StoreState:
-        """Return the state of the store, by which the control database detects a store that was set back."""
+        """Return the state of the store, by which the control database detects a restored, older store."""
         head = self.store.chain.head
         return StoreState(self.recovered.boot, *((head.place, head.count) if head is not None else (0, 0)))
 

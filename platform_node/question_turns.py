@@ -89,7 +89,7 @@ class QuestionTurns:
         self._begin_due_turns()
 
     def _next(self) -> "asyncio.Future[None]":
-        """Return the first question of the next asker, who then waits behind the others."""
+        """Return the first question of the next asker, whose further questions wait for a later turn."""
         asker = next(iter(self._waiting))
         queue = self._waiting.pop(asker)
         turn_began = queue.popleft()

@@ -26,7 +26,7 @@ class StorePlace(NamedTuple):
 
 
 def place_of(number: int) -> StorePlace:
-    """Return the place of a number."""
+    """Return the place that a number contains."""
     return StorePlace(number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1))
 
 
@@ -105,7 +105,7 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each store once: the row of its own instance, or else the row of another instance.
+    """Return each store once: the row of the instance that serves it, or else the row of another instance.
 
     ``asked`` is the sum over all instances.
     """

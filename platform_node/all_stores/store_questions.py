@@ -38,12 +38,12 @@ class StoreAnswer(NamedTuple):
 
     store: StoreName
     result: Any = None
-    error: Mapping[str, Any] | None = None  #: of ``describe``; of the own store: the exception as ``error``
+    error: Mapping[str, Any] | None = None  #: result of ``describe``; for the own store ``{"error": exception}``
     unreached: str = ""
 
 
 class EngineSide(Protocol):
-    """The receiver of all other messages: the engine's ``Instances``."""
+    """The receiver of messages that are neither questions nor replies: the engine's ``Instances``."""
 
     def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""

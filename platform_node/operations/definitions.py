@@ -1,7 +1,7 @@
 """Operations of ``semq.admin`` at the hub on its definitions (export, diff, import), and the job ``definitions``.
 
-The job puts definitions in force that were imported at another process of the hub or written by SQL: within ten
-seconds, or immediately after a NOTIFY, which arrives only at a process whose own database is the control database.
+The job puts definitions in force that another process of the hub imported, or that were written by SQL. It runs every
+ten seconds, and after a NOTIFY, which arrives only at a process whose own database is the control database.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ class MakeToken(Arguments, frozen=True, kw_only=True):
     node: Institution
     names: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=253)], ...],
-        Meta(max_length=100, description="Host names of the node, for its applications to check."),
+        Meta(max_length=100, description="Host names of the node, for its certificates."),
     ] = ()
     hours: Annotated[
         Annotated[float, Meta(gt=0, le=HOURS_MAX)] | None,

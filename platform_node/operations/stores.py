@@ -126,7 +126,7 @@ class StoreOperations:
         return await self._move({node: name for node in nodes if member.homes.homes.get(node) != name})
 
     async def balance(self, arguments: BalanceHomes, caller: Caller) -> dict[str, Any]:
-        """Move as few homes as possible, so that each store has its share by weight."""
+        """Give each institution the home that its name and the weights of the stores determine."""
         member = self._membership()
         await member.read_homes()
         assigned = member.homes.homes_by_weight(map(str, self._node.directory.nodes()))
