@@ -1,4 +1,4 @@
-"""A mark for an orderly end of the broker."""
+"""Whether the broker has ended in order."""
 
 from alembic import op
 
