@@ -56,7 +56,7 @@ class Book:
         return recorded is None
 
     def entries_by_token(self) -> dict[str, list[BookEntry]]:
-        """Return the received documents by token, in order of arrival. A node accepted a token with two entries twice."""
+        """Return the received documents by token, in order of arrival; a token with two entries was accepted twice."""
         entries: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:

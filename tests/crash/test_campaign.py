@@ -55,7 +55,7 @@ def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
 
 
 def kills_nodes(seed: int) -> bool:
-    """Whether a campaign of this seed kills nodes in each of its first cycles, among them the hub and an institution."""
+    """Whether each of the first cycles kills a node, and together they kill the hub and an institution."""
     points = failpoints_by_turn(seed)
     cycles = [plan(seed, number, points) for number in range(1, CYCLES + 1)]
     killed = [{fault.where for fault in faults if fault.kind in NODE_KILLS | {"failpoint"}} for faults in cycles]

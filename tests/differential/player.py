@@ -26,7 +26,7 @@ IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "the time of an x-death, taken from the clock",
 }
-BARRIER = "nobody"  # a consumer tag that no script uses; its cancel-ok shows that the broker has processed the steps before
+BARRIER = "nobody"  # consumer tag that no script uses: its cancel-ok shows that the steps before are processed
 UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # the space excludes basic.cancel-ok
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {

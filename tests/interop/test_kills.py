@@ -1,4 +1,4 @@
-"""kill -9, repeatedly, with a real client: confirmed messages are there once and in order; redeliveries have the flag."""
+"""kill -9, repeatedly, with a real client: confirmed messages are there once, in order; redeliveries are flagged."""
 
 from pathlib import Path
 

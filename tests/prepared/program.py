@@ -1,7 +1,7 @@
 """``python -P tests/prepared/program.py MODULE ...``: run a module as a program.
 
-The server of prepared nodes (`tests.prepared.server`) starts the nodes of the program. Callers start this file by its path,
-because ``tests`` cannot be imported in their folders.
+The server of prepared nodes (`tests.prepared.server`) starts the nodes of the program. Callers start this file by its
+path, because ``tests`` cannot be imported in their folders.
 """
 
 import runpy

@@ -37,7 +37,7 @@ def receive_number(connection: socket.socket) -> int:
 
 
 def serve(listening: socket.socket) -> tuple[Request, list[int]]:
-    """Start a keeper for each connection. Returns only in a node: its request, and the descriptors of output and error."""
+    """Start a keeper for each connection. Returns only in a node, with its request and its output and error."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
     while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
@@ -66,7 +66,7 @@ def become_node(connection: socket.socket) -> tuple[Request, list[int]]:
 
 
 def keep(connection: socket.socket, pid: int) -> NoReturn:
-    """Send the node's process id, and at its end its status. The keeper ends when the caller has closed the connection."""
+    """Send the node's process id and, at its end, its status; end when the caller has closed the connection."""
     try:
         connection.sendall(NUMBER.pack(pid))
         waiting = poll()

@@ -187,7 +187,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit contains the step beyond its first ``lines`` ledger lines and ``deleted`` deletions."""
+        """Return whether the unit makes the step after its first ``lines`` ledger lines and ``deleted`` deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:
