@@ -48,7 +48,7 @@ class Token:
 
     id: str  #: the name by which operators revoke it
     hash: bytes
-    name: str  #: what it is for, in the words of its maker
+    name: str  #: purpose, as its maker wrote it
     scopes: tuple[str, ...]
     made_at: datetime
     made_by: str
@@ -147,7 +147,7 @@ def session(connection: Connection, hash_: bytes, now: datetime, idle_since: dat
     """Return a session with its own roles or, if it has none, with the present roles of its account.
 
     None: the session is unknown, has ended, or was last used at ``idle_since`` or before; its account is disabled; or
-    it has no roles.
+    it has neither roles of its own nor an account.
     """
     row = connection.execute(
         select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
@@ -222,7 +222,7 @@ def tokens(connection: Connection, limit: int) -> list[Token]:
 
 
 def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Token | None:
-    """Revoke a token permanently, unless it is revoked, and return it. None: no token has this id."""
+    """Revoke a token permanently, if this was not yet done, and return it. None: no token has this id."""
     with connection.begin():
         connection.execute(
             update(web_token).where(TOKEN.id == id_, TOKEN.revoked_at.is_(None)).values(revoked_at=at, revoked_by=by)

@@ -1,4 +1,4 @@
-"""Large bodies on their way into the store, ahead of the work that inserts their rows, on a connection of their own.
+"""Storage of large bodies, on a connection of their own, before the work that inserts their rows.
 
 While Postgres writes a body of a megabyte, the writer's connection could do nothing else. So a large body is first
 committed alone, under a negative key. Then the work is queued, and its unit gives the body its final key and its
@@ -17,9 +17,9 @@ from psycopg.types.string import BytesBinaryDumper
 
 from semq.store.work import Work, after_commit
 
-WAITING_MAX = 8 << 20  # bytes; above this, units write their bodies themselves
+WAITING_MAX = 8 << 20  # bytes of bodies that may wait; the units of further work write their bodies themselves
 IDLE_S = 30.0  # time without bodies after which the connection is closed
-ENDED_MAX = 100  # keys of ended work in one table, after which their bodies are deleted
+ENDED_MAX = 100  # number of keys in ``_ended`` of one table at which the bodies under them are deleted
 
 INSERT = {
     "tb_0031_body": "INSERT INTO tb_0031_body (object_id, envelope, payload) VALUES (%b, ''::bytea, %b)",
@@ -48,7 +48,7 @@ class BodiesAhead:
         self._queue: deque[tuple[Work, bool]] = deque()
         self._waiting_bytes = 0
         self._keys: dict[tuple[str, int], int] = {}  #: keys of stored bodies, by table and identity of the payload
-        #: Keys of ended work by table; no unit has taken a body that still has such a key.
+        #: By table: keys of ended work. A body that is still stored under such a key was taken by no unit.
         self._ended: dict[str, list[int]] = {table: [] for table in DELETE}
         self._must_delete = False
         self._arrived = asyncio.Event()

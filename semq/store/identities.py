@@ -1,6 +1,6 @@
 """The hub's tables of nodes: certificates, enrolment tokens, stores of nodes, definitions, and lost stores of the hub.
 
-Functions for ``PostgresStore.execute``. Each change is a transaction of its own. ``semq.pki`` has checked the rows.
+Functions for ``PostgresStore.execute``. Each change is a transaction of its own.
 """
 
 from collections.abc import Sequence

@@ -142,7 +142,7 @@ class Pending:
     p_ack_status: AckStatus = AckStatus.AS_INIT
     s_ack_status: AckStatus = AckStatus.AS_INIT
     app_status: AppStatus = AppStatus.NEW
-    deliveries: int = 0  #: to the application
+    deliveries: int = 0  #: number of deliveries to the application
     prev: Pos | None = None
     order_key: str = ""
     app_key: AppKey = NO_KEY
@@ -214,11 +214,11 @@ class Submitted:
     order_key: str
     token: str
     content_type: str
-    headers: dict[str, Any]  #: for a document in pieces: its ``size`` and the number of its ``pieces``
+    headers: dict[str, Any]  #: of the application; a document in pieces has ``size`` and number of ``pieces``
     content_encoding: str = ""
     priority: int = 0
     size: int = 0  #: of the payload as submitted; ``payload`` is empty if this exceeds the limit of the query
-    lk0: str = ""  #: of its refusal, or the one under which the node has scheduled it
+    lk0: str = ""  #: LK0 of its refusal, or of its scheduling by the node
     wait_code: str | None = None  #: why it waits; None: no reason is noted
     wait_text: str | None = None
     envelope: bytes = b""  #: attributes, if the node has scheduled it
@@ -243,7 +243,7 @@ class SubmissionRefusal:
 
 
 class ClientToken(Struct, frozen=True, gc=False):
-    """The message of a client token, with which a repeat of the submission is answered."""
+    """The message that was submitted with a client token."""
 
     lk0: LK0
     digest: bytes
@@ -366,7 +366,7 @@ class Event(IntEnum):
     PARKED = 26  #: receiver: set aside, or unreadable; hub: its target never answered; sender or hub: unreadable body
     MISMATCH = 27  #: receiver or hub: the same identity with other bytes: an alarm
     VIOLATION = 28  #: a peer sent something impossible; refused
-    OPERATOR = 29  #: action of a person, or of a rule on behalf of one: resend, hold, release, requeue
+    OPERATOR = 29  #: act of an operator or of the node: resend, hold, release, requeue; note about a certificate
 
 
 MARKER = "void marker"  # a line's ``detail`` ends with this if the line is about a void marker, not the document

@@ -211,7 +211,7 @@ class Needs:
     """The keys and queries whose rows a piece of work needs. Keys without a row are absent from the unit."""
 
     outbound: set[int] = field(default_factory=set)  #: object_ids
-    relayed: set[str] = field(default_factory=set)  #: idents of copies held by the hub
+    relayed: set[str] = field(default_factory=set)  #: LK0s of copies that the hub stores
     tokens: set[str] = field(default_factory=set)
     out_streams: set[OutStreamKey] = field(default_factory=set)
     last_pos: set[OrderKey] = field(default_factory=set)
@@ -293,7 +293,7 @@ class Unit:
     submissions_wait: dict[str, TargetWait] | None
     taken_done: set[int]  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine]
-    broker: list[StoreOp]  #: rows of the broker's own tables
+    broker: list[StoreOp]  #: operations on the broker's tables
     rare_changes: list[RareChange]
 
     def __init__(self) -> None:
@@ -444,7 +444,7 @@ class StreamState:
     key: OutStreamKey
     next_sid: int
     floor: int
-    settled_above: set[int]  #: numbers above the floor that are settled
+    settled_above: set[int]  #: positions above the floor that are settled
 
 
 @dataclass(slots=True)
@@ -459,8 +459,8 @@ class Recovered:
     backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
     tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: dest, source and priority of unsettled rows
     unsettled: int = 0  #: rows of tb_0031 without an outcome
-    settled: list[int] = field(default_factory=list)  #: rows of tb_0031 with an outcome, which wait for cleanup
-    finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
+    settled: list[int] = field(default_factory=list)  #: object_ids of rows that have an outcome and wait for cleanup
+    finished: list[int] = field(default_factory=list)  #: brefs of rows that wait for cleanup
     pending: int = 0  #: rows of tb_0030 that are not removable
     retired: list[RetiredStore] = field(default_factory=list)
     custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
@@ -468,5 +468,5 @@ class Recovered:
 
 
 def first_id(boot: int) -> int:
-    """Return the first record id of a process. Each opening of the store has 2**40 ids of its own."""
+    """Return the first record id of an opening of the store; each opening has 2**40 ids of its own."""
     return (boot << 40) + 1

@@ -68,7 +68,7 @@ class Work:
             raise AssertionError("work yields twice: its needs, and COMMITTED")
 
     def abandon(self, error: Exception) -> None:
-        """End the work without its actions: its decision failed, or it was not committed, or that is unknown."""
+        """End the work without its actions: its decision failed, or it was not committed, or the result is unknown."""
         self._steps.close()
         if self.on_failure is not None:
             self.on_failure(error)

@@ -191,7 +191,7 @@ class StoredBacklog:
 class StoredState:
     """The stored state of a broker, as the operations that create it; messages in order of queue and position.
 
-    For a long queue, ``messages`` has the first messages and those with large bodies, and ``backlogs`` has the others.
+    ``messages`` has a limited number of messages, and all those with large bodies; ``backlogs`` has the others.
     ``next_queue_id`` is above every id that a queue ever had, ``next_body_id`` above the ids of all stored bodies.
     ``ended``: the last operation was ``OrderlyEnd``.
     """

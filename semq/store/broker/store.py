@@ -194,7 +194,7 @@ def _columns(
         cursor.itersize = FETCHED
         for queue_id, position, priority, body_id, size in cursor.execute(COLUMNS):
             if body_id:
-                last.setdefault(queue_id, 0)  # large bodies are not loaded
+                last.setdefault(queue_id, 0)  # EAGER selects all messages with large bodies
             elif queue_id not in backlogs and count < EAGER_MAX and total < EAGER_BYTES:
                 last[queue_id], count, total = position, count + 1, total + size
             else:

@@ -17,7 +17,7 @@ from semq.store.rows import RetiredStore
 from semq.store.tables import semq_retired_store
 
 VALID_S = 15  # time without a sign of life after which an instance counts as ended
-COMMITTED_S = 60  # longest transaction that sets homes
+COMMITTED_S = 60  # assumed highest duration of a transaction that sets homes
 PAGE = 10_000  # homes in one round trip
 KEPT_S = 86_400  # time for which ended instances are shown
 StoreName = tuple[int, int]  # semq_id, semq_db_id

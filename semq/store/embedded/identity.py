@@ -11,7 +11,7 @@ from pathlib import Path
 
 from semq.store.embedded.errors import DataDirForeign, RootRefused
 
-NOBODY = 65534  # must be a uid with an entry in /etc/passwd, because Postgres looks up its own name
+NOBODY = 65534  # must be a uid with an entry in /etc/passwd, because Postgres looks up the name of its user
 
 
 @dataclass(frozen=True)

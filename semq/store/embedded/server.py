@@ -92,7 +92,8 @@ class EmbeddedPostgres:
     def stop(self, patience_s: float = 60.0) -> None:
         """Stop the server if it runs, even if another process started it.
 
-        Open transactions are rolled back and a checkpoint is written, so that the next start needs no recovery.
+        Open transactions are rolled back and a checkpoint is written, so that the next start needs no recovery. If this
+        takes longer than ``patience_s``, the server is stopped at once, and recovers at the next start.
         """
         pid = postmaster_of(self.data)
         if pid is not None:
@@ -118,7 +119,7 @@ class EmbeddedPostgres:
     def url_of(self, database: str, *, tcp: bool = False) -> str:
         """Return the URL of a database of this server: through the unix socket or, if ``tcp``, by TCP.
 
-        It is TCP in any case if the path of the socket is too long.
+        It is always TCP if the path of the socket is too long.
         """
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"

@@ -2,7 +2,7 @@
 
 | module                                   | subject                                                       |
 |------------------------------------------|---------------------------------------------------------------|
-| store                                    | opening, after each loss again; queries beside the writer     |
+| store                                    | opening, also after each loss; queries beside the writer      |
 | writer                                   | group commit: all posted work in one transaction              |
 | load, changes, statements                | what a unit loads; what it changes; the SQL of both           |
 | conversion                               | rows as values and back; Postgres' binary format              |

@@ -24,7 +24,7 @@ from semq.store.tables import semq_ledger
 
 EPOCH = date(2000, 1, 1)
 DAY_US = 86_400_000_000
-FIRST_FIELDS = Struct("!hiqiq").unpack_from  # number of columns; length and value of ``number``; of ``at``
+FIRST_FIELDS = Struct("!hiqiq").unpack_from  # number of columns; length and value of ``number`` and of ``at``
 LINE_COLUMNS = names(semq_ledger)
 COLUMNS = "day, place, first, last, count, before, hash"
 NEWEST = f"SELECT {COLUMNS} FROM semq_chain ORDER BY first DESC LIMIT 1"
@@ -121,8 +121,8 @@ class Verified:
 
     lines: int
     links: int
-    head: ChainLink | None
-    first_day: str = ""  #: of the links, in UTC; empty if there are none
+    head: ChainLink | None  #: newest link of the chain; None if there are no links
+    first_day: str = ""  #: earliest day of the links, in UTC; empty if there are none
     last_day: str = ""
 
 
@@ -188,7 +188,7 @@ def _compare(
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
     """Check that each link has the hash of the link before it, which may belong to another day.
 
-    The link before the first one may have been deleted.
+    A missing link before the first of ``links`` is not reported.
     """
     previous: ChainLink | None = None
     for link in links:

@@ -1,8 +1,8 @@
 """The changes of a unit as one batch of statements and, for many rows, as data for COPY.
 
-COMMIT may follow in the same round trip, because Postgres itself checks every expectation. In the tables of messages
-and their ledger entries, deletions come first, then changes, then new rows, so that a unit can use a key again that it
-frees.
+COMMIT may follow in the same round trip, because a statement itself fails if a row is not as expected. In the tables of
+messages and their ledger entries, deletions come first, then changes, then new rows, so that a unit can use a key again
+that it frees.
 """
 
 from collections import defaultdict
@@ -245,7 +245,7 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
         rows["tb_0030_body"] = [(bref, body.envelope, body.payload) for bref, body in unit.new_pending_bodies.items()]
     for slot, entry in unit.new_recorded.items():
         stream = unit.in_streams[slot.stream]
-        if slot.sid >= stream.floor:  # otherwise deleted in the same unit
+        if slot.sid >= stream.floor:  # entries below the floor are not kept
             rows["tb_0030_ledger"].append(recorded_values(stream.number, slot.sid, entry))
     if unit.ledger:
         rows[LEDGER] = [line_values(next(line_numbers), line) for line in unit.ledger]

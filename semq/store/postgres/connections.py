@@ -13,7 +13,7 @@ import psycopg
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
-AT_ONCE = 2  # threads of one store, if stores share threads: others go on if its database does not answer
+AT_ONCE = 2  # threads that one of several stores may use: the others go on if its database does not answer
 TIMEOUT_S = 60  # time limit of one statement on the server
 URL = "postgresql+psycopg://"
 OPTIONS: dict[str, Any] = {"use_native_hstore": False}  # SQLAlchemy would search the catalogs for a type hstore

@@ -21,7 +21,7 @@ VALID_S = 15.0
 
 IS_FREE = """(l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
         OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))"""
-# The condition stands twice: before the row is locked, so that a held lease is not waited for, and after it.
+# The condition stands twice: before the row is locked, so that a held lease causes no wait, and after it.
 TAKE = f"""
     INSERT INTO store_lease AS l (owner, epoch, until)
     SELECT %(owner)s, 1, clock_timestamp() + %(valid_s)s * interval '1 s'
@@ -31,8 +31,8 @@ TAKE = f"""
     RETURNING epoch"""
 LOCK_FREE = f"SELECT 1 FROM store_lease l WHERE {IS_FREE} FOR UPDATE SKIP LOCKED"
 # A process that is suspended, or whose machine or network has failed, keeps the row lock of its open transaction. So
-# the session that holds the lock of a free lease is ended, if it waits for its process and its statement or pause has
-# lasted RENEW_S. Sessions that only read the lease have the mode AccessShareLock.
+# the session that holds the lock of a free lease is ended, if it waits for its process and its state has not changed
+# for RENEW_S. Sessions that only read the lease have the mode AccessShareLock.
 END_SUSPENDED = f"""
     SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
@@ -92,7 +92,7 @@ async def _held(connection: psycopg.AsyncConnection[Any]) -> LeaseHeld:
 
 
 async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
-    """Renew the lease of a store that has rested. Raises StoreFenced if another process has taken it over."""
+    """Renew a lease. Raises StoreFenced if another process has taken the store over."""
     kept = await connection.execute(KEEP, {"epoch": lease.epoch, "valid_s": VALID_S})
     if await kept.fetchone() is None:
         raise StoreFenced(owner=lease.owner)

@@ -91,7 +91,7 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
 
 
 async def _with_lock_timeout(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
-    """Run statements in one transaction, which fails if a lock is not free soon: others would wait behind it."""
+    """Run statements in one transaction, which fails if a lock is not free soon: others would also have to wait."""
     async with connection.transaction():
         await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT_MS)))
         for step in steps:

@@ -47,7 +47,7 @@ class PlaceLock:
         self._held: IO[str] | None = None
 
     def take(self) -> str:
-        """Return the name of the place if this process has, or gets, its lock; otherwise NOWHERE.
+        """Return the name of the place, whose lock this process then has; NOWHERE if that is impossible.
 
         The name identifies the lock in the kernel: boot of the machine, file system, file.
         """

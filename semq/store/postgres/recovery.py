@@ -32,7 +32,7 @@ EDGES = f"""
     ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
     WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
     ORDER BY u.dest, u.inc, u.sid"""
-# Fill the column ``source`` in rows of an older version.
+# Fill the column ``source`` in rows that an older version has written.
 SOURCE = "split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2)"
 SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
@@ -65,10 +65,10 @@ PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_REMOVABLE}"
 async def recover(
     connection: psycopg.AsyncConnection[Any], owner: Owner, incarnation: int, new_uuid: UUID
 ) -> tuple[Lease, Recovered]:
-    """Open the store for a new process, in one transaction that is committed when this returns.
+    """Open the store under a new incarnation, in one transaction that is committed when this returns.
 
-    ``incarnation`` is new; it is stored before anything is accepted under it (rule N5). ``new_uuid`` is used only for a
-    store that has none. Raises LeaseHeld while another process owns the store.
+    ``incarnation`` is stored before anything is accepted under it (rule N5). ``new_uuid`` is used only for a
+    store that has none. Raises LeaseHeld while another process owns the store, and StoreUnavailable (``lease.take``).
     """
     async with connection.transaction():
         lease = await leases.take(connection, owner)

@@ -65,7 +65,6 @@ class PostgresStore:
     * ``notified`` is called with the channel of a NOTIFY (``CHANNELS``).
     * ``after_unit`` is called after each unit, when the actions of its work have run.
     * ``on_lines`` is called with the ledger lines of each commit, before the actions of its work.
-
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class PostgresStore:
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._has_gone_back = False
-        self._written_at_rest: int | None = None  # units with changes before the store was opened again
+        self._written_at_rest: int | None = None  # value of ``_written`` at the last rest; None before the first
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
         self.locking = Locking(vault)
@@ -139,7 +138,7 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- start and end
 
     async def start(self) -> Recovered:
-        """Open the store for a new process.
+        """Open the store under a new incarnation, and return its state.
 
         Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew and VaultLocked, which end the start of the node;
         after StoreUnavailable and LeaseHeld, the caller tries again.

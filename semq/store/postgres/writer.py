@@ -84,7 +84,7 @@ class WriterCounters:
     write_s: float = 0.0
     report_s: float = 0.0  #: actions after commits
     largest: int = 0  #: pieces of work in the largest unit
-    went_back: int = 0  #: openings of the store that found earlier commits missing
+    went_back: int = 0  #: openings of the store after which earlier commits were missing
 
 
 class Writer:
@@ -116,7 +116,7 @@ class Writer:
         self._on_lines = on_lines
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
-        self._alone = 0  # number of pieces that get a unit each
+        self._alone = 0  # number of queued pieces, from the first, that get a unit each
         self._renew_at = time.monotonic() + RENEW_S
         self._ready = asyncio.Event()
         self._is_due = False  # the queue is processed now
@@ -260,8 +260,7 @@ class Writer:
                 return unit, works
             bad, before, after = works[done], works[:done], works[done + 1 :]
             self._counters.failed += 1
-            # The pieces before the bad one decide again; the pieces behind it decide in the next unit. So each piece
-            # decides at most twice.
+            # The pieces before the bad one decide again; the pieces after it decide in the next unit.
             if before:
                 self._put_back(after)
                 after = []
@@ -434,6 +433,7 @@ class _Size:
         self._bodies = self._pending = self._bytes = self._broker = 0
 
     def add_new(self, unit: Unit) -> bool:
+        """Return whether the unit is full."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),

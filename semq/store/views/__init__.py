@@ -10,5 +10,5 @@
 | `pieces`      | documents in pieces                                                      |
 | `failed`      | failed documents                                                         |
 | `census`      | all rows of the queues, grouped by the columns that decide what is stuck |
-| `held`        | copies that a hub holds                                                  |
+| `held`        | copies that a hub stores                                                 |
 """

@@ -1,4 +1,4 @@
-"""View of the copies that a hub holds, selected by a filter: their rows and row numbers in batches, and counts.
+"""View of the copies that a hub stores, selected by a filter: their rows and row numbers in batches, and counts.
 Read-only.
 """
 
@@ -16,7 +16,7 @@ from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c
-# Copies that an operator has refused. A copy with an unreadable body is also held, but in SS_INIT.
+# Copies that an operator has refused. A copy with an unreadable body also has ``held``, but is in SS_INIT.
 IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
 

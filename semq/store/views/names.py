@@ -39,7 +39,7 @@ def find_messages(connection: Connection, name: str, limit: int = 20) -> list[di
 
 
 def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
-    """Return the LK0s that a name may denote and that the ledger contains, the newest first."""
+    """Return the LK0s that a name may denote (``known_as``) and that the ledger contains."""
     lk0s = known_as(connection, name, limit)
     c = semq_ledger.c
     in_ledger = set(connection.execute(select(c.lk0).where(c.lk0.in_(lk0s)).distinct()).scalars()) if lk0s else set()

@@ -37,7 +37,7 @@ class ArrivedPiece(NamedTuple):
 
 
 def transfers(connection: Connection) -> list[tuple[int, bytes]]:
-    """Return the submissions that wait for their pieces, with their envelopes."""
+    """Return number and envelope of each submission that waits for its pieces."""
     waits = IS_IN_PIECES, S.envelope.is_not(None), S.reason_code.is_(None)
     query = select(S.number, S.envelope).where(*waits).order_by(S.number)
     return [(row.number, bytes(row.envelope)) for row in connection.execute(query)]
@@ -71,7 +71,7 @@ def under_way(connection: Connection) -> list[tuple[str, bytes]]:
 
 
 def staged(connection: Connection, document: int, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return numbers above ``after`` and payloads of pieces that are to be sent, in order."""
+    """Return number and payload of the next pieces to be sent, in order. ``after``: number, exclusive."""
     query = select(P.number, P.payload).where(P.document == document, P.number > after).order_by(P.number).limit(limit)
     return [(row.number, bytes(row.payload)) for row in connection.execute(query)]
 
@@ -109,7 +109,10 @@ def arrived(
 
 
 def small_messages(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
-    """Return unfinished messages of at most ``size_max`` bytes from an institution, without pieces, by bref."""
+    """Return messages from the institution ``source`` that are not done and have at most ``size_max`` bytes.
+
+    They are in the order of their brefs, without pieces and notices. ``after``: bref, exclusive.
+    """
     conditions = [
         IN.target_user != PIECES_USER, IN.source == source, IN.size <= size_max, IN.bref > after,
         IN.app_status != AppStatus.DONE,

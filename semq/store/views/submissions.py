@@ -63,7 +63,7 @@ def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], lim
 
 
 def lk0s_of_number(connection: Connection, number: int) -> list[str]:
-    """Return the LK0 of the message that a submission became, or of its refusal; nothing while it waits."""
+    """Return the LK0 of the message that a submission became, or of its refusal; an empty list while it waits."""
     taken = connection.execute(select(TAKEN.lk0).where(TAKEN.number == number)).scalar()
     refused = connection.execute(select(C.lk0).where(C.number == number, IS_REFUSED)).scalar()
     return [lk0 for lk0 in (taken, refused) if lk0]

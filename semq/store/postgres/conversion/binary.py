@@ -77,7 +77,7 @@ def texts(values: Collection[str | None]) -> bytes:
 
 
 def _head(oid: int, count: int) -> bytes:
-    # One dimension, no NULLs, lower bound 1; an empty array has no dimension.
+    # One dimension, flag 0 (Postgres finds NULLs without it), lower bound 1; an empty array has no dimension.
     return _array(1, 0, oid, count, 1) if count else pack("!3i", 0, 0, oid)
 
 
