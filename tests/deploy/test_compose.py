@@ -24,7 +24,7 @@ from tests.transport.pair import pair
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose"
 NODES = ("hub-1", "hub-2", "hub-2-standby", "node-10008", "node-56001")
-BY_RUN = ("hub-1", "node-10008")  # one service of each kind; the others start as what ``run`` executes for them
+BY_RUN = ("hub-1", "node-10008")  # one service of each kind; for the others the test starts the module itself
 pytestmark = pytest.mark.processes
 
 
@@ -121,7 +121,7 @@ class ComposedService:
 
 @asynccontextmanager
 async def started(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[Callable[..., ComposedService]]:
-    """Yield a function that starts a service by its name, for an institution also with the hubs it dials, in order."""
+    """Yield a function that starts a service by its name; an institution also needs the hubs that it dials."""
     running: list[ComposedService] = []
     databases = {host: new_database() for host in ("db-1", "db-2")}
     carrier = free_port()

@@ -12,7 +12,7 @@ from tests.house.sources import imports, modules, modules_without_test
 
 @cache
 def import_graph() -> dict[str, set[str]]:
-    """Return the modules of the product that each module imports, also for type checking only."""
+    """Return the modules of the product that each module imports, including imports for type checking."""
     names = set(modules())
     graph: dict[str, set[str]] = {}
     for name, file in modules().items():
@@ -72,8 +72,8 @@ def _reached(graph: Mapping[str, set[str]], first: str, seen: set[str]) -> list[
 def figures() -> dict[str, object]:
     """Return the figures by their names, which other programs read.
 
-    ``unmirrored``: modules without a test file of their name; ``uncovered``: those of them that have no row in
-    ``COVERED`` either.
+    ``unmirrored``: modules without a test file of their name; ``uncovered``: unmirrored ones without a row in
+    ``COVERED``.
     """
     lines = [len(file.read_text("utf-8").splitlines()) for file in modules().values()]
     return {
@@ -87,7 +87,7 @@ def figures() -> dict[str, object]:
 
 
 def main() -> int:
-    """Print the figures, as text with the members of each circle; return the exit status."""
+    """Print the figures, and without ``--json`` the members of each circle; return the exit status."""
     values = figures()
     if "--json" in sys.argv[1:]:
         print(json.dumps(values))

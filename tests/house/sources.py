@@ -107,7 +107,7 @@ def possible_tests(module: str) -> Iterator[Path]:
 
 
 def has_module(folder: Path, subject: str) -> bool:
-    """Return whether a folder has a module for the test file ``test_SUBJECT.py``, whose name may have more words."""
+    """Return whether a folder has a module whose name is ``subject`` or its first words."""
     words = subject.split("_")
     stems = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
     return any((folder / f"{stem}.py").exists() or (folder / stem).is_dir() for stem in stems)

@@ -1,4 +1,4 @@
-"""The docstring of a package names each module and each package in it: in the first column of a table, or in ``…``."""
+"""The docstring of a package names each module and package in it: in the first column of a table, or in backquotes."""
 
 import ast
 import re

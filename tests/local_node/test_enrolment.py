@@ -72,7 +72,7 @@ async def test_a_renewal_that_was_interrupted_is_continued(inprocess: InProcess)
 
 
 async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProcess) -> None:
-    """The key is revoked during the enrolment, which uses up its token."""
+    """The key is revoked during the enrolment; then the token cannot be used again."""
     hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
     keys, address = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)

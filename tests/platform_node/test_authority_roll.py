@@ -54,7 +54,7 @@ async def submit(link: ClientLink, target: str, name: str, count: int = 5) -> li
     return [(await ask(link, "msg.submit", document))["result"]["lk0"] for document in documents]
 
 
-async def until_delivered(link: ClientLink, sent: list[str]) -> None:
+async def until_ended(link: ClientLink, sent: list[str]) -> None:
     async def have_ended() -> bool:
         rows = (await ask(link, "msg.list"))["result"]
         return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
@@ -85,7 +85,7 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     assert hub.node_identity.trust.fingerprints == [answer["new"]]
     assert not (hub.settings.pki_dir / "authority.key").exists()
     await linked(a, b)
-    await until_delivered(app, sent + await submit(app, "56001", "after"))
+    await until_ended(app, sent + await submit(app, "56001", "after"))
     # Also at the next start the hub signs with the new authority.
     after_start = prepare_authority(hub.settings, hub.clock)
     assert after_start is not None
@@ -126,8 +126,8 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
     await inprocess.enrol(b.settings, hub)
     await b._maintain_certificate()  # as the job of the node does
     await linked(a, b)
-    await until_delivered(app, sent)
-    await until_delivered(await inprocess.client(b), own)
+    await until_ended(app, sent)
+    await until_ended(await inprocess.client(b), own)
     assert uses_new_authority(b, hub)
 
 
@@ -178,7 +178,7 @@ async def test_all_instances_of_a_hub_share_certificates_and_change_their_author
         states = {row["state"] for row in (await status_of(second))["nodes"]}
         assert states == {"trusts the new one only"}
         await linked(a, b)
-        await until_delivered(app, sent + await submit(app, "56001", "after"))
+        await until_ended(app, sent + await submit(app, "56001", "after"))
 
 
 class ProcessEnded(Exception):
@@ -188,7 +188,7 @@ class ProcessEnded(Exception):
 async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each life of the process ends after one more write than the life before it."""
+    """Each run of the process ends one write later than the run before."""
     monkeypatch.setattr("platform_node.node.ROLL_S", 3600.0)
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)

@@ -213,7 +213,10 @@ async def test_the_control_database_of_another_hub_and_a_second_database_of_a_st
 
 
 async def restart_once(inprocess: InProcess, former: HubNode) -> tuple[int, str]:
-    """Start an instance again, and stop it. Return how often its store had gone back, and the verdict about it."""
+    """Start an instance again, and stop it.
+
+    Returns how often the start found its store to be older than before, and the verdict of the check ``store``.
+    """
     node = HubNode(former.settings, SystemClock())
     inprocess.stack.push_async_callback(node.stop)
     await node.start()

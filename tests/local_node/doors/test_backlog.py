@@ -7,7 +7,7 @@ from semq.errors import Unavailable
 
 
 class Rows:
-    """A store with the counts ``answers``; ``asked``: the maximum of each query; ``out``: unsettled documents."""
+    """A store with the counts ``answers``; ``asked``: maximum of each query; ``out``: number of unsettled documents."""
 
     def __init__(self) -> None:
         self.now = 100.0

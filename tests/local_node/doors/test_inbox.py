@@ -23,7 +23,7 @@ async def node(inprocess: InProcess) -> LocalNode:
 
 
 async def fill(inprocess: InProcess, node: LocalNode, *bodies: bytes, to: str = "10008", **headers: str) -> None:
-    """Send documents of this node to itself, until they are recorded."""
+    """Send documents of this node to itself, and wait until they are recorded."""
     channel = await confirming(await inprocess.client(node))
     before = row_count(node)
     for body in bodies:
@@ -107,7 +107,7 @@ async def test_a_polled_document_is_settled_like_a_delivery(inprocess: InProcess
 
 
 async def test_documents_with_one_order_key_are_polled_in_order(inprocess: InProcess, node: LocalNode) -> None:
-    """The next document with the key is found when the previous one is settled; documents without a key meanwhile."""
+    """Before the first document with the key is settled, only documents without a key are found."""
     channel = await (await inprocess.client(node)).open_channel()
     await fill(inprocess, node, b"1", b"2", OrderKey="k")
     await fill(inprocess, node, b"free")

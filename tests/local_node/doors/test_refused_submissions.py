@@ -39,7 +39,7 @@ async def submit_by_sql(inprocess: InProcess, arguments: str) -> Any:
 
 @pytest.fixture
 async def refused(inprocess: InProcess) -> Any:
-    """Return a node with one refused submission, its administrator, and the row of ``failed.list``."""
+    """Return a node with one refused submission, a link of its administrator, and the row of ``failed.list``."""
     a, admin, _ = await submit_by_sql(inprocess, "'99999', 'kept'::bytea, app_key => 'trade/order//S9', token => 'T9'")
 
     async def failed() -> Any:

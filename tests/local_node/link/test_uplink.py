@@ -54,7 +54,7 @@ async def test_a_turn_that_has_only_unreadable_frames_returns_their_credit(inpro
 async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each speaker has sent three packets in one read, of which the second already exceeds a partner's bound."""
+    """Three packets of each speaker arrive in one read; the second one already exceeds a partner's bound."""
     monkeypatch.setattr(uplink, "PARTNER_BYTES_MAX", 0)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
@@ -90,7 +90,7 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
 async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of six packets of eight parts each, one is being processed."""
+    """Six packets of eight parts each arrive; parts of one packet wait at a time."""
     monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)

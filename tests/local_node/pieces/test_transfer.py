@@ -44,7 +44,7 @@ LEFT_OUT = {
     "pieces": "a piece has its own name",
 }
 
-SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
+SIZE = 20 * PIECE_BYTES + 5  # above the largest message
 COUNT = deeper(10, 21)  # the number of pieces of MEDIUM
 MEDIUM = (COUNT - 1) * PIECE_BYTES + 5
 BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piece

@@ -122,7 +122,7 @@ async def test_pieces_without_an_arriving_body_are_removed(node: LocalNode) -> N
 
 
 async def test_remaining_pieces_are_deleted_in_portions(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One commit that deletes all pieces would delay other documents. Pieces of earlier tests may be left."""
+    """One commit that deletes all pieces would delay other documents."""
     monkeypatch.setattr(upload, "PORTION", 4)
     with psycopg.connect(node.store.url) as connection:
         connection.execute(

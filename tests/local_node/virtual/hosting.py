@@ -50,7 +50,7 @@ class RunningServer:
 
     inprocess: InProcess
     server: VirtualServer
-    clients: dict[str, ClientLink] = field(default_factory=dict, init=False)  #: of ``ask``, by virtual host
+    clients: dict[str, ClientLink] = field(default_factory=dict, init=False)  #: connections of ``ask``, by virtual host
 
     def node(self, name: str) -> LocalNode:
         """Return the running node of an institution."""
@@ -66,7 +66,7 @@ class RunningServer:
         return link
 
     async def _client_of(self, host: str) -> ClientLink:
-        """Return the connection to a virtual host for requests, which is kept."""
+        """Return the connection for requests to a virtual host; the first call opens it."""
         link = self.clients.get(host)
         if link is None or not link.is_open:
             link = self.clients[host] = await self.client(host)

@@ -26,7 +26,7 @@ HOMES: dict[str, StoreName] = {"1.10008": (1, 1), "1.56001": (2, 2), "1.88001": 
 EACH = 3  # documents that wait in each store
 
 
-async def semq(hub: HubNode, *words: str) -> CommandResult:
+async def semq_at(hub: HubNode, *words: str) -> CommandResult:
     return await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{hub.port}")
 
 
@@ -113,7 +113,7 @@ async def test_lists_and_figures_have_the_rows_of_both_stores(instances: HubWith
         assert [node for node, row in nodes.items() if row["online"]] == ["1.88001"]
         assert nodes["1.88001"]["boot"] == 1
         assert [row["store"] for row in await instances.ask(hub, "hub.health")] == ["1.1", "2.2"]
-    shown = await semq(instances.second, "held", "list")
+    shown = await semq_at(instances.second, "held", "list")
     assert shown.status == 0
     heading, _, *_rows = shown.out.splitlines()
     assert heading.split()[-1] == "store"
@@ -165,7 +165,7 @@ async def test_acts_reach_copies_in_both_stores(own_instances: HubWithTwoInstanc
     answer = await own_instances.ask(own_instances.second, "held.resend", ids=names)
     assert answer["counts"] == {"resent": 2}
     assert (await own_instances.ask(own_instances.first, "msg.resend", id=names[1]))["counts"] == {"resent": 1}
-    done = await semq(own_instances.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
+    done = await semq_at(own_instances.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (done.status, done.out.strip()) == (0, f'{{"refused": {2 * EACH}}}')
     counted = await own_instances.ask(own_instances.first, "held.count")
     assert [row for row in counted if row["rows"] > row["refused"] + row["markers"]] == []
@@ -197,12 +197,12 @@ async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_instances: H
     assert listed["error"]["code"] == "SEMQ-2104"
     assert list(listed["error"]["facts"]) == ["store 1.1"]
     assert by_store(listed["result"]) == {"2.2": EACH}
-    shown = await semq(second, "held", "list", "--json")
+    shown = await semq_at(second, "held", "list", "--json")
     assert shown.status == 69
     assert "store 1.1" in shown.err
     assert len(shown.out.splitlines()) == 1
-    (await semq(second, "msg", "show", lk0)).fails(69, "SEMQ-2104", "store 1.1")
-    refused = await semq(second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
+    (await semq_at(second, "msg", "show", lk0)).fails(69, "SEMQ-2104", "store 1.1")
+    refused = await semq_at(second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (refused.status, refused.out.strip()) == (69, f'{{"refused": {EACH}}}')
     await own_instances.ask(second, "node.status")  # an operation about this instance
 

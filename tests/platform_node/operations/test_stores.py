@@ -12,7 +12,7 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, li
 from tests.waiting import until
 
 
-async def semq(node: Any, *words: str) -> CommandResult:
+async def semq_at(node: Any, *words: str) -> CommandResult:
     return await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{node.port}")
 
 
@@ -32,7 +32,7 @@ async def has_ended_lost(app: ClientLink, lk0: str) -> bool:
 
 
 async def is_reported_as_away(node: Any, lk0: str) -> bool:
-    return "CUSTODIAN_AWAY" in (await semq(node, "stuck", "explain", lk0)).out
+    return "CUSTODIAN_AWAY" in (await semq_at(node, "stuck", "explain", lk0)).out
 
 
 async def was_asked_for_lost_store(hub: HubNode) -> bool:
@@ -55,26 +55,26 @@ async def test_a_lost_store_is_retired_by_an_operator(inprocess: InProcess) -> N
     hub = await inprocess.hub(text)
     await until(partial(was_asked_for_lost_store, hub))
     await until(partial(is_reported_as_away, node, lk0))
-    explained = await semq(node, "stuck", "explain", lk0)
+    explained = await semq_at(node, "stuck", "explain", lk0)
     assert "semq hub stores list" in explained.out
-    listed = await semq(hub, "hub", "stores", "list")
+    listed = await semq_at(hub, "hub", "stores", "list")
     assert "1.2" in listed.out
     assert "not here" in listed.out
 
     for wrong in ("1", "1.x", "0.1", "1.2.3", "1.99999999999"):
-        (await semq(hub, "hub", "stores", "retire", wrong, "--why", "w")).fails(1, "SEMQ-2102")
-    (await semq(hub, "hub", "stores", "retire", "1.1", "--why", " ")).fails(1, "SEMQ-2102")
-    (await semq(hub, "hub", "stores", "retire", "1.2", "--why", "w")).fails(1, "SEMQ-1215")
-    result = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost on 3 March")
+        (await semq_at(hub, "hub", "stores", "retire", wrong, "--why", "w")).fails(1, "SEMQ-2102")
+    (await semq_at(hub, "hub", "stores", "retire", "1.1", "--why", " ")).fails(1, "SEMQ-2102")
+    (await semq_at(hub, "hub", "stores", "retire", "1.2", "--why", "w")).fails(1, "SEMQ-1215")
+    result = await semq_at(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost on 3 March")
     assert result.out == "1.1  is retired: nodes are informed at their next inquiry, within an hour\n"
-    repeated = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost", "--json")
+    repeated = await semq_at(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost", "--json")
     assert repeated.data == {"store": "1.1", "was_retired": True}
     await hub.stop()
 
     hub = HubNode(load(inprocess.folder / "hub.toml", {}), SystemClock())  # the store is still retired
     inprocess.stack.push_async_callback(hub.stop)
     await hub.start()
-    rows = (await semq(hub, "hub", "stores", "list", "--json")).data
+    rows = (await semq_at(hub, "hub", "stores", "list", "--json")).data
     assert [(row["store"], row["state"]) for row in rows][:2] == [("1.2", "in use"), ("1.1", "retired")]
     assert (rows[1]["by"], rows[1]["why"]) == ("guest", "disk lost on 3 March")
     target = await inprocess.local("56001", port)
