@@ -67,7 +67,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},
     "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, instead of the node "
                "of --config; collect, apply: amqp://user:password@host:port"},
-    "--nightly": {"action": "store_true", "help": "extract all completed dates of the last week without an extract"},
+    "--nightly": {"action": "store_true", "help": "extract each date of the last week that has no complete extract"},
     "--user": {"default": "", "metavar": "NAME", "help": "read the inbox of this user; default: the institution's"},
     "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has arrived for S seconds"},
     "--run": {"default": "current", "metavar": "NAME", "help": "run with the repair list; default: the current run"},
@@ -82,7 +82,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--signed-by": {"action": "append", "default": [], "type": Path, "metavar": "FILE",
                     "help": "a node's TOML file; the node's key signs its changed extract; repeatable"},
     "--truth": {"metavar": "FOLDER", "default": "var/truth", "help": "folder of the true verdicts"},
-    "--out": {"metavar": "FOLDER", "help": "folder for all messages with another verdict or finding, as Parquet"},
+    "--out": {"metavar": "FOLDER", "help": "folder for a Parquet table of all changed messages"},
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
 }  # fmt: skip
@@ -139,7 +139,7 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 
 def _common_exit_code(failures: Sequence[int]) -> int:
-    """Return 0 without failures, the common code of all failures, else 3. ``failures``: exit codes without zeros."""
+    """Return 0 without failures, 3 if their codes differ, else their code. ``failures``: exit codes without zeros."""
     if not failures:
         return 0
     return failures[0] if len(set(failures)) == 1 else 3

@@ -12,7 +12,7 @@ DATABASE_VARIABLE, NODE_VARIABLE = "SEMQ_DATABASE_URL", "SEMQ_NODE"
 
 
 def node_settings(config: Path) -> Settings:
-    """Load a node's settings, without the variables for its child process. Raises ConfigUnreadable, ConfigInvalid."""
+    """Load a node's settings, ignoring the two variables above. Raises ConfigUnreadable, ConfigInvalid."""
     variables = {name: text for name, text in os.environ.items() if name not in (DATABASE_VARIABLE, NODE_VARIABLE)}
     return load(config, variables)
 

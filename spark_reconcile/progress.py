@@ -19,7 +19,7 @@ class Progress:
 
     def __init__(self, clock: Clock, stream: TextIO | None = None) -> None:
         self.seconds: dict[str, float] = {}
-        self.session: Any = None  #: the Spark session, once there is one
+        self.session: Any = None  #: the Spark session; None before it is started
         self._clock = clock
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()

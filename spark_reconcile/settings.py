@@ -1,7 +1,7 @@
 """The settings of the reconciliation: the ``[reconcile]`` table of the configuration, with all defaults.
 
-Unknown keys are errors. ``load`` reads the table without ``semq.config``, so that ``spark-submit`` needs no other
-settings of a node.
+Unknown keys are errors. ``load`` reads the table without ``semq.config``, so that the file given to ``spark-submit``
+need not contain the other tables of a node.
 """
 
 import tomllib
@@ -27,7 +27,8 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_count: Count | None = None
     max_rate: Ratio | None = None  #: highest share of the messages of the date or of the pair
-    #: highest age of a message with this verdict: from its birth, by its sender's clock, to the end of the evidence
+    #: highest age of a message of the date or of the pair, from its acceptance by its sender's clock to the time up to
+    #: which all delivered ledgers are complete
     max_age_s: Count | None = None
 
 
@@ -49,19 +50,20 @@ DEFAULT_LIMITS = {
 class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The ``[reconcile]`` table."""
 
-    #: folder or address of the extracts of all nodes; folders are relative to the file, else to the working directory
-    extracts: str = "var/extracts"
+    # Relative paths in ``extracts``, ``reports`` and ``trust`` begin at the folder of the configuration file; without a
+    # file, at the working directory.
+    extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
     reports: str = "var/reconcile"  #: folder or address of the runs
     zone: str = "UTC"  #: time zone of business dates; default: the value in [extract] of the same file
     #: local time at which a business date ends, see ``days``; default: the value in [extract] of the same file
     cutoff: str = "00:00"
-    in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger than this
-    days_before: SmallCount = 1  #: number of earlier dates whose extracts a run reads, too
-    days_after: SmallCount = 1  #: number of later dates whose extracts a run reads, too
+    in_flight_s: Count = 900  #: time limit of a message's last step; until then the message is IN_FLIGHT
+    days_before: SmallCount = 1  #: number of earlier dates whose extracts a run also reads
+    days_after: SmallCount = 1  #: number of later dates whose extracts a run also reads
     hub: bool = True  #: false: the institutions have no hub, and documents go over direct links only
-    #: nodes that must deliver before a run is published; the hub always must, if there is one
+    #: nodes or ledgers whose extracts must be there before a run is published; the hub's always must, if there is a hub
     required: tuple[str, ...] = ()
-    trust: str = ""  #: PEM file of authorities: every extract must then carry its node's signature
+    trust: str = ""  #: PEM file of authorities; if it is set, every extract must carry its node's signature
     carry_days: Days = 90  #: days for which an open message is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; a table replaces the whole default of its verdict
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
@@ -69,8 +71,9 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     plausible_low: Ratio = 0.5  #: a volume below this fraction of the usual volume is implausible
     plausible_high: Ratio = 2.0  #: a volume above this multiple of the usual volume is implausible
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
-    csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576
-    #: messages of each finding that the report shows with their history, in addition to examples of each pair
+    #: largest number of rows in exceptions.csv and in pairs.csv; a spreadsheet has at most 1,048,576
+    csv_rows_max: Count = 1_000_000
+    #: number of messages of each finding whose history the report shows; it also shows examples of each pair
     stories_max: SmallCount = 12
 
     @property

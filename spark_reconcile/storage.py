@@ -1,7 +1,7 @@
 """Files and folders of extracts and runs, on a disk, a share or an object store.
 
-A reader sees a written file completely or not at all: on a disk, a file is written under a temporary name, forced to
-disk and renamed; on an object store, an upload becomes visible when it is closed. An object store has no locks: there,
+On a disk, a file is written under a temporary name, forced to disk and renamed, so that a reader sees it completely or
+not at all. On an object store, an upload becomes visible when it is closed. An object store has no locks: there,
 operators have to avoid two runs of one date at the same time.
 """
 
@@ -70,7 +70,7 @@ class Place:
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """Return the files in this folder, as ``folders`` does."""
+        """Return the files in this folder, sorted by name, without hidden ones; none if there is no such folder."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:
@@ -123,7 +123,7 @@ class Place:
         self.system.move(self.path, to.path)
 
     def make_reproducible(self) -> None:
-        """Give the files that Spark wrote into this folder reproducible names and a fixed order in their footers.
+        """Give the files that Spark wrote into this folder reproducible names, and sort the encodings in their footers.
 
         On an object store they stay unchanged, because renaming copies files there.
         """

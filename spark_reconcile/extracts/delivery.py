@@ -94,8 +94,8 @@ class Collector:
     """Accepts pieces of many nodes in any order, and writes the extracts below ``root``."""
 
     root: Place
-    bytes_max: int = BYTES_MAX  #: total size of one node's pieces in the spool
-    received: list[Manifest] = field(default_factory=list)  #: of complete parcels
+    bytes_max: int = BYTES_MAX  #: largest total size of one node's pieces in the spool
+    received: list[Manifest] = field(default_factory=list)  #: the manifests that ``accept`` has returned
 
     def accept(self, document: Document) -> Manifest | None:
         """Store a piece in the spool. If its parcel is now complete, move the extract to ``root``.

@@ -6,8 +6,8 @@ the base packages.
 
 from semq.store.rows import Event, Side
 
-# Notes: events that do not change a message's status. A message with notes only gets no verdict, because a hostile peer
-# can cause many notes.
+# Notes: events that do not change a message's status. A message that has only notes gets no verdict, because a hostile
+# peer can cause many of them.
 NOTE_EVENTS = frozenset({Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR})
 # The events that each side may write in schema version 1; a line with another event counts as unreadable.
 EVENTS_OF: dict[Side, frozenset[Event]] = {

@@ -1,7 +1,7 @@
 """A node's ledger of one business date as Parquet with a manifest, without payload.
 
 Memory is bounded: one row group at a time. Part files are named after their content and the manifest is replaced last,
-so a reader finds the complete old or new extract, and a repetition with the same rows writes the same part files.
+so a reader finds the complete old or new extract.
 """
 
 from collections.abc import Iterable, Iterator

@@ -41,8 +41,8 @@ SELECT = (
     ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
     ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
 )
-# A large document is sent as pieces and a manifest. The detail of each one's line ACCEPTED contains the name of the
-# document, and in a piece also its number.
+# A large document is sent as pieces and a manifest. In the ACCEPTED line of each of them, the detail contains the name
+# of the document, and for a piece also the piece's number.
 _DOCUMENT_PATTERN = (
     "(?:^|, )(?:piece |manifest of |scheduled as (?=[^,]+, [0-9]+ pieces))"
     "([0-9]+[.][A-Za-z0-9_-]+[.][0-9]+[.][0-9]+[.][0-9a-f]+[.][0-9]+(?:/[0-9]+)?)(?:,|$)"

@@ -17,7 +17,7 @@ from spark_reconcile.extracts.schema import SCHEMA_VERSION
 
 MANIFEST_FILE = "manifest.json"
 _HOUR_MS = 3_600_000
-SKEW_MAX_MS = 8760 * _HOUR_MS  #: a year
+SKEW_MAX_MS = 8760 * _HOUR_MS  # one year
 MANIFEST_MAX = 1 << 20  # bytes
 FILES_MAX = 4096
 _NODE = re.compile(r"[0-9]{1,3}\.[A-Za-z0-9_-]{1,64}")

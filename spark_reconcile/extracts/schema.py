@@ -39,7 +39,7 @@ COLUMNS = (
     Column("app_subtype", pa.string(), "string", False, "AppKey subtype in clear; null unless disclosed"),
     Column("digest", pa.string(), "string", False, "SHA-256 of the payload, lower-case hex; empty if not given"),
     Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not state it"),
-    Column("reason", pa.string(), "string", False, "code SEMQ-nnnn, the direct link, or a document in pieces"),
+    Column("reason", pa.string(), "string", False, "SEMQ-nnnn, `by the direct link`, or the name of a large document"),
     Column("save_fwd", pa.int8(), "tinyint", False, "class 1, 2 or 3, on ACCEPTED lines; null is judged as class 3"),
     Column("ack2", pa.bool_(), "boolean", False, "whether a receipt is wanted, on ACCEPTED lines; null is true"),
 )
@@ -52,7 +52,7 @@ SPARK_SCHEMA = ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
 def schema_difference(schema: pa.Schema) -> str:
     """Return how a file's schema differs from version 1; empty if it does not.
 
-    Further columns, large strings, dictionary encoding and nullability do not count.
+    Additional columns, large strings, dictionary encoding and nullability do not count.
     """
     names = [name.lower() for name in schema.names]
     for column in COLUMNS:

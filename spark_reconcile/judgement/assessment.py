@@ -1,8 +1,7 @@
 """From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
 
 The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
-of one number. All of this is one projection, without grouping or exchange. Ages and the remark *young* use the hub's
-clock.
+of one number. Ages and the remark *young* use the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,22 +60,22 @@ MARGIN_MS = 5_000  # remaining error of a corrected clock, and travel between tw
 
 
 class EvidenceCoverage(NamedTuple):
-    """The gap-free evidence of one ledger (node and store). Times are milliseconds since 1970 UTC by its own clock."""
+    """The period that the extracts of one ledger cover without a gap, in milliseconds since 1970 UTC by its clock."""
 
     node: str
     store: str
-    watermark: int  #: end of the evidence
-    skew: int = 0  #: the node's clock minus the hub's
-    since: int = -FAR  #: start of the evidence
+    watermark: int  #: end of the period
+    skew: int = 0  #: the node's clock minus the hub's, in milliseconds
+    since: int = -FAR  #: start of the period
 
 
 class JudgementContext(NamedTuple):
     """The data common to the judgement of all messages of a run."""
 
     window: Window  #: the business date
-    young_ms: int  #: a message whose last step is younger than this is in flight
+    young_ms: int  #: time limit of a message's last step, see the remark *young*
     ledgers: tuple[EvidenceCoverage, ...]  #: the ledgers with a used extract of the business date
-    hub_complete: bool  #: whether all known ledgers of the hub are delivered, at least one; true without a hub
+    hub_complete: bool  #: whether ledgers of the hub are known and all are delivered; true without a hub
     hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without such a ledger
     hub_since: int = -FAR  #: latest start of the evidence of the hub's ledgers
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
@@ -114,9 +113,9 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
-    """Add the names of both nodes, and for the ledger of each its clock difference and its period by the hub's clock.
+    """Add the names of both nodes, their clock differences, and the periods of their ledgers by the hub's clock.
 
-    They are null if the ledger was not delivered.
+    Difference and period are null if the ledger was not delivered.
     """
     ledgers: list[tuple[str, int, int, int]] = []
     nodes: dict[str, tuple[int, int, int]] = {}  # the period that all ledgers of a node have in common
@@ -203,9 +202,9 @@ def _scope(window: Window) -> Column:
 
 
 def _scope_by_clocks(window: Window) -> Column:
-    """Return SQL for the scope with known clocks.
+    """Return SQL for the final scope: a ``near`` message gets the date on which hub or receiver first had it.
 
-    A ``near`` message gets the date on which hub or receiver had it first, by its sender's clock.
+    That time is converted to the sender's clock.
     """
     at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
     return F.expr(
@@ -215,8 +214,9 @@ def _scope_by_clocks(window: Window) -> Column:
 
 
 def _situation_columns(context: JudgementContext) -> dict[str, Column]:
-    # A ledger without a line about the message counts as missing in three cases: it was not delivered; it begins after
-    # the message and after the last date whose run had all needed ledgers; every earlier run lacked a needed ledger.
+    # A ledger without a line about the message counts as missing in three cases: it was not delivered; its period
+    # begins after the message and after the last date whose run had all needed ledgers; every earlier run lacked a
+    # needed ledger.
     since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
     begins_later = {
         side: f"(carried = {NEVER_COMPLETE} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {begin})"
@@ -278,8 +278,8 @@ def _mixed() -> str:
 def _direct(context: JudgementContext) -> str:
     """Return the SQL condition that the hub has no part in a message.
 
-    The message stays within one node, goes to or from the hub itself, or has only used a direct link. Without a hub,
-    every message.
+    The message stays within one node, goes to or from the hub itself, or has no line of the hub and used a direct link.
+    If the institutions have no hub, it need not have used a direct link.
     """
     by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if context.has_hub else "hub = 0"
     return f"{by_link} OR {_WITHOUT_HUB}"
@@ -332,7 +332,7 @@ def cells(verdicts: DataFrame) -> DataFrame:
 
 
 def _latency() -> Column:
-    """Return SQL for the latency from acceptance to record, by the corrected clocks of two nodes; null without both.
+    """Return SQL for the latency from acceptance to record, by corrected clocks; null if one of both times is unknown.
 
     It is at least 0. If the outcome is DELIVERED, it is at most the time from acceptance to the outcome, which the
     sender's clock alone has measured.
@@ -344,7 +344,7 @@ def _latency() -> Column:
 
 
 def _absent_at() -> Column:
-    """Return SQL for the time, by its own clock, from which on the absent ledger should have a line about the message.
+    """Return SQL for the time from which on an absent ledger should have a line about the message, by its node's clock.
 
     Null if no ledger is absent.
     """

@@ -2,7 +2,7 @@
 
 Every fact is a minimum, a maximum or a union of bits. A line that is delivered twice therefore changes nothing, and
 facts of different dates can be merged, which carries open messages from one date to the next. The texts of a message
-are compared by 64-bit hashes, because Spark groups numbers in hash tables but texts by sorting.
+are compared by 64-bit hashes, because Spark aggregates numbers in hash tables but texts by sorting.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,13 +25,13 @@ from spark_reconcile.judgement.situation import ENDINGS, RECORDS
 OUTSIDE, UNREADABLE = 1, 2
 NEVER_COMPLETE = 1  # value of ``carried``: every earlier run lacked a ledger that the message needs
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
-PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used bits between
+PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some of the bits in between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
-# if released copies have set the same bits: with one released copy in one of 16 million cases.
+# if released copies have set the same bits; a single one does so in one of 16 million cases.
 COPY_GROUPS, COPY_BITS = 8, 8
 
-# Columns whose texts are cut to TEXT_KEPT characters above TEXT_MAX bytes, so that oversized texts need no memory.
+# Texts of these columns with more than TEXT_MAX bytes are cut to TEXT_KEPT characters, to save memory.
 TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
 TEXT_MAX, TEXT_KEPT = 1_000, 200
 SIZE_MAX = 2**40  # bytes; no document is larger
@@ -47,10 +47,7 @@ _CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
 
 class Fact(NamedTuple):
-    """A column of the facts: its aggregate function (``merge``) and the SQL for the value of one line (``line``).
-
-    The value is null if the line contributes none.
-    """
+    """A column of the facts: its aggregate function (``merge``) and the SQL for the value of one line (``line``)."""
 
     name: str
     merge: str
@@ -122,7 +119,7 @@ FACTS = (
     Fact("released_at", "min", _when(_H, mask(Event.RELEASED), "at")),
     Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
     Fact("bad_at", "min", "if(outside OR bit = 0, at, NULL)"),
-    # lowest and highest: different if there is more than one
+    # lowest and highest value; they differ if there is more than one value
     Fact("record_low", "min", _when(_R, mask(Event.RECEIVED), _RECORD)),
     Fact("record_high", "max", _when(_R, mask(Event.RECEIVED), _RECORD)),
     Fact("digest_low", "min", _DIGEST),
@@ -136,7 +133,7 @@ FACTS = (
     # the document in pieces to which the message belongs
     Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),
     Fact("document_id", "max", f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)"),
-    # so that sums cannot overflow
+    # limited so that sums cannot overflow
     Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
 )
 NAMES = ("lk0", *(fact.name for fact in FACTS))
@@ -197,8 +194,8 @@ def _in_current_form(carried: DataFrame) -> DataFrame:
 def _bit(hubs: Collection[str]) -> str:
     """Return SQL for the event of a line as a bit; 0 for an unreadable line.
 
-    Unreadable: no locator or number, a side or event unknown to schema version 1, or a node that may not write this
-    line. Notes (``events.NOTES``) about other nodes' messages are allowed in any sender's ledger.
+    A line is unreadable without a locator or line number, with a side or event unknown to schema version 1, or if its
+    node may not write it. Notes (``events.NOTES``) about other nodes' messages are allowed in any sender's ledger.
     """
     known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
     known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"

@@ -78,7 +78,7 @@ VERDICTS = (
             "Look for a forged message or a restored sender."),
     Verdict("STATE_CONTRADICTION", "exception", False, "analyst",
             "The statements of two ledgers contradict each other.",
-            "Read the story; look for a restored store or an altered ledger."),
+            "Read its history in the report; look for a restored store or an altered ledger."),
     Verdict("QUARANTINED", "exception", False, "analyst",
             "A ledger line about it is unreadable or outside its dates.",
             "Extract the date again at that node, and check the line."),
@@ -173,8 +173,8 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# For each finding: its meaning, in addition to that of its verdict; the side that repairs it, and the safe deed for the
-# repair list (empty: none).
+# For each finding: its meaning, in addition to that of its verdict; the side that can repair it, and the deed that the
+# repair list asks of that side (``repair_list.DEEDS``). Side and deed are empty if no node can repair it.
 FINDINGS = {
     "line_unreadable": (
         "A line does not agree with schema version 1: it has wrong or missing values, or is in the wrong ledger.",
@@ -227,7 +227,7 @@ FINDINGS = {
     "parked_at_hub": ("The target never answered the hub.", "hub", "inquire"),
     "reack_not_noted": ("Only the last confirmation is missing.", "receiver", "inquire"),
     "hub_has_no_trace": (
-        "The receiver has it, and the hub has no line: a hub was killed after forwarding it, or a ledger was altered.",
+        "The receiver has it, and the hub has no line: it was killed after forwarding it, or a ledger was altered.",
         "",
         "",
     ),

@@ -1,4 +1,4 @@
-"""``semq reconcile apply``: a node repairs exceptions of a reconciliation, through the protocol, never by editing rows.
+"""``semq reconcile apply``: carry out the repair list of a node, by operations of the node.
 
 Without ``--yes`` it only prints what it would do. It reads the state of every message again and skips those that have
 been resolved since the report. The node writes all acts to its ledger, so the next reconciliation sees them.
@@ -169,7 +169,7 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
 
 
 def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
-    """Whether nothing is left to do: an outcome (sender, hub), or no acknowledgement owed (receiver)."""
+    """Whether the message has an outcome (sender, hub), or no acknowledgement of it is owed (receiver)."""
     if act.side != "receiver":
         return row.get("outcome") is not None
     # An acknowledgement with the status AS_INIT is still owed (PROTOCOL.md, R9).

@@ -86,8 +86,9 @@ def write_exceptions(
 
 
 class _Sample:
-    """A choice of exceptions: the first of every finding, and up to PER_PAIR of every shown pair, of as many findings
-    as possible.
+    """A choice of exceptions: the first ``per_finding`` of every finding, and up to PER_PAIR of every shown pair.
+
+    Those of a pair are of as many findings as possible.
     """
 
     def __init__(self, per_finding: int, pairs: Collection[str]) -> None:

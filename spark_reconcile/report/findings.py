@@ -134,7 +134,10 @@ class Findings:
         return self.tally.verdicts("carried")
 
     def counts(self) -> list[VerdictCount]:
-        """Return the counts for the thresholds: of the date, and exceptions of earlier dates that this run found."""
+        """Return the counts for the thresholds: of the date, and exceptions of earlier dates that this run found.
+
+        Ages are those of the messages of the date.
+        """
         return [
             VerdictCount("", name, self.tally.figures(name).new, self.messages, self._age_s(name))
             for name in self.verdicts

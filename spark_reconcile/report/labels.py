@@ -11,7 +11,7 @@ _SPAN = re.compile(r'colspan="(\d+)"')
 
 
 def labelled(page: str) -> str:
-    """Return the page with ``data-label`` at every cell below a heading. Foreign texts are escaped."""
+    """Return the page with ``data-label`` at the data cells of tables. Foreign texts in the page must be escaped."""
     return _TABLE.sub(lambda match: _table(match[0]), page)
 
 

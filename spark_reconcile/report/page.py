@@ -21,7 +21,7 @@ from spark_reconcile.report.words import CHINESE, duration, event_words, percent
 from spark_reconcile.settings import ReconcileSettings
 
 BREACHES_SHOWN = 30
-DOCUMENTS_SHOWN = 20  # documents in pieces that do not match
+DOCUMENTS_SHOWN = 20  # documents in pieces that are not MATCHED
 NODES_SHOWN = 30  # repair lists, the longest first
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
 SOURCES_OPEN = 12  # complete ledgers shown without unfolding

@@ -42,7 +42,8 @@ class Pair:
     receiver: str
     date: Counter[str] = field(default_factory=Counter)  #: messages of the date by verdict
     carried: Counter[str] = field(default_factory=Counter)  #: messages of earlier dates by verdict
-    found: Counter[str] = field(default_factory=Counter)  #: carried messages that became exceptions in this run
+    #: by verdict: messages of earlier dates that became exceptions in this run
+    found: Counter[str] = field(default_factory=Counter)
     oldest_at: int | None = None  #: oldest exception: milliseconds since 1970 UTC, by the sender's clock
     bytes: int = 0  #: payload of the messages of the date
     resends: int = 0  #: of the messages of the date

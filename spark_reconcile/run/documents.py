@@ -17,7 +17,7 @@ from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 from spark_reconcile.storage import Place
 from spark_reconcile.tables import read_batches, rows_of
 
-SHOWN_MAX = 50  # documents that summary and page name
+SHOWN_MAX = 50  # largest number of documents named in summary.json
 
 # Verdicts, the worst first. REFUSED precedes the open ones, because a refused piece ends the document.
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]

@@ -76,7 +76,7 @@ class RunRequest:
 
     day: date
     allow_partial: bool = False  #: ignore extracts that are missing or unusable
-    require_all: bool = False  #: publish nothing unless every node named by the ledgers of the date has delivered
+    require_all: bool = False  #: publish nothing unless every ledger and node named in lines of the date has delivered
     verify: Verify | None = None  #: checks the signatures of the extracts, which are then required
     sign: Sign | None = None  #: signs the repair list
     master: str | None = None
@@ -90,9 +90,9 @@ def run(
     progress: Progress,
     spark: SparkSession | None = None,
 ) -> RunResult:
-    """Reconcile one business date and publish the result. ``spark``: None: start a session.
+    """Reconcile one business date and publish the result. Without ``spark``, start a session.
 
-    Raises BadExtract, SourcesMissing, BeingRun, NoJava, SparkAway, SparkFailed.
+    Raises BadExtract, BadRunRequest, SourcesMissing, BeingRun, NoJava, SparkAway, SparkFailed.
     """
     reports = Place.at(settings.reports)
     with (reports / date_folder(request.day)).lock():
@@ -147,7 +147,7 @@ def _publish(
 
 @dataclass(frozen=True, slots=True)
 class JudgedMessages:
-    """The verdict of each message, and the values on which they depend."""
+    """The verdicts of all messages, and the values on which they depend."""
 
     evidence: Evidence  #: with the stores of the hub that only other nodes name
     lines: DataFrame
@@ -233,7 +233,7 @@ def _compare(
 
 
 def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, are_missed: bool) -> list[gaps.Gap]:
-    """Return the ledgers without which messages cannot be judged.
+    """Return the missing extracts without which messages cannot be judged.
 
     ``are_missed``: whether a message has the verdict SOURCE_MISSING.
     """

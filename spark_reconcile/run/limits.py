@@ -18,7 +18,7 @@ class VerdictCount(NamedTuple):
     verdict: str
     messages: int
     of: int  #: all messages of the date, or of the pair
-    age_s: int = 0  #: age of the oldest message
+    age_s: int = 0  #: age of the oldest message of the date
 
 
 class Breach(NamedTuple):

@@ -41,7 +41,7 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
-    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and whether on the date."""
+    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and date (this or another)."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # The store of the hub that has a copy, according to another node. The cheap tests come first.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_NOTES}) AND lk1 RLIKE r'{_LK1}'"
@@ -49,7 +49,7 @@ def survey(lines: DataFrame, window: Window, place: Place) -> None:
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
-    # The user of a target is removed after counting, from few rows.
+    # The user of a target is removed after counting, when there are few rows.
     _write(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
 
 
@@ -183,7 +183,7 @@ def absences(
 ) -> list[Absence]:
     """Return the missing ledgers that prevent verdicts, by date.
 
-    ``unserved``: see ``readings.Survey``. ``carry_days``: age of the oldest carried messages, in days.
+    ``unserved``: see ``readings.Survey``. ``carry_days``: highest age of a carried message, in days.
     """
     is_unserved = f"receiver IN ({', '.join(map(repr, sorted(unserved)))})" if unserved else "false"
     name = (

@@ -1,10 +1,10 @@
 """The difference between each node's clock and the hub's, estimated so that a wrong clock does not look like loss.
 
-A sender records when it sent a message and when the hub answered; the hub's own line lies between the two. The middle
-of the round trip by the sender's clock is therefore the hub's time (the method of RFC 5905). The receiver's record lies
-in the same way between the hub's sending of a copy and its release, or between the sender's sending and the end-to-end
-acknowledgement. The error of an estimate is at most half its round trip. Clocks drift and are corrected: the median of
-the last hour is used, and that of the first hour for the beginning of the evidence.
+A sender records when it sent a message and when the hub answered; the hub's own line lies between the two. As in RFC
+5905, its time is assumed to be the middle of the round trip. The receiver's record lies in the same way between the
+hub's sending of a copy and its release, or between the sender's sending and the end-to-end acknowledgement. The error
+of an estimate is at most half its round trip. Clocks drift and are corrected: the median of the last hour is used, and
+that of the first hour for the beginning of the evidence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -118,9 +118,9 @@ _ESTIMATES = (
 def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
     """Return, for each node whose times need a correction, its clock minus the hub's in milliseconds.
 
-    It is the estimate, if it exceeds its error; without an estimate, the value of the manifest (``stated``). A value of
-    a manifest of more than a day is not used: it would keep lost messages in flight beyond the next run. Its precision
-    is unknown, so small values count as zero.
+    It is the estimate, if it exceeds its error; without an estimate, the value of the manifest (``stated``). A stated
+    value of more than a day is not used: it would keep lost messages in flight beyond the next run. The precision of
+    stated values is unknown, so those below WRONG_FROM_MS count as zero.
     """
     from_estimates = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
     from_manifests = {

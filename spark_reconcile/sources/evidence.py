@@ -1,7 +1,7 @@
 """The inputs of a run: the extracts that are used, their periods, and the messages that an earlier run left open.
 
-Collected on the driver before Spark reads a row; a run that must be refused is refused here. Two runs with one
-fingerprint and version of this package publish the same tables and numbers.
+Collected on the driver before Spark reads a row; a run that must be refused is refused here. Two runs with the same
+fingerprint and version of this package publish the same tables.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class Evidence:
     sources: tuple[Source, ...]
     carried: Run | None  #: the earlier run whose open messages are judged again, if there is one
     fingerprint: str
-    young_ms: int  #: a message whose last step is younger than this is in flight
+    young_ms: int  #: time limit of a message's last step, see ``settings.in_flight_s``
     has_hub: bool = True  #: whether the institutions have a hub
 
     @property
@@ -96,7 +96,7 @@ class Evidence:
     ) -> JudgementContext:
         """Return the data for judging messages.
 
-        ``skew``, ``first``: by node, the correction of its clock at the end and in the first hour. If a clock was
+        ``skew``, ``first``: corrections of clocks by node, at the end of the date and in its first hour. If a clock was
         slower in the first hour than at the end, its ledger begins later than its times state, by the difference.
         ``unserved``: see ``readings.Survey``.
         """

@@ -13,7 +13,7 @@ from pyarrow import NativeFile
 
 MAGIC = b"PAR1"
 FOOTER_MAX = 16 << 20  # bytes, enough for thousands of row groups
-VALUES_MAX = 1_000_000  # an empty element takes one byte in the file, and a hundred times that in memory
+VALUES_MAX = 1_000_000  # limits memory: an empty element takes one byte in the file and a hundred in memory
 DEPTH_MAX = 12  # nesting of structs and lists; a footer has seven levels
 CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 # Kinds of fields in Thrift's compact protocol.

@@ -14,7 +14,7 @@ from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE, Source, node_
 class Gap(NamedTuple):
     """A missing extract: ledger, date, and the number of messages that need it."""
 
-    name: str  #: the ledger; if no ledger is known, the node or THE_HUB; or UNKNOWN_STORE
+    name: str  #: the ledger; if none is known, the node, THE_HUB or UNKNOWN_STORE
     day: date
     messages: int
 

@@ -25,7 +25,7 @@ _HANDLED_BY_HUB = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
 def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
-    """Return the ledgers that are expected or named in lines of a date, but have no finished extract of it.
+    """Return the ledgers that are expected or named in lines of a date, but have no usable extract of it.
 
     If only the node is known, return the node.
     """

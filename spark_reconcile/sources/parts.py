@@ -1,4 +1,4 @@
-"""The check of one Parquet file against the manifest: length, hash, schema, number of rows, node of the lines.
+"""The check of one Parquet file against the manifest: length, hash, schema, number of rows, node and store of the rows.
 
 A file is checked when its parcel arrives and again at every run, because a stored file may change. The whole file is
 hashed; only its footer and two columns are decoded.
@@ -19,8 +19,8 @@ Range = tuple[int, int] | None  # lowest and highest value of a column; None if 
 # Compressions that both Arrow and Spark support.
 READABLE_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
 _BATCH = 1 << 16  # lines
-# A ledger's texts are short; a higher average means texts that are only small while compressed.
-VALUE_BYTES_MAX = 1 << 10  # average of a column chunk
+# A ledger's texts are short. Longer texts that compress well could need too much memory.
+VALUE_BYTES_MAX = 1 << 10  # largest average of a column chunk
 CHUNK_BYTES_ACCEPTED = 16 << 20  # a smaller column chunk is accepted whatever its average
 
 

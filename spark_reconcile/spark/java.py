@@ -32,7 +32,7 @@ exec {java} "$@"
 def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
     """Return a generated JAVA_HOME for Spark, below ``shim_root``. Raises NoJava.
 
-    It runs the first suitable Java of these: the environment's JAVA_HOME, ``java`` on its PATH, the wheel's. The
+    Its ``bin/java`` runs the first suitable Java of these: that of JAVA_HOME, ``java`` on the PATH, the wheel's. The
     default for ``shim_root`` is the user's cache folder, or a temporary folder if that is not writable.
     """
     environment = dict(os.environ) if environment is None else environment

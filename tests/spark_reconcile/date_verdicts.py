@@ -1,4 +1,4 @@
-"""Verdicts of a date without the report about them: two thirds of the work of a run."""
+"""Verdicts of a date without a report, for two thirds of the time of a run."""
 
 import io
 from datetime import date

@@ -62,7 +62,7 @@ class StandingClock:
 
 @dataclass(frozen=True)
 class OfficeMessage:
-    """A message: of class 3, with a receipt."""
+    """A message of class 3 with a receipt."""
 
     number: int
     sender: str = "1.a"
@@ -91,7 +91,7 @@ class Office:
         return ReconcileSettings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
 
     def node(self, name: str) -> list[dict[str, object]]:
-        """Return the ledger of a node, which has an extract from now on."""
+        """Return the ledger of a node, and create an empty one if it has none."""
         return self.lines.setdefault(name, [])
 
     def write(self, message: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
@@ -129,7 +129,7 @@ class Office:
         return line
 
     def extract(self, day: date = DAY, only: Iterable[str] | None = None) -> dict[str, Manifest]:
-        """Write the extracts of a date, of all nodes or of ``only`` some; return the manifests by node."""
+        """Write the extracts of a date, of all nodes or of those in ``only``; return the manifests by node."""
         manifests = {}
         for name in only if only is not None else list(self.lines):
             origin = LedgerOrigin(name, role="platform" if name == HUB else "local")

@@ -112,7 +112,7 @@ def ledger(database: str) -> Iterator[psycopg.Connection]:
 
 
 def _write_ledger(connection: psycopg.Connection) -> None:
-    """Write lines of two dates. A row: number, milliseconds after midnight, side, event, AppKey, digest, detail."""
+    """Write lines of three dates. A row: number, milliseconds after midnight, side, event, AppKey, digest, detail."""
     rows = [
         (1, -1, Side.SENDER, Event.ACCEPTED, ("orders", "order", "new", "S0001"), b"\x01" * 32, "SaveFwd=2 Ack2=0"),
         (2, 0, Side.SENDER, Event.ACCEPTED, ("", "", "", ""), b"", "SaveFwd=3 Ack2=1"),

@@ -1,4 +1,4 @@
-"""Verdicts of random ledgers, about which Spark and the oracle agree; ages with a wrong clock."""
+"""Spark and the oracle agree on the verdicts of random ledgers; ages with a wrong clock."""
 
 from collections.abc import Iterator
 from random import Random

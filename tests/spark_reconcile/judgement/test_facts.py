@@ -1,4 +1,4 @@
-"""Impossible lines among correct ones, in one run."""
+"""Unusual and impossible lines among ordinary ones, judged in one run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -160,7 +160,7 @@ def test_ordinary_messages_beside_the_cases_are_matched(verdicts: dict[str, str]
 
 
 def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSession) -> None:
-    """Facts of an older version have no columns for copies, and further traits."""
+    """Facts of an older version have no columns for copies, but additional traits."""
     nothing = read_lines(spark, {})
     now = gather(nothing, {"2.hub"})
     old = now.drop("stored_copies", "released_copies")

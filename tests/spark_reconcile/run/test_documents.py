@@ -23,7 +23,7 @@ from tests.spark_reconcile.run.test_job import NEXT, reconcile
 # Names of documents, with another incarnation than their messages, as after a restart of the sender.
 DOCUMENT = "1.a.1.1.3f29.{}".format
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
-# The lines of the next date about a message that was accepted at ten o'clock and that the hub stored
+# Lines of the next date, by which a message stored on the first date is delivered.
 RELEASED = " ".join(
     f"{step}c"
     for step in (
@@ -85,8 +85,10 @@ CROSSING, WAITING, MISSING = OfficeMessage(11, at=24 * HOUR - 30), OfficeMessage
 
 @pytest.fixture(scope="module")
 def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    """On the first date there are six documents in pieces, one in a single message, three messages whose document has
-    an unreadable name, the first messages of LATE and OPEN, and CROSSING, WAITING and MISSING.
+    """Publish the runs of two dates.
+
+    The first date has six documents in pieces, a document in a single message, three messages with an unreadable name
+    of a document, the first messages of LATE and OPEN, and CROSSING, WAITING and MISSING.
     """
     office = Office(tmp_path_factory.mktemp("documents"), StandingClock())
     settings = msgspec.structs.replace(office.settings, days_before=0, days_after=0)

@@ -20,9 +20,9 @@ SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1
 def message(
     number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **changes: int | None
 ) -> dict[str, object]:
-    """Return the facts of a message, forwarded at noon (or at one o'clock: ``later`` 1), by the clocks of its parties.
+    """Return the facts of a message, by the clocks of its parties. It is sent at noon, or ``later`` = 1 hour later.
 
-    ``way``: milliseconds from one node to the next. ``changes``: other facts.
+    ``way``: milliseconds from one node to the next. ``changes``: facts that replace the calculated ones.
     """
     at, sender_ms, receiver_ms = (12 + later) * HOUR, SKEWS[sender][later], SKEWS[receiver][later]
     facts = {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "accepted_at": at - 2 + sender_ms,
@@ -38,7 +38,7 @@ def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSe
     rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]
     # The sender has noted no answer of the hub, so the end-to-end acknowledgement is used.
     rows += [message(300 + number, "1.plain", "1.right", heard_at=None, sent_at=None) for number in range(3)]
-    # The receiver 1.kept is always offline: the hub stores copies, and releases them when they are acknowledged.
+    # The hub stores the messages to 1.kept, and releases them when they are acknowledged.
     stored: dict[str, Any] = {
         "ended_at": None,
         "hub_sent_at": 20 * HOUR,

@@ -104,7 +104,10 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
 
 
 def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
-    """Return the judgement context with the clock of 1.a five seconds fast, and ``first`` in the first hour."""
+    """Return the judgement context with the clock of 1.a five seconds fast.
+
+    ``first``: corrections of clocks in the first hour; by default the same.
+    """
     evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 

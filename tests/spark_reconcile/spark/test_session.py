@@ -1,4 +1,4 @@
-"""Spark sessions with other settings, in processes of their own; files and log records of a local session."""
+"""Spark sessions with separate executors and under ``spark-submit``; files and log records of a local session."""
 
 import json
 import logging
