@@ -19,7 +19,7 @@ COUNTERS: dict[str, str] = {
     "unknown": "ended without a known outcome",
     "dropped": "dropped, because the target was offline",
     "corrected": "outcomes corrected by later evidence",
-    "sealed_again": "sealed again for a new certificate of the target",
+    "sealed_again": "refused documents sent again as new messages, with newer keys",
     "inquired": "inquiries sent",
     "custody_lost": "times that a store of the hub was found to have lost copies",
     "cleaned": "rows deleted from the queues",

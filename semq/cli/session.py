@@ -184,5 +184,5 @@ def check_config(config: Path, institution: str | None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of this process without those of the command line."""
+    """Return the environment variables of this process, without NODE_VARIABLE and CONFIG_VARIABLE."""
     return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

@@ -1,6 +1,6 @@
 """Checks of the connections to partners with direct links: address, TLS, login.
 
-The check logs in to the virtual host of enrolment, because a second direct link would end that of the running node. An
+The check logs in to the virtual host of enrolment, because a second direct link would end the running node's link. An
 unreachable partner is a warning only: documents for this partner wait, or go through the hub.
 """
 

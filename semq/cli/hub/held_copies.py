@@ -87,7 +87,7 @@ async def refuse(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Refuse stored copies. Each sender receives the reason and keeps the body of its document.
+    """Refuse stored copies. Each sender receives the reason.
 
     The receiver's ledger decides how a document ends: REJECTED if it has not arrived. If the receiver is no longer
     served, the document ends UNKNOWN.

@@ -103,7 +103,7 @@ def document_name(row: Mapping[str, Any]) -> str:
 
 
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of one message: FIRST_FACTS, then the others, without HIDDEN_FACTS, empty and false ones."""
+    """Return the facts of one message, FIRST_FACTS first; HIDDEN_FACTS and empty or false values are left out."""
     facts = {"name": name_of(shown)} | dict(shown)
     if "submission" in facts:  # a submission by SQL that the node has not accepted
         facts["submitted_at"] = facts.pop("accepted_at", None)

@@ -22,7 +22,7 @@ async def list_(
     session: Session,
     who: Annotated[str | None, typer.Option(metavar="NAME", help="Only acts of this user or token.")] = None,
     act: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only acts whose names begin with it: failed, msg.hold.")
+        str | None, typer.Option(metavar="TEXT", help="Only acts whose names begin so: failed, msg.hold.")
     ] = None,
     outcome: Annotated[
         str | None, typer.Option(metavar="OUTCOME", help="Only this outcome: asked, done, refused or failed.")

@@ -1,6 +1,6 @@
 """``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a node.
 
-The lists are similar to those of ``rabbitmqctl list_…``.
+The lists are similar to those of ``rabbitmqctl list_…``. ``semq worker list`` is also printed here.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ async def channels(session: Session, vhost: Vhost = None, user: UserPrefix = "",
 @group.command()
 @on_node
 async def exchanges(session: Session, vhost: Vhost = None, name: NamePrefix = "", limit: Limit = 200) -> None:
-    """List exchanges. The node itself serves those of a type x-…"""
+    """List exchanges. Messages to an exchange of a type x-… are processed by the node itself."""
     await print_pages(session, "broker.exchanges", vhost, name, limit)
 
 
@@ -97,7 +97,7 @@ async def bindings(session: Session, vhost: Vhost = None, source: SourcePrefix =
 async def print_pages(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
     """Print at most ``limit`` rows of an operation, and a notice if there are more.
 
-    ``name``: beginning of the name by which the operation selects rows.
+    ``name``: beginning of the names of the rows (queues, users or exchanges); empty: all rows.
     """
     rows: list[dict[str, Any]] = []
     after: Sequence[str] | None = []

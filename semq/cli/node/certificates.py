@@ -1,6 +1,6 @@
 """``semq cert``: certificates of nodes, and the authorities that they trust.
 
-``request`` and ``install`` work on the files of a node whose certificates another authority than the hub's issues.
+``request`` and ``install`` work on the files of a node, for a certificate of another authority than the hub's.
 """
 
 from pathlib import Path
@@ -78,7 +78,7 @@ async def trust(
 @group.command()
 @on_node
 async def renew(session: Session) -> None:
-    """Renew the certificate of the node now, although it is not due."""
+    """Renew the certificate of the node now, even if it is not due."""
     answer = await session.ask("cert.renew", repeat=False)
     session.out.result(answer, f"{answer['node']}  renewed, valid until {local_time(answer['not_after'])}")
 

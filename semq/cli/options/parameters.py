@@ -1,7 +1,7 @@
 """Commands that read the values of their options without pydantic, and display their help texts literally.
 
 Typer reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that asks
-its node. Typer reads only kinds of values that are neither enumerations nor in `READ`.
+its node. Typer reads only the parameters for which `reading_of` returns None.
 """
 
 import inspect
@@ -97,7 +97,7 @@ class ParameterReading:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the value of a text, or those of a list. Raises BadParameter.
 
-        A missing list (None) becomes an empty tuple, a missing text stays None.
+        None becomes an empty tuple for a list, and stays None otherwise.
         """
         if value is None:
             return () if self._is_list else None
@@ -116,7 +116,7 @@ def _with_readings(parameters: list[Any]) -> list[Any]:
 
 
 def _reading(reading: ParameterReading) -> Any:
-    """Return ``reading``, in place of a method of a parameter."""
+    """Return ``reading``; replaces the method ``get_runtime_param`` of a parameter."""
     return reading
 
 

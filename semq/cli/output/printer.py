@@ -39,7 +39,7 @@ class Output:
             self.line(line)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table, or the notice "nothing" without rows. Long cells are folded to the width of the terminal."""
+        """Print a table; without rows, the notice "nothing". Long cells are folded to the width of the terminal."""
         cells = [[shown(cell if isinstance(cell, str) else as_text(cell)) for cell in row] for row in rows]
         if not cells:
             self.notice("nothing")

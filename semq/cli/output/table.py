@@ -64,7 +64,7 @@ def _beginning(word: str, width: int) -> str:
 def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the width of each column. Long columns share the width that short columns leave.
 
-    Narrow columns get their widths first: they leave more for wider ones.
+    The narrowest long column comes first: what it leaves of its share is divided among the others.
     """
     widths = [max(map(width_of, column)) for column in columns]
     free = width - len(GAP) * (len(widths) - 1) - sum(needed for needed in widths if needed <= UNFOLDED_MAX)
