@@ -44,7 +44,7 @@ class BulkAct:
     error: str = ""
     state: str = "prepared"  #: prepared, running, done, failed, stopped
     started_at: int | None = None
-    asked_line: int | None = None  #: number of the line in the audit log about the beginning
+    asked_line: int | None = None  #: number of the audit line about the beginning
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
@@ -126,7 +126,10 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the lines about the beginning of acts of earlier processes whose end has no line, the newest first."""
+    """Return the audit lines about beginnings of acts whose end no line notes, the newest first.
+
+    Acts of this process are left out. Only the newest LINES_MAX lines are searched.
+    """
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}

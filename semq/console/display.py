@@ -56,7 +56,10 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
 
 
 def at(value: object, *, exact: bool = False) -> Markup:
-    """Return a time in UTC as an HTML element; empty without a time. ``exact``: with milliseconds."""
+    """Return a time in UTC as an HTML element; empty for None, and a value that is not a time as text.
+
+    ``exact``: with milliseconds.
+    """
     try:
         text = utc_text(_ms(value), exact=exact) if value not in (None, "") else ""
     except (ValueError, OverflowError, TypeError):
@@ -75,7 +78,10 @@ def _ms(value: object) -> float:
 
 
 def span(_: Callable[[str], str], seconds: object) -> str:
-    """Return a duration in its two largest units that are not 0; an empty text if ``seconds`` is not a number."""
+    """Return a duration in its two largest units that are not 0; below one second, in milliseconds.
+
+    Empty if ``seconds`` is not a number.
+    """
     if not isinstance(seconds, int | float):
         return ""
     if 0 < seconds < 1:
@@ -124,7 +130,7 @@ def node_name(address: object) -> str:
 
 
 def name_of(row: Row) -> str:
-    """Return the short name of a message."""
+    """Return the short name of a message; without one, its locator."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 

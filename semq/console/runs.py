@@ -18,7 +18,7 @@ from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.settings import load
 
 FILE_MAX = 64 << 20  # bytes of a JSON file
-CSV_ROWS_MAX = 1_000_000  # that are read
+CSV_ROWS_MAX = 1_000_000  # rows of a file that are read
 # Exit status of the run | outcome
 OUTCOME_OF_EXIT_STATUS = {0: "met", 3: "breached", 4: "missing", 7: "partial", 65: "refused"}
 # File that may be downloaded | media type

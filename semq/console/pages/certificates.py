@@ -18,7 +18,7 @@ NO_CERTIFICATES = {NoIdentity.code, NoAuthority.code}
 
 
 async def certificates(visit: Visit) -> Response:
-    """Show all certificates: first the valid ones by their end, then revoked and expired ones."""
+    """Show all certificates: the valid ones, soonest end first; then revoked and expired ones."""
     return await _page(visit)
 
 
@@ -47,7 +47,7 @@ async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Respon
 
 
 async def make_token(visit: Visit) -> Response:
-    """Make an enrolment token. Only the answer shows it, so it is no redirect. Raises BadRequest."""
+    """Make an enrolment token. The answer is the only page that shows the token. Raises BadRequest."""
     fields = await visit.form()
     text = str(fields.get("hours", "")).strip()
     try:

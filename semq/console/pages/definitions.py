@@ -14,7 +14,7 @@ from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit, form, page
 
 PROPOSED_MAX = 4 << 20  # bytes of proposed definitions
-VERSION_DIGITS = 18  # digits of a version that Postgres can store
+VERSION_DIGITS = 18  # largest number of digits of a version
 
 
 async def definitions(visit: Visit) -> Response:
