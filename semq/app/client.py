@@ -30,7 +30,8 @@ class Client:
     """A client of one node.
 
     ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the time for which a node may be unavailable before
-    an iteration over documents or events raises NodeUnreachable, and the default time limit of all other calls.
+    an iteration over documents or events raises NodeUnreachable, and the default time limit of all other calls. Calls
+    raise ForeignBroker if another AMQP broker answers at the address.
     """
 
     def __init__(self, url: str, *, patience_s: float = 60.0, clock: Clock | None = None) -> None:

@@ -1,7 +1,7 @@
 """The content type of a file, found by the suffix of its name or by its content.
 
-A result is returned only if it is beyond doubt: receivers read a body by its content type (`semq.app.handlers`), so a
-wrong guess would make a good document unreadable.
+A known suffix decides; otherwise the beginning of the body, or a complete JSON text. Nothing else is guessed: receivers
+read a body by its content type (`semq.app.handlers`), so a wrong guess would make a good document unreadable.
 """
 
 import json

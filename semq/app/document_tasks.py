@@ -26,7 +26,7 @@ class DocumentTasks:
         return self._last[lk0]
 
     async def run(self, documents: AsyncIterable[Document]) -> None:
-        """Handle documents until the iteration ends, raises, or is cancelled; then end all tasks."""
+        """Handle documents until the iteration ends, raises, or is cancelled; then cancel all tasks."""
         running: set[asyncio.Task[None]] = set()
         try:
             async for document in documents:

@@ -22,7 +22,7 @@ from semq.umx_t import retry
 PORTS = {"amqp": 5672, "amqps": 5671}
 HEARTBEAT_S = 10
 SPOOLED_FROM = 8 << 20  # bytes; bodies of at least this size go to files
-ARRIVING_MAX = 1 << 31  # bytes of smaller bodies under way
+ARRIVING_MAX = 1 << 31  # bytes of all smaller bodies that are arriving
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0  # pauses between two attempts to connect
 
 

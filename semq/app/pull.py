@@ -59,7 +59,7 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
 async def _collect(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
     """Wait for the first document by a consumer; get others one by one, so that their size is bounded.
 
-    Only the reply to basic.get shows that the queue has none.
+    Only the reply to basic.get shows that the queue is empty.
     """
     arrived = await _first_delivery(channel, queue, wait_s) if wait_s > 0 else []
     size = sum(len(delivered.body) for delivered in arrived)

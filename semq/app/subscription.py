@@ -55,7 +55,7 @@ class Subscription(Generic[T]):
         self._behind = behind
         self._unsettled: deque[int] = deque()
         self.is_closed = False
-        self.times_opened = 0  #: also after reconnections
+        self.times_opened = 0  #: number of openings, reconnections included
 
     async def open(self) -> Self:
         """Begin to consume now instead of with the first step of the iteration.

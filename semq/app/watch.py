@@ -64,7 +64,7 @@ class Watch:
     async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
         """Return the last record of a document, and its outcome if there is one in time.
 
-        An SQL submission becomes a document with its own locator, which events use.
+        An accepted SQL submission becomes a document with another locator, which events use.
         """
         outcome = self._expect(lk0)
         try:
@@ -108,7 +108,7 @@ class Watch:
                     if event.group is not None:
                         self._report(event.group.lk0, None)
         except SemqError:
-            return  # each caller queries the node itself, which raises the error there
+            return  # callers get the error from their own queries
 
     def _report(self, lk0: str, fate: Fate | None) -> None:
         for waiting in self._waiting.get(lk0, ()):

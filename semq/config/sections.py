@@ -417,7 +417,7 @@ class WebhookSection(Section):
     timeout_s: Seconds = 15.0
     """longest wait for an answer"""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
-    """failures after which a document is parked, if other requests are answered, or the answer is one such as 500"""
+    """failures after which a document is parked; while the application is unavailable (502, 503 …), documents wait"""
     trust: Path | None = None
     """PEM file of the address's authorities; relative to the file; default: the system's authorities"""
     allow_private: bool = False

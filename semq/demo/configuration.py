@@ -5,7 +5,7 @@ from pathlib import Path
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace, Value
 
 SENDER, RECEIVER = "10008", "56001"
-# Further receivers if the hub has several instances: each of its two stores is the home of some institution.
+# More receivers for a hub of several instances, so that each of its two stores is the home of institutions.
 MORE_RECEIVERS = ("30021", "40032", "70003", "88001")
 EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation
 COLLECTOR = "collector"  # user of 56001 who receives the signed extracts

@@ -38,7 +38,7 @@ class TrackedDocument:
     number: int
     path: Path
     name: str  #: path in the folder of documents
-    round: str  #: online, away (56001 is offline) or killed (of a cluster)
+    round: str  #: online, away (56001 is offline) or killed (an instance of the hub is killed)
     target: str  #: node id of the receiver
     state: str = "new"
     lk0: str = ""

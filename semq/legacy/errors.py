@@ -14,7 +14,7 @@ class NoOldTables(BadInput):
     """The source has none of the tables to import."""
 
     code = "SEMQ-2502"
-    remedy = "Name the tables in a mapping file (--mapping), or CSV files tb_0031.csv, tb_0030.csv, tb_0032.csv."
+    remedy = "CSV files have the names of the tables (tb_0031.csv …). Other names of tables need a file for --mapping."
 
 
 class DriverMissing(Misconfigured):

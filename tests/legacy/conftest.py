@@ -1,4 +1,4 @@
-"""A server of MariaDB for tests of imports, which are left out if MariaDB or its driver is not installed."""
+"""A server of MariaDB for tests of imports; these tests are left out if MariaDB or its driver is not installed."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out tests with ``mariadb`` in their names or parameters, if it is missing."""
+    """Leave out tests with ``mariadb`` in their names or parameters, if MariaDB or its driver is missing."""
     if MISSING:
         items[:] = [item for item in items if "mariadb" not in item.name]
 

@@ -80,7 +80,7 @@ def _until_imported(process: "subprocess.Popen[bytes]", folder: Path, count: int
 
 
 async def received(network: Network) -> Counter[str]:
-    """Return how often the receiver's application gets each key, without redelivered ones until all have arrived."""
+    """Return how often the receiver's application gets each key; redeliveries count after all keys have arrived."""
     keys = Counter[str]()
     async with Client(network.receiver.url, patience_s=60) as client:
         async with client.receive(USER, idle_s=60) as documents:
