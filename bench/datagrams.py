@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
         type=cli.positive,
         default=0.0,
         metavar="PER_S",
-        help="documents a second, not at full speed",
+        help="documents a second instead of full speed",
     )
     arguments = parser.parse_args(argv)
     return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda result: SUMMARY.format(**result))

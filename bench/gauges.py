@@ -22,7 +22,7 @@ TICKS_WITH_CHILDREN = slice(11, 15)  # including children that have ended
 
 
 class ProcessorMeter:
-    """A meter of processor time by row, and of elapsed time, which may be stopped and started again."""
+    """A meter of processor time by row, and of elapsed time. It may be stopped and started again."""
 
     def __init__(self, network: BenchNetwork) -> None:
         self.used: dict[str, float] = {}  #: seconds of processor time by row

@@ -142,7 +142,7 @@ class LoadListener(LoadApplication):
 class Watcher:
     """A reader of the counters of a node. Its requests disturb less than an event for each document.
 
-    The observed time is late by the time of one request and by ``POLL_S`` at most.
+    The observed time is late by at most ``POLL_S`` and the time of one request.
     """
 
     def __init__(self, client: Client) -> None:

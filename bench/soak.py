@@ -8,8 +8,8 @@ the event ``delivered`` (p50, p99, maximum), the rows in the queues, the sizes o
 indexes), and the resident memory of each node. The ledger and the journal of tokens grow with the documents, by design.
 
 ``drift`` is the mean of the last third of the minutes divided by that of the first third: about 1 if nothing grows. A
-run has no figures if a document is lost, repeated or damaged, or if more than 100 documents are under way, and more
-than are sent in ``UNDER_WAY_S_MAX`` seconds.
+run has no figures if a document is lost, repeated or damaged, or if more documents are under way than are sent in
+``UNDER_WAY_S_MAX`` seconds (100 at least).
 """
 
 import asyncio

@@ -15,7 +15,7 @@ import psycopg
 
 from bench.errors import NoProgress
 
-PATIENCE_S = 60.0  # time to wait for complete statistics; a cleanup may last half as long without progress
+PATIENCE_S = 60.0  # time to wait for complete statistics; a cleanup may make no progress for half of it
 POLL_S = 0.1
 SAMPLE_S = 1.0
 STATISTICS = """

@@ -53,7 +53,7 @@ class RabbitNode:
         (self.folder / "plugins").write_text(f"[{','.join(plugins)}].")
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the processes of the node; the id of the returned one is also that of their session."""
+        """Start the processes of the node; return the first one, whose id is also their session id."""
         environment = {
             **os.environ,
             "HOME": str(self._home),

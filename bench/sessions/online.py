@@ -126,7 +126,7 @@ class SimulatedSessions:
         return context
 
     async def begin(self, name: str, context: ssl.SSLContext) -> None:
-        """Log in a node and open its link. Failures are repeated, RETRIES_MAX times for all nodes together."""
+        """Log in a node and open its link; repeat a failed login, RETRIES_MAX times for all nodes together."""
         async with self._handshakes:
             while True:
                 try:
