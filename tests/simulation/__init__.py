@@ -1,4 +1,4 @@
-"""Simulation of whole nodes with faults: the real engine and grids, a seeded clock and network, stores in memory.
+"""Simulation of whole nodes with faults: the real engine, a seeded clock and network, stores in memory.
 
 | module, package  | subject                                                                                  |
 |------------------|------------------------------------------------------------------------------------------|
@@ -10,14 +10,14 @@
 | `schedule`       | scheduled documents: their release, and their invariants                                 |
 | `groups`         | documents to groups: the members, and their invariants                                   |
 | `direct`         | direct sessions of pairs of local nodes                                                  |
-| `disturbances`   | kinds of faults; false hints; hints aimed at rare cells                                  |
+| `disturbances`   | kinds of faults; false hints; hints aimed at rare cells of the grids (decision tables)   |
 | `oracle`         | the invariants of PROTOCOL.md section 6                                                  |
 | `world`          | the run of one seed; checks that all work ends                                           |
 | `instances`      | runs with several instances of the hub, a carrier with faults, and homes that move       |
 | `campaign`       | many seeds on many processors, counted                                                   |
 | `command`        | the command line                                                                         |
-| `runs`           | one process for all runs of a worker of the tests, with a fixed hash seed                |
-| `mutations`      | rules of PROTOCOL.md section 7, each removed from the engine by a patch                  |
+| `runs`           | a process with a fixed hash seed, for all runs of a worker of pytest                     |
+| `mutations`      | rules of PROTOCOL.md, each removed from the engine by a patch                            |
 
 `./run simulate --seeds 5000 [--instances 3]`; a failing seed prints the command that replays it.
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 POISON = b"\xff"
-# Content types that the hub refuses: one stands for a document that is too large, one for a quota that is used up.
+# Content types that the hub refuses: always, as a document that is too large; sometimes, as beyond a quota.
 REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 
@@ -38,7 +38,7 @@ class PlannedDocument:
     cancel_after_s: float | None = None  #: seconds from the acceptance until a person cancels it; None: never
     #: seconds from the acceptance until a person has it sent again, or releases a scheduled document; None: never
     resend_after_s: float | None = None
-    hold_s: float | None = None  #: for this time after its acceptance it is held; None, or scheduled: it is not held
+    hold_s: float | None = None  #: seconds from the acceptance during which it is held; None: not held
     scheduled_s: float = 0.0  #: delay before it may be sent (@NotBefore), in seconds
 
 
@@ -224,7 +224,7 @@ class SimulatedApplications:
             self.host.call(lambda engine: engine.note_users(present if self.capacity else ()))
 
     def be_present(self, capacity: int) -> None:
-        """Take up to ``capacity`` documents at a time. With 0, stop consuming and return those not acknowledged."""
+        """Take up to ``capacity`` documents at a time. With 0, stop consuming and return unacknowledged documents."""
         self.capacity = capacity
         if capacity == 0 and self._unanswered:
             lost = sorted(self._unanswered)

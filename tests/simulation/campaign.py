@@ -20,11 +20,11 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import CellCoverage, SeedResult, Trace, simulate
 
 SHARE = 50  # seeds that a process takes at a time
-DRILLS = 200  # seeds tried for one cell
+DRILLS = 200  # largest number of seeds that are tried for one cell
 GC_THRESHOLDS = 100_000, 20, 100
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
-# Kinds of faults that lead to the cells of grids without drills; the seeds take the sets in turns.
+# Grid without goals | sets of fault kinds that lead to its cells; each seed uses one set.
 FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
     HUB.name: (
         frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"}),
@@ -92,7 +92,10 @@ def run_seed(
     instances: int = 0,
     trace: Trace | None = None,
 ) -> SeedResult:
-    """Run one seed in this process. ``instances``: as for ``run_campaign``; the rest: as for ``plan.draw``."""
+    """Run one seed in this process.
+
+    ``instances``: as for ``run_campaign``; ``hell``, ``focus`` and ``goal``: as for ``plan.draw``.
+    """
     if instances:
         return simulate_instances(seed, count=instances, hell=hell, trace=trace, focus=focus, goal=goal)
     return simulate(seed, hell, trace, focus, goal)
@@ -194,7 +197,7 @@ def focus_of(grid: str, seed: int) -> frozenset[str]:
 
 
 def run_with_drills(count: int, known: Mapping[Cell, int]) -> Totals:
-    """Run the first seeds, then drill the cells that they did not reach, beginning with ``known`` seeds."""
+    """Run the first ``count`` seeds. If there is no violation, drill the cells that they did not reach."""
     totals = run_share(0, count)
     if totals.is_clean:
         for _ in cover(totals, 0, known):

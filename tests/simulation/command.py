@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _hell_or_drawn(options: argparse.Namespace) -> bool | None:
-    """Return the mode of all plans; None: each seed draws it."""
+    """Return whether all plans have the mode ``hell``; None: each seed draws it."""
     return {"both": None, "swarm": False, "hell": True}[options.mode]
 
 

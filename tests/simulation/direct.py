@@ -1,4 +1,4 @@
-"""Direct sessions of pairs of local nodes: they begin, end and begin again beside the sessions with the hub."""
+"""Direct sessions of pairs of local nodes."""
 
 from itertools import combinations
 from typing import TYPE_CHECKING

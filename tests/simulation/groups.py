@@ -24,7 +24,7 @@ USERS = ("desk", "sales")  # of each institution
 
 
 def group_of(token: str, target: str) -> str:
-    """Return the group to which a document goes, or its own target. Seeds keep their documents: the token decides."""
+    """Return the group to which a document goes, or its own target, by its token: so seeds keep their documents."""
     return (ALL, f"{NodeType.USERS:d}.{target}", target)[sum(token.encode()) // 2 % 3]
 
 

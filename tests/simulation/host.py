@@ -143,7 +143,7 @@ class Host:
             self.plan_tick()
 
     def receive_rumours(self) -> None:
-        """Deliver false hints when they matter: timers are due, a session begins, or a custodian is in doubt."""
+        """Draw false hints, and deliver them if there is a session."""
         link = self.open_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
@@ -370,7 +370,7 @@ class LocalHost(Host):
 
 
 class HubHost(Host):
-    """A process of the hub on one of its stores."""
+    """A process of the hub, with one of the hub's stores."""
 
     def __init__(self, world: "World", name: str, own_store: Store, tables: Tables) -> None:
         super().__init__(world, name, own_store, tables)
@@ -412,21 +412,21 @@ class HubHost(Host):
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }
-        # Else an entry may stay until its session ends: the message was lost, or its Ack2 went directly.
+        # Otherwise an entry may stay until its session ends: the message was lost, or its Ack2 took a direct session.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):
             facts["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in facts.items() if value}
 
 
 def flying(lanes: dict[str, Lane]) -> set[int]:
-    """Return the numbers (keys) of the rows that count as under way."""
+    """Return the numbers of the rows that count as under way."""
     return {row for lane in lanes.values() for row in lane.flight}
 
 
 class SimDirectory:
     """A directory in which all may send to all, except documents of the content types that are refused.
 
-    No receiver can answer for the copies of an institution that was struck off.
+    It refuses void markers for an institution that was struck off.
     """
 
     def __init__(self, world: "World") -> None:

@@ -281,7 +281,7 @@ class InstancesWorld(World):
     def _retire_empty(self, site: SimulatedSite) -> None:
         tables, home = site.tables, (site.own_store.semq_id, site.own_store.semq_db_id)
         if not self.faults.active or site not in self.sites or len(self.sites) < 2 or home in self.homes.values():
-            return  # the store is lost, or has a home again
+            return  # the faults have ended, or the store is lost, the last one, or has a home again
         if tables.outbound or tables.pending or tables.submitted:
             self.time.after(EMPTY_CHECK_S, self._retire_empty, site)
             return
@@ -323,7 +323,7 @@ class InstancesWorld(World):
             when += self._of_stores.expovariate(1 / REPLACED_EVERY_S)
 
     def _lose_carrier(self, away_s: float) -> None:
-        """Take the carrier from all instances, or from one."""
+        """Cut all instances off from the carrier, or one."""
         if not self.faults.active:
             return
         self.faults.count += 1

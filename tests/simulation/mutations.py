@@ -193,7 +193,7 @@ def delete_when_sent(claim: Any) -> Any:
 
 
 def any_ident(unit: Any, acks: Any) -> tuple[Any, ...]:
-    """Accept an Ack for the copy with its number, even if it names another message."""
+    """Accept an Ack for the copy with the number in the Ack, even if the Ack names another message."""
     named = [(ack, unit.outbound.get(ack.lk1.object_id)) for ack in acks]
     return ([ack._replace(ident=str(row.lk0), source=row.target.node) if row else ack for ack, row in named],)
 
@@ -211,7 +211,7 @@ def removable_when_noted(is_removable: Any) -> Any:
 
 
 def only_what_is_here(reply: Any) -> Any:
-    """Leave inquiries about deleted rows unanswered."""
+    """Send no ReAck2 for deleted rows."""
 
     def replies(statements: Any, next_sids: Any) -> None:
         rows = statements.core._store.tables.outbound
@@ -302,13 +302,13 @@ def custody_by_number(original: Any) -> Any:
 
 
 def records_by_number(unit: Any, source: Any, named: Any) -> tuple[Any, ...]:
-    """Accept a record for the copy with its number, even if it names another message."""
+    """Accept a record for the copy with the number in the record, even if the record names another message."""
     rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in named]
     return source, [(lk1, replace(record, ident=str(row.lk0)) if row else record) for lk1, record, row in rows]
 
 
 def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
-    """Accept the note of a refusal for the copy with its number, even if the note names another message."""
+    """Accept a ReAck of a refusal for the copy with the number in the ReAck, even if it names another message."""
     rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in noted]
     return source, [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
 
@@ -444,9 +444,9 @@ inc              N5    3  200  restore_local,replay                  a name give
 full_key         N6    0   30  offline                               another node's message taken for this one
 lattice          N7    5   60  rumours,replay,refusal,poison,cancel  an ended row that changes
 sent_first       N8    0   60  commit,slow_disk,crash_at_step        classes 1 and 2 sent twice
-hub_not_final    N9    0   15  offline                               delivered although it is not
+hub_not_final    N9    0   15  offline                               outcome DELIVERED, but not delivered
 custody          N10   3  120  offline,stall                         void although nothing was lost
-void_lost        N11  14  100  wipe_hub,restore_hub,offline          given up without the receiver
+void_lost        N11  14  100  wipe_hub,restore_hub,offline          given up without an answer of the receiver
 hub_keep         N12   0   15  offline                               a copy deleted before it was recorded
 ack_lk0          N13   5  100  rumours,offline                       another message's copy deleted
 commit_then_ack  N14   0   15  slow_disk                             an acknowledgement that is not true yet
@@ -455,9 +455,9 @@ gone_reply       N16   0   30  half_open,stall,cut                   rows that s
 class12_giveup   N22   0   60  stall,half_open,cut,offline           classes 1 and 2 sent again
 order            N23   0  120  cut,half_open,offline                 given out of order
 order_skip       N24  12  150  cancel,poison,cut,half_open,offline   given past a gap
-returned_marker  S15   5   60  act_on_copies,restore_hub,offline     refused, and no ledger was asked
+returned_marker  S15   5   60  act_on_copies,restore_hub,offline     ended without a question to the receiver
 refused_once     I6   12  100  refusal,offline                       reported as refused, then delivered
-cancel_asked     S5   35   60  refusal,expiry,offline                cancelled, and nobody asked
+cancel_asked     S5   35   60  refusal,expiry,offline                cancelled without a request
 refusal_kept     H16   0   30  act_on_copies,offline                 a refusal that its sender never receives
 own_number       N6    0  100  rumours,offline                       a row that is taken for another by its number
 copy_number      N13   0  150  wipe_hub,restore_hub,offline          custody of another message under the same number
@@ -465,11 +465,11 @@ answer_number    H11   0  100  rumours,offline                       another mes
 noted_number     H17  25  100  rumours,act_on_copies,offline         a refusal that its sender never receives
 reack_number     R3    0  100  rumours,offline                       an acknowledgement that is still owed
 reack_copy       R3   25  100  rumours,offline,commit,slow_disk      an acknowledgement of another copy
-cancel_number    N6    0  100  rumours,operator,offline              cancelled, and nobody asked
+cancel_number    N6    0  100  rumours,operator,offline              cancelled without a request
 own_store        H6   15  100  other_store,commit,slow_disk          an acknowledgement noted by the wrong store
 retired          H9    0  100  lose_store,offline                    rows that wait for a lost store for ever
 order_unit       N23   0   60  burst,overtake                        overtaken within one unit
-order_accept     N23   0   60  offline                               accepted in another order than handed over
+order_accept     N23   0   60  offline                               accepted in another order than submitted
 late_read        5.1   0    5  act_on_copies,offline                 work that reads a row after its unit
 reported_late    H16  12   60  act_on_copies,offline,cancel          a refusal reported as that of a marker
 settled          F9    0  150  restore_local,cancel                  delivered although cancelled

@@ -1,7 +1,7 @@
 """Sessions between nodes: latency, cuts, half-open sessions; in the mode ``hell`` also late and doubled frames.
 
 Each direction of a session has two independent channels, for messages and for packets, each in order. Frames under way
-at the end of a session are lost, except those of the fault ``ghosts``.
+at the end of a session are lost, except those that faults deliver late (``deliver_late``).
 """
 
 from collections import deque
@@ -75,7 +75,7 @@ class SimSession:
 
     # --- beginning and end
     def begin(self) -> None:
-        """Open the session at the hub, and a little later at the node."""
+        """Open the session at ``hub``, and a little later at ``local``."""
         if self.is_cut or not self.hub.is_up(self.hub_end.life) or not self.local.is_up(self.local_end.life):
             self.cut(0.0, 0.0)
             return
@@ -141,7 +141,7 @@ class SimSession:
             link.owner.note_room(link)
 
     def deliver_late(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
-        """Deliver a frame late or again, in the present session of the two nodes."""
+        """Deliver a frame late or again, in the present session of the two nodes; drop it if they have none."""
         self.world.in_transit -= 1
         link = self.world.link_between(receiver, sender)
         if link is not None:

@@ -1,6 +1,6 @@
 """The plan of a run, drawn from its seed: number of nodes, settings of the engines, kinds of faults, documents.
 
-``swarm`` draws a random subset of the fault kinds; ``hell`` has all of them, and a network that loses, doubles, delays
+``swarm`` draws a random subset of the fault kinds; ``hell`` has most of them, and a network that loses, doubles, delays
 and reorders across sessions. Windows and batches are small, because races happen at their limits.
 """
 
@@ -19,7 +19,7 @@ from tests.simulation.disturbances.faults import ALL_KINDS, DISASTERS, HELL_ONLY
 from tests.simulation.groups import group_of
 from tests.simulation.timeline import EPOCH
 
-HELL_SHARE = 0.25  # share of the seeds
+HELL_SHARE = 0.25  # share of ``hell`` in the seeds without a theme
 NAMES = ("a", "b", "c", "d")
 
 
@@ -32,12 +32,12 @@ class Theme:
     classes: tuple[int, ...] = (3,)
     acks: tuple[bool, ...] = (True, False)
     orders: tuple[str, ...] = ("",)
-    flight: int = 512  #: the setting of the engines
+    flight: int = 512  #: ``EngineSettings.flight``
     acts: float = 0.3  #: probability that a person cancels, holds or sends a document again
     poison: float = 0.25  #: probability that a receiver cannot open a document
 
 
-THEME_SHARE = 0.3  # share of the seeds that are not drills
+THEME_SHARE = 0.3  # share of the seeds with a theme, among those that are not drills
 # Seeds without a theme have more features if ``seed % EVERY == AT``.
 SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # some documents are scheduled (@NotBefore)
 DIRECT_EVERY, DIRECT_AT = 10, 3  # nodes also have direct sessions

@@ -44,7 +44,7 @@ class SimulatedDoors:
             self._poll()
 
     def _poll(self) -> None:
-        """Read regularly while documents wait."""
+        """Release due documents regularly while documents wait."""
         self._is_armed = bool(self._host.tables.submitted)
         self.schedule.release_due()
         if self._is_armed:

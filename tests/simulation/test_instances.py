@@ -13,7 +13,7 @@ from tests.simulation.runs import SimulatorProcess
 
 SEEDS = deeper(40, 100)
 CELLS_MIN = 150  # cells of all grids that runs without drills reach
-# Seeds in which a report of room or a document was lost, and the store then waited for a report.
+# Seeds that failed once: a report of room or a document was lost, and the store waited for another report.
 STARVED = ((206, 2), (261, 3), (5387, 3), (5533, 3))
 
 

@@ -265,22 +265,23 @@ class World:
         return int((EPOCH.timestamp() + self.time.now) * 1000)
 
     def _check_message(self, result: SeedResult, message: SimulatedMessage) -> None:
-        if not message.must or message.excused:
+        if not message.is_class3 or message.excused:
             return
         expected = {
             Outcome.DELIVERED: Arrival.RECV,
             Outcome.REJECTED: Arrival.REJ,
             Outcome.CANCELLED: Arrival.VOID,
         }
+        is_contradiction = message.outcome in expected and expected[message.outcome] is not message.recorded
         if message.outcome is None:
             result.found.setdefault("unclean", f"I3: no outcome: {message}")
-        if not message.ever and not message.ends & REFUSALS:
+        if not message.recorded_ever and not message.outcomes_ever & REFUSALS:
             result.found["lost"] = f"I1: never arrived: {message}"
         elif self._needs_no_record(message):
             return
         elif message.recorded is Arrival.RECV and not (message.given and message.done):
             result.found["lost"] = f"I1: never given to the application: {message}"
-        elif message.outcome in expected and message.ever and expected[message.outcome] is not message.recorded:
+        elif message.recorded_ever and is_contradiction:
             result.found["violations"] = f"I6: the final outcome contradicts the receiver's record: {message}"
 
     @staticmethod
@@ -290,8 +291,8 @@ class World:
         The reasons: the hub or its operator refused the message, or it had expired and its marker was recorded.
         """
         has_expired = message.expires_at and message.recorded is Arrival.VOID
-        unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
-        return message.outcome is Outcome.REJECTED and unread and bool(message.refused or has_expired)
+        is_explained = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
+        return message.outcome is Outcome.REJECTED and is_explained and bool(message.may_be_refused or has_expired)
 
     def _check_ledgers(self, result: SeedResult) -> None:
         """Check that the receivers' ledgers are empty at the end, except after a restore, which loses floors.
@@ -302,7 +303,7 @@ class World:
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
             return
-        silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.ever}
+        silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.recorded_ever}
         for host in self.locals:
             remaining = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]
             if remaining:
@@ -349,7 +350,7 @@ class CellCoverage:
     def __enter__(self) -> "CellCoverage":
         cells, step = self.cells, self._step
 
-        # Not ``name``: that is computed at each access, and this function runs at every step.
+        # ``_name_``, because ``name`` is computed at each access, and this function runs at every step.
         def watched(grid: Grid, standing: object, on: object) -> object:  # type: ignore[type-arg]
             cells.add((grid.name, standing._name_, on._name_))  # type: ignore[attr-defined]
             return step(grid, standing, on)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Goal = tuple[str, SenderState, SenderEvent]  # grid, column of the row, event
-# Number of drills of each event in a round | grid | column | events.
+# How often GOALS has each of the events | grid | column | events.
 TABLE = """
 1  class3   AWAY        void save unavail fwd fwd_failed
 1  class3   AWAY        refused refused_again gone cancel ask offline returned returned_marker returned_late
@@ -73,7 +73,7 @@ TRUTHS = {
     SenderEvent.void: Answer.VOID,
     SenderEvent.settled: Answer.SETTLED,
 }
-# Column | column where the row is now | the hint that leads it to the first.
+# Column of the goal | present column of a row | the hint that leads the row to the column of the goal.
 WAY: dict[SenderState, dict[SenderState, Hint]] = {
     SenderState.AWAY: {
         SenderState.SS_SENT: HubFlag.STORED,
@@ -184,7 +184,7 @@ def _refused_falsely(link: "SimLink", row: Outbound, news: SenderEvent) -> list[
     entry = truth(link.owner.world, row)
     if entry is not Answer.RECV or row.att != 1 or row.void:
         return []
-    link.owner.world.oracle.messages[row.lk0].lied = True
+    link.owner.world.oracle.messages[row.lk0].falsely_refused = True
     times = 1 if news is SenderEvent.corrected else 2  # a corrected row stays until the cleanup
     return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_packet(link, row, entry)] * times]
 

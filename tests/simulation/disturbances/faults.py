@@ -46,7 +46,7 @@ KINDS: dict[str, float] = {
     "expiry": 0.0,
     "poison": 0.0,  # documents that their receivers cannot open
     "refusal": 0.0,  # documents that the hub refuses
-    "operator": 0.0,  # a person sends another copy
+    "operator": 0.0,  # a person has a document sent again
     "act_on_copies": 2.0,  # an operator of the hub refuses stored copies, or has them sent again
     "strike_off": 0.5,  # the hub does not serve an institution for a while
     "loop": 0.0,  # documents for the node itself
@@ -54,7 +54,7 @@ KINDS: dict[str, float] = {
     "stutter": 0.0,  # applications answer twice
     "rumours": 0.0,  # hell only: false hints of the hub
     "replay": 0.0,  # hell only: old frames arrive again
-    "overtake": 0.0,  # hell only: a document with an order key arrives while its receiver has an open unit
+    "overtake": 0.0,  # hell only: a document with an order key arrives after later ones
     "restore_local": 0.7,  # a node's store is restored from an older backup
     "restore_hub": 0.7,
     "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
@@ -235,7 +235,7 @@ class Faults:
 
     # --- operators of the hub
     def act_on_copies(self) -> None:
-        """Refuse or resend copies at any store; some acts name a row that does not exist."""
+        """Refuse or resend copies at a store of the hub; some acts name a row that does not exist."""
         host = self.chance.choice(self.world.sites).host
         if host.engine is None:
             return
@@ -244,7 +244,7 @@ class Faults:
         self._act(host, ids)
 
     def act_on_named(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """Act on copies when a marker of their sender arrives, or an acknowledgement of their receiver."""
+        """Draw whether an operator acts on the copies that arriving void markers and records name."""
         if not self.active or "act_on_copies" not in self.kinds:
             return
         relayed, probability = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
@@ -339,7 +339,7 @@ class Faults:
         return True
 
     def deliver_to_open_unit(self, host: "Host") -> None:
-        """Deliver withheld documents to a node that has recorded their successors and has just begun a transaction."""
+        """Deliver some withheld documents to a node that has recorded their successors and begins a transaction."""
         recorded = {(row.lk0.store, row.prev) for row in host.tables.pending.values()} if self._withheld else set()
         for entry in self._withheld[:]:
             link, frame = entry
@@ -377,7 +377,7 @@ class Faults:
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)
 
     def retire(self, store: Store) -> None:
-        """Declare the loss at every process of the hub that has not noted it. A restored backup may lose the note."""
+        """Declare the loss at each process of the hub that has not noted it; again later, after restores."""
         name = store.semq_id, store.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine

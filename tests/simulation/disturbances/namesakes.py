@@ -71,7 +71,7 @@ def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
     return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.RESPONSE, [reack])
 
 
-# Records by whether the peer is the target of the copy, and whether it is its source.
+# Whether the peer is the target of the copy, whether the peer is its source | records.
 OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Packet], ...]] = {
     (True, False): (_acked, _answered),
     (False, True): (noted,),

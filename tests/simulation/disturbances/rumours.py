@@ -88,12 +88,12 @@ def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
 
 
 def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
-    """Return further records about this row that do no harm, being late, or because its class promises nothing."""
+    """Return more hints that do no harm to this row, because they are late or its class promises nothing."""
     more: tuple[Hint, ...] = (Answer.GONE,) if row.has_payload or row.void or ends else ()
     if ends:
         more += (Answer.NOT,)  # the receiver's Ack2 arrives first
     if row.outcome is not None or row.ss_status in PAST_SENT or (row.ss_status is SendStatus.SS_INIT and row.att):
-        more += (HubFlag.REFUSED,)  # the row is SS_SENT only with another attempt
+        more += (HubFlag.REFUSED,)  # the row becomes SS_SENT only with another attempt
     if row.sid < 0 or (row.ack2 and row.att):
         more += (HubFlag.STORED,)  # a payload that waits for its receipt is not deleted at custody
     if row.sid < 0:

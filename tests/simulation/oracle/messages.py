@@ -19,7 +19,7 @@ class SimulatedMessage:
     order_key: str
     payload: bytes
     sid: int
-    number: int  #: in the order of acceptance, over all messages of the run
+    number: int  #: place in the order of acceptance of all messages of the run, from 0
     group: str = ""  #: the name of the submission, if it was to a group
     promised: bool = False  #: the application knows that it is accepted
     cancelled: bool = False  #: a person asked to cancel it
@@ -27,14 +27,15 @@ class SimulatedMessage:
     poison: bool = False  #: its receiver cannot open it
     barred: bool = False  #: the hub refuses it on arrival, always or at times
     returned: bool = False  #: an operator of the hub has refused a stored copy
-    refused_as: set[bool] = field(default_factory=set)  #: refused copies: payload (False), marker (True)
-    lied: bool = False  #: the hub has refused it falsely: its receiver has it
-    untold: bool = False  #: refused while its source was not served
+    refused_as: set[bool] = field(default_factory=set)  #: copies that operators refused: False: payload, True: marker
+    falsely_refused: bool = False  #: the hub has refused it although its receiver has it
+    refused_without_notice: bool = False  #: an operator refused a copy while the hub did not serve its source
     recorded: Arrival | None = None  #: entry in the receiver's store as it is now
-    ever: set[Arrival] = field(default_factory=set)  #: entries there at any time, also before restores
+    recorded_ever: set[Arrival] = field(default_factory=set)  #: entries there at any time, also before restores
     status: SendStatus = SendStatus.SS_INIT
     outcome: Outcome | None = None
-    ends: set[Outcome] = field(default_factory=set)  #: outcomes in its source's store at any time, also before restores
+    #: outcomes in its source's store at any time, also before restores
+    outcomes_ever: set[Outcome] = field(default_factory=set)
     custody: set[str] = field(default_factory=set)  #: stores of the hub that have committed a copy at any time
     copy_lost: bool = False  #: a store of the hub lost its copy in a disaster
     given: int = 0  #: number of deliveries to the application
@@ -43,17 +44,17 @@ class SimulatedMessage:
     sent: int = 0  #: number of copies sent by its source
     attempts: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
     doubled: bool = False  #: an attempt has arrived more than once; it may then be both refused and accepted
-    sent_late: int = 0  #: transmissions of the payload after the last fault, by any node
+    sent_after_faults: int = 0  #: transmissions of the payload after the last fault, by any node
     forgotten: bool = False  #: accepted after the backup from which its source was restored
     source_restored: bool = False
     dest_restored: bool = False
 
     @property
-    def must(self) -> bool:
+    def is_class3(self) -> bool:
         return self.save_fwd is SaveFwd.MUST
 
     @property
-    def refused(self) -> bool:
+    def may_be_refused(self) -> bool:
         """Whether it may be refused: by the hub, or by an operator there."""
         return self.barred or self.returned
 
@@ -64,28 +65,29 @@ class SimulatedMessage:
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether the only copy may have been destroyed by a disaster, or refused without a sender to notify.
+        """Whether a disaster may have destroyed the only copy, or an operator refused it without notice to the sender.
 
         With Ack2=0 the hub's copy may be the only one.
         """
-        return self.must and not self.ack2 and (self.copy_lost or self.dest_restored or self.untold)
+        is_lost = self.copy_lost or self.dest_restored or self.refused_without_notice
+        return self.is_class3 and not self.ack2 and is_lost
 
     @property
     def excused(self) -> bool:
-        """Whether a declared disaster may excuse its loss (PROTOCOL.md section 19)."""
+        """Whether a disaster excuses its loss (PROTOCOL.md section 19)."""
         return self.forgotten or self.dest_restored or self.outcome is Outcome.LOST
 
     @property
     def leaves_a_hole(self) -> bool:
-        """Whether it ended without an entry in its receiver's ledger: order is not promised after it (section 11)."""
+        """Whether its receiver may have no entry, so that order is not promised after it (section 11)."""
         return self.outcome is Outcome.UNKNOWN
 
     @property
     def makes_way(self) -> bool:
         """Whether later messages with its order key need not wait for it."""
         ended = self.outcome not in (None, Outcome.DELIVERED)
-        unread = self.recorded in (Arrival.VOID, Arrival.REJ)
-        return ended or unread or self.parked or self.forgotten or self.source_restored or self.dest_restored
+        has_no_payload = self.recorded in (Arrival.VOID, Arrival.REJ)
+        return ended or has_no_payload or self.parked or self.forgotten or self.source_restored or self.dest_restored
 
 
 @dataclass(slots=True)

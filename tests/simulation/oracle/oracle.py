@@ -1,7 +1,4 @@
-"""The invariants of PROTOCOL.md section 6, checked at every step against the oracle's own records.
-
-Of the engine, the oracle uses only the values in rows.
-"""
+"""The invariants of PROTOCOL.md section 6, checked at every step against the oracle's own records."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -52,7 +49,7 @@ class Oracle:
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: by token: running numbers of its submissions
-        self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
+        self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that were in the store of one life of a process
         self.schedule, self.groups = ScheduleRecords(self), GroupRecords(self)
         self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
 
@@ -208,7 +205,7 @@ class Oracle:
                 self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
-        """R3 and R4: a receiver closes an acknowledgement only after it was used."""
+        """R3 and R4: when a receiver notes ReAck, the hub has deleted the copy; ReAck2: the sender has an outcome."""
         for bref in unit.platform_acked & host.tables.pending.keys():
             row = host.tables.pending[bref]
             for site in self.world.sites:
@@ -218,7 +215,7 @@ class Oracle:
                 self.demand(holds, "H6", f"ReAck for {row.lk1}, which its own store still holds", row.lk0)
         for bref in unit.sender_acked & host.tables.pending.keys():
             message = self._message(host.tables.pending[bref].lk0)
-            known = bool(message.ends) or message.source_restored or message.forgotten
+            known = bool(message.outcomes_ever) or message.source_restored or message.forgotten
             self.demand(known, "S5", "ReAck2, and its sender knows no end", message)
 
     def _register(
@@ -236,22 +233,22 @@ class Oracle:
         self._climbed(message, row)
         if row.outcome is not None and message.outcome is not row.outcome:
             self._ended(message, row)
-        if message.must and not row.has_payload and not row.void:
+        if message.is_class3 and not row.has_payload and not row.void:
             holds = not row.ack2 and (bool(message.custody) or message.recorded is not None)
             self.demand(holds, "I2", "payload dropped without custody", row.lk0, "lost")
-        if message.must and row.void and row.outcome is None:
-            allowed = message.may_void or message.refused or (row.lost and message.may_be_lost)
+        if message.is_class3 and row.void and row.outcome is None:
+            allowed = message.may_void or message.may_be_refused or (row.lost and message.may_be_lost)
             self.demand(allowed, "I2", "became void although nobody asked", row.lk0, "lost")
 
     def _climbed(self, message: SimulatedMessage, row: Outbound) -> None:
-        """Statuses only rise; only class 3 returns to SS_INIT, and never from an end."""
-        returns = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
+        """Statuses only rise; only class 3 returns to SS_INIT, and never after an outcome."""
+        returns = row.ss_status is SendStatus.SS_INIT and message.is_class3 and message.outcome is None
         rises = row.ss_status >= message.status or returns or message.source_restored
         self.demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}", message)
         message.status = row.ss_status
 
     def _ended(self, message: SimulatedMessage, row: Outbound) -> None:
-        """I4 and I6: an outcome is true when it is committed, and does not change."""
+        """I4 and I6: an outcome is true when it is committed; only a correction or a restored source changes it."""
         outcome, lk0 = row.outcome, row.lk0
         assert outcome is not None
         before = message.outcome
@@ -259,7 +256,7 @@ class Oracle:
         self.demand(may_change, "I6", f"{before} became {outcome}", lk0)
         self.demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true", message)
         message.outcome = outcome
-        message.ends.add(outcome)
+        message.outcomes_ever.add(outcome)
         if row.sid >= 0:
             self.streams[message.source, OutStreamKey(row.dest, lk0.inc)].settle(row.sid)
 
@@ -272,15 +269,17 @@ class Oracle:
             # the refusal of the only copy; the sender gave the message up; or the network doubled the frame, and the
             # first copy was refused.
             refused = message.source_restored or message.returned or message.doubled
-            refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
-            known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
+            outcomes = message.outcomes_ever
+            refused = (refused and Outcome.REJECTED in outcomes) or Outcome.UNKNOWN in outcomes
+            known = bool(message.recorded_ever) or refused or message.refused_without_notice
+            known = known or self._is_returned(message, row)
             self.demand(known, "I2", "the hub's row deleted before it was recorded", row.lk0, "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
         self.demand(row.outcome is not None or silent, "I2", "row deleted before its end", row.lk0, "lost")
 
     def _acted(self, host: "Host", unit: Unit) -> None:
-        """Check refusals by an operator of the hub. A sender that is not served need not be notified."""
+        """Note refusals by an operator of the hub, also those without notice to a sender that is not served."""
         voided: set[str] = set()  # copies that became markers in this unit
         for line in unit.ledger:
             if line.side is not Side.HUB or line.event not in ON_COPIES or not line.lk1:
@@ -293,7 +292,7 @@ class Oracle:
                 was_void = stored.void if stored is not None else message.lk0 in new_markers(unit)
                 self.returns(message.lk0, void=was_void or line.lk1 in voided)
             elif line.detail == NOBODY:
-                message.untold = True
+                message.refused_without_notice = True
 
     def returns(self, lk0: LK0, *, void: bool) -> None:
         """Note that an operator of the hub refuses a copy: of the payload, or of the marker if ``void``."""
@@ -326,12 +325,12 @@ class Oracle:
                 has_expired = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
                 self.demand(message.poison or has_expired, "I6", "refused although readable", message)
             case Arrival.VOID:
-                allowed = message.may_void or message.refused or message.may_be_lost
+                allowed = message.may_void or message.may_be_refused or message.may_be_lost
                 self.demand(allowed, "I6", "void although nobody asked", message, "lost")
             case _:
                 self.demand(False, "I1", f"recorded as {row.status}", message)
         message.recorded = row.status
-        message.ever.add(row.status)
+        message.recorded_ever.add(row.status)
         if row.app_status is not AppStatus.NEW:
             message.done = True
 
@@ -378,14 +377,14 @@ class Oracle:
             message.barred = a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.expires_at = a.expires_at
             message.sent += 1
-            is_repeat = not message.must and message.sent > 1 and not message.source_restored
+            is_repeat = not message.is_class3 and message.sent > 1 and not message.source_restored
             self.demand(not is_repeat, "I5", f"class {a.save_fwd:d} sent again", envelope.lk0, "duplicated")
             self._check_floor(host.name, str(envelope.target.node), envelope.lk0.inc, envelope.floor)
         else:
             message = self._message(envelope.lk0)
         if not self.world.faults.active and not envelope.void:
-            message.sent_late += 1
-            self.demand(message.sent_late <= 2 * 8, "I5", "sent again and again", message)
+            message.sent_after_faults += 1
+            self.demand(message.sent_after_faults <= 2 * 8, "I5", "sent again and again", message)
         self._check_bytes(message, envelope, bytes(frame.body))
 
     def _check_bytes(self, message: SimulatedMessage, envelope: Envelope, body: bytes) -> None:
@@ -434,7 +433,7 @@ class Oracle:
             stream = self.streams[message.source, OutStreamKey(f"1.{message.dest}", message.lk0.inc)]
             self.demand(message.sid < stream.floor, "F", f"{host.name} says SETTLED, it is not", message)
             return
-        is_recorded = RECORDED[answer] in message.ever and message.dest == host.name
+        is_recorded = RECORDED[answer] in message.recorded_ever and message.dest == host.name
         self.demand(is_recorded, "I4", f"{host.name} says {answer.name}, but has not committed it", message)
 
     def _check_floor(self, source: str, dest: str, inc: int, floor: int) -> None:

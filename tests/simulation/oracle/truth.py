@@ -14,46 +14,46 @@ NOT_DELIVERED = frozenset({Outcome.REJECTED, Outcome.CANCELLED, Outcome.LOST, Ou
 
 def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: bool) -> bool:
     """Return whether the oracle's records agree with an outcome at its commit; ``rough``: frames may arrive twice."""
-    ever = message.ever
+    recorded = message.recorded_ever
     match outcome:
         case Outcome.DELIVERED:
-            return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
+            return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in recorded
         case Outcome.REJECTED:
             result = _was_barred(message) or _was_returned(message) or _has_expired(message, row)
-            return result or Arrival.REJ in ever or message.lied
+            return result or Arrival.REJ in recorded or message.falsely_refused
         case Outcome.CANCELLED:
             # Without void markers (classes 1 and 2), only unsent messages can be cancelled. A restored sender does not
             # know what it had sent (section 19).
-            if not message.must:
+            if not message.is_class3:
                 return message.cancelled and (message.sent == 0 or message.source_restored)
             return message.cancelled and _marker_came_first(message)
         case Outcome.LOST:
             return message.may_be_lost and _marker_came_first(message)
         case Outcome.UNKNOWN:
-            return not message.must or message.source_restored or _is_given_up(message, row)
+            return not message.is_class3 or message.source_restored or _is_given_up(message, row)
         case Outcome.DROPPED:
-            return message.save_fwd is SaveFwd.DROP and (rough or not ever)
+            return message.save_fwd is SaveFwd.DROP and (rough or not recorded)
 
 
 def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
     """Return whether a row may correct its outcome (S5c), which only the hub has stated."""
     by_hub = {
-        Outcome.REJECTED: (message.barred or message.lied) and not row.void,
+        Outcome.REJECTED: (message.barred or message.falsely_refused) and not row.void,
         Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
     }
     was_reported = message.outcome is not None and by_hub.get(message.outcome, False)
-    return was_reported and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.ever
+    return was_reported and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.recorded_ever
 
 
 def was_corrected(message: SimulatedMessage, reported: str) -> bool:
-    """Whether a reported outcome was corrected in the same unit."""
+    """Whether a reported outcome was corrected."""
     dropped = message.save_fwd is SaveFwd.DROP and reported == Outcome.DROPPED.name
-    reported_by_hub = dropped or (message.lied and reported == Outcome.REJECTED.name)
+    reported_by_hub = dropped or (message.falsely_refused and reported == Outcome.REJECTED.name)
     return reported_by_hub and message.outcome is Outcome.DELIVERED
 
 
 def belies(message: SimulatedMessage, rough: bool) -> bool:
-    """Return whether a record made now contradicts the outcome, without a disaster that excuses that."""
+    """Return whether a record RECV made now contradicts the outcome, without a restore that excuses this."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
@@ -71,30 +71,30 @@ def was_taken_and_refused(message: SimulatedMessage) -> bool:
 
 
 def _arrived(message: SimulatedMessage) -> bool:
-    return Arrival.RECV in message.ever and not message.dest_restored
+    return Arrival.RECV in message.recorded_ever and not message.dest_restored
 
 
 def _marker_came_first(message: SimulatedMessage) -> bool:
-    return not _arrived(message) and Arrival.VOID in message.ever
+    return not _arrived(message) and Arrival.VOID in message.recorded_ever
 
 
 def _was_barred(message: SimulatedMessage) -> bool:
     """Whether a refusal on arrival at the hub explains the outcome."""
     if not message.barred:
         return False
-    if not message.must:  # section 19: a restored sender does not know that it had sent the message
-        return not message.ever or message.source_restored or message.doubled
-    came_first = not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
+    if not message.is_class3:  # section 19: a restored sender does not know that it had sent the message
+        return not message.recorded_ever or message.source_restored or message.doubled
+    came_first = not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.recorded_ever)
     return came_first or was_taken_and_refused(message)
 
 
 def _was_returned(message: SimulatedMessage) -> bool:
-    """Whether an operator of the hub has refused a copy, and the receiver has only recorded a marker."""
-    return message.returned and message.must and _marker_came_first(message)
+    """Whether an operator of the hub has refused a copy, and the receiver has recorded a marker instead."""
+    return message.returned and message.is_class3 and _marker_came_first(message)
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether a person gave the message up while the hub did not serve its target."""
+    """Whether an operator refused its marker, or a person gave it up while the hub did not serve its target."""
     if row.reason is None:
         return False
     if says_returned(row.reason):
@@ -106,6 +106,6 @@ def _has_expired(message: SimulatedMessage, row: Outbound) -> bool:
     """Whether the message has expired: a marker was recorded first, or the only copy was refused."""
     if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
         return False
-    if not message.must:  # as for a cancelled message
-        return message.sent == 0 or not message.ever or message.source_restored
-    return not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
+    if not message.is_class3:  # as for a cancelled message
+        return message.sent == 0 or not message.recorded_ever or message.source_restored
+    return not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.recorded_ever)
