@@ -1,7 +1,7 @@
 """Floor 3, the engine of a node: synchronous, over a store and links.
 
-The driver passes a clock, links and received frames to the engine, so the simulator runs the same code. In reading
-order:
+The node passes a clock, links and received frames to the engine, so that a simulator can run the same code. In
+reading order:
 
 | module or package                            | subject                                                             |
 |----------------------------------------------|---------------------------------------------------------------------|

@@ -1,7 +1,7 @@
 """Agreements applied to a document: type, size and rate (token buckets).
 
-A full bucket holds the documents of one minute at the sender's node. At the hub it holds those of one day: a node that
-was offline sends its accepted documents when it is online again, and a refusal by the hub is final.
+A full bucket allows the documents of one minute at the sender's node. At the hub it allows those of one day: a node
+that was offline sends its accepted documents when it is online again, and a refusal by the hub is final.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 class Meter:
     """The number of documents that may still be sent now, by pair and terms. A restart fills the buckets."""
 
-    minutes: float  #: minutes of the rate in a full bucket
+    minutes: float  #: a full bucket allows the documents of so many minutes, at least one document
     #: Tokens, and the monotonic time at which they were counted.
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
 

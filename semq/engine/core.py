@@ -56,7 +56,7 @@ class Core:
         self._nonce = recovered.inc >> 12
 
     def reconfigure(self, settings: EngineSettings) -> None:
-        """Use other settings from now on, except for the intervals of inquiries, which change at the next start."""
+        """Use other settings from now on. Inquiry intervals and the size of packets change only at the next start."""
         self.settings = settings
 
     def post(
@@ -126,7 +126,7 @@ class Core:
             ledger.append(line)
 
     def write_violation_counts(self, side: Side) -> None:
-        """Write how many violations of the ended minutes got no line of their own, by peer."""
+        """Write for each peer how many violations of its ended minute got no line of their own."""
         lines = [
             LedgerLine(
                 self.now_ms(), side, Event.VIOLATION, "", peer,

@@ -49,14 +49,14 @@ class DirectSessions:
         self.introduce(link.peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
-        """Send this node's certificates to a partner, once in a session, because a node accepts few introductions."""
+        """Send this node's certificates to a partner, unless this session has carried them: a node accepts few."""
         if certificates and self._shown.get(peer) != certificates:
             self._shown[peer] = certificates
             record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))
             self._core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def permitted(self, peer: Address, frames: Sequence[Frame]) -> list[Frame]:
-        """Return the frames to process further: process introductions here, and note forbidden frames as violations."""
+        """Process introductions, note forbidden frames as violations, and return the other frames."""
         kept: list[Frame] = []
         for frame in frames:
             error = self._fault(peer, frame)
@@ -91,8 +91,8 @@ class DirectSessions:
     def _acceptable(self, node: str, introduced: tuple[str, ...]) -> tuple[str, ...]:
         """Return the certificates to learn from an introduction; none if the hub's directory decides.
 
-        A node without a hub has no other source, so it learns all. A node with a hub learns all of a partner of which
-        it has never known one; while it has no session with the hub, it adds the successors of the known ones.
+        A node without a hub learns all. A node with a hub learns all if it has never known a certificate of the
+        partner; while it has no session with the hub, it adds the successors of the known ones.
         """
         known = self._secrecy.known(node)
         if not self._has_hub or known is None:

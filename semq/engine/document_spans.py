@@ -1,8 +1,8 @@
 """Spans of the sampled documents, for distributed tracing.
 
 Spans are made from committed lines of the ledger (``committed``). Documents in progress are kept in memory only: after
-a restart, a node has spans of documents that it sends or delivers again. At its sender, a document of class 1 or 2
-without @Ack2=1 ends when it is sent.
+a restart, a node makes spans only for documents that arrive, or that it sends or delivers again. At its sender, a
+document of class 1 or 2 without @Ack2=1 ends when it is sent.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|
@@ -42,7 +42,7 @@ class Span(NamedTuple):
     size: int = 0  #: bytes of the body
     att: int = 0
     error: str = ""  #: the kind of failure; empty: none
-    steps: tuple[tuple[str, int], ...] = ()  #: events within the span
+    steps: tuple[tuple[str, int], ...] = ()  #: events within the span: name and time
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """The engine of the hub: forwards or stores each message, and writes no row for a forwarded message.
 
-The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, and the other methods as for a local node.
+The node calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
+at the time in ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -59,13 +60,13 @@ class HubEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session of a node; its earlier session ends."""
+        """Begin a session of a node; end its earlier session."""
         node = str(link.peer)
         old = self.sessions.get(node)
         if old is not None:
             self.link_down(old.link)
         session = self.sessions[node] = PresentNode(link, not isinstance(link, CarriedLink))
-        self.core.mail.schedule_flush()  # timers are due now
+        self.core.mail.schedule_flush()  # the node then reads the changed ``next_due``
         if session.is_here:
             self._send_directory(session)
         self._send_presence(link.peer, online=True)

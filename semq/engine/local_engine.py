@@ -1,6 +1,6 @@
 """The engine of a local node: sends an institution's documents, and records the documents that other nodes send.
 
-The driver calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
+The node calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
 at the time in ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called.
 """
 
@@ -63,8 +63,8 @@ class LocalEngine:
         self.uplink = NodeSessions(own_store.node)
         self.secrecy = secrecy
         self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
-        self._users_reported: list[str] = []  #: in this session
-        self._searched: set[str] = set()  #: partners for which this engine has searched its refused documents
+        self._users_reported: list[str] = []  #: users reported to the hub in this session
+        self._searched: set[str] = set()  #: partners whose refusals were already searched (``_learn``)
         self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._deliver_to_self)
         self.rows = self.sender.rows
@@ -106,7 +106,7 @@ class LocalEngine:
             self._direct_up(link)
             return
         self.uplink.begin(link)
-        self.core.mail.schedule_flush()  # timers are due now
+        self.core.mail.schedule_flush()  # the node then reads the changed ``next_due``
         self.partners.begin()
         self._users_reported = []
         self.introduce()
@@ -122,7 +122,7 @@ class LocalEngine:
         self._use_link_now(link)
 
     def _use_link_now(self, link: Link) -> None:
-        """Inquire about unanswered messages, and send waiting ones, by the session that frames take now."""
+        """Inquire about unanswered messages, and send waiting ones, in the session that now leads to the partner."""
         self.core.mail.schedule_flush()
         self.sender.inquire_soon()
         self.owed_acks.schedule.hurry(
@@ -133,7 +133,7 @@ class LocalEngine:
     def introduce(self) -> None:
         """Send this node's certificates to the hub and to the partners of direct sessions, and its users to the hub."""
         certificates = self.secrecy.introduction()
-        self._searched.clear()  # with another own key, refused documents may be accepted
+        self._searched.clear()  # with a new key of this node, refused documents may be accepted
         if certificates or self._users_named():
             self._send_own(certificates or None)
         for partner in self.uplink.partners:
@@ -163,8 +163,8 @@ class LocalEngine:
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
-        """End a session. The node inquires about its unanswered messages in the next session; after a direct session,
-        by way of the hub."""
+        """End a session. After a direct session, inquire about unanswered messages by way of the hub, if there is a
+        session with it; after a session with the hub, in the next one."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
             self._use_link_now(link)
@@ -250,8 +250,10 @@ class LocalEngine:
         self._note_news()
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
-        """Learn a partner's certificates; return the row to be stored, if there is one. Search for documents that the
-        partner refused, once, and whenever its key for sealing changes, to send them again."""
+        """Learn a partner's certificates; return the row to be stored, if there is one.
+
+        At the first call for the partner, and whenever its key for sealing has changed, search for documents that it
+        refused, to send them again."""
         stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:
             self._searched.add(node)

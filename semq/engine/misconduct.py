@@ -1,4 +1,4 @@
-"""Numbers of violations of the protocol by source and code, in bounded memory, for health and status.
+"""Counts of violations of the protocol by source and code, in bounded memory, for health and status.
 
 Violations for which ``violations`` admits no line are counted, too. After the first ``KEPT_MAX`` pairs of source and
 code, all other pairs share one count.
@@ -43,7 +43,7 @@ class Misconduct:
 
     def seen(self, since: int = 0) -> list[dict[str, str | int]]:
         """Return the violations by source and code, the most frequent first, with their counts since the start. Leave
-        out those of which none occurred at ``since`` (milliseconds since 1970 UTC) or later."""
+        out those whose last violation was before ``since`` (milliseconds since 1970 UTC)."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]
         return [

@@ -31,8 +31,8 @@ class Partners:
 
     has_hub: bool = True
     complete: bool = False  #: the last complete list was within the bounds: a target that is not named is unknown
-    allowed: dict[str, bool] = field(default_factory=dict)
-    online: dict[str, bool] = field(default_factory=dict)
+    allowed: dict[str, bool] = field(default_factory=dict)  #: by partner: whether this node may send to it
+    online: dict[str, bool] = field(default_factory=dict)  #: by partner: whether it has a session with the hub
     terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: no entry: no agreement restricts the node
     groups: dict[str, KnownGroup] = field(default_factory=dict)
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node

@@ -18,7 +18,7 @@ from semq.umx_t.records import Presence
 
 
 class Link(Protocol):
-    """A session with a neighbour. Sends frames in order per kind (messages, packets). A lost frame is not reported."""
+    """A session with another node. Messages keep their order, and packets theirs. A lost frame is not reported."""
 
     @property
     def peer(self) -> Address:
@@ -58,7 +58,7 @@ class Submission:
     #: called if it is refused, or if it is unknown whether it was accepted (then repeat it with the same token)
     failed: Callable[[Exception], None]
     token: str = ""
-    sender: str = ""
+    sender: str = ""  #: user or application that has submitted it
     digest: bytes = b""  #: filled in by the engine
     seal: "Seal | None" = None  #: filled in by the engine: the session that seals it
     row_id: int = 0  #: id in tb_0031_submit, if it was submitted through SQL or was scheduled
@@ -102,7 +102,7 @@ class Inbox(Protocol):
 class AppEvent(msgspec.Struct, frozen=True):
     """An event for an application about a document that it has sent."""
 
-    kind: str  #: sent, forwarded, stored, delivered, failed; refused: not accepted, to be submitted again
+    kind: str  #: sent, forwarded, stored, delivered, failed; refused: the submission was not accepted
     lk0: LK0 | None  #: None: the document was not accepted
     target: Address | None  #: None: the given target is not an address
     app_key: AppKey
@@ -112,9 +112,9 @@ class AppEvent(msgspec.Struct, frozen=True):
     reason: Reason | None = None
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
-    corrects: str = ""  #: the outcome that an earlier event reported, on information from the hub alone
+    corrects: str = ""  #: the wrong outcome that an earlier event reported; empty: none
     group: GroupPlace | None = None  #: the submission to a group, of which the document is a member
-    document: str = ""  #: name of the document in pieces, if this document is its manifest; not for applications
+    document: str = ""  #: name of the document in pieces, if this document is its manifest; applications do not get it
 
 
 class PreparedEvent(Protocol):

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The settings of one engine. Section ``protocol`` of the configuration sets those that it has, too."""
+    """The settings of one engine. Section ``protocol`` of the configuration sets those that are keys of it."""
 
-    inquiry_s: float = 15.0  #: first interval of an inquiry, doubled each time (seed 3.2)
-    inquiry_s_max: float = 300.0
-    inquiry_custody_s_max: float = 3600.0  #: for messages in custody of a store of the hub
+    inquiry_s: float = 15.0  #: first interval of inquiries about a row, doubled each time
+    inquiry_s_max: float = 300.0  #: longest interval
+    inquiry_custody_s_max: float = 3600.0  #: longest interval for messages in custody of the hub
     reconnect_spread_s: float = 5.0  #: inquiries that a new session makes due are spread over this time
     custody_silence_s: float = 60.0  #: T_cust: if the custodian is silent for so long, the receiver is asked instead
     window: int = 65_536  #: positions per stream beyond the floor
@@ -17,9 +17,9 @@ class EngineSettings:
     credit_messages: int = 8192  #: W: messages that the hub has sent to one node and that are not answered
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024  #: bytes of bodies claimed by one piece of work
-    ask_rows: int = 250  #: rows read by one piece of work of inquiries; documents wait for its end
+    ask_rows: int = 250  #: rows read by one piece of work of inquiries; documents wait meanwhile
     ask_pause_s: float = 0.05  #: pause between two such pieces of work, which limits the inquiries on a link
-    ask_custody_per_s: float = 200.0  #: inquiries a second about rows in custody, and checks of rows that owe nothing
+    ask_custody_per_s: float = 200.0  #: rows read a second that are in custody, or whose acknowledgements are complete
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
     cleanup_s: float = 1.0  #: interval of cleanups

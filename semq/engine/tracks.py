@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-NEVER = 1 << 63
+NEVER = 1 << 63  # more than any row number
 SOURCES_AT_ONCE = 16  # sources read in one piece of work
 TRACKS_AT_ONCE = 2  # tracks of one source read in one piece of work
 PRIORITY_MAX = 9
@@ -50,12 +50,12 @@ class Track:
 
 @dataclass(slots=True, frozen=True)
 class Pick:
-    """One read of a track: at most ``limit`` rows behind ``after``."""
+    """One read of a track: at most ``limit`` rows with numbers above ``after``."""
 
     track: Track
     limit: int
     after: int
-    arrived: int  #: that of the track when the read was posted
+    arrived: int  #: ``track.arrived`` when the read was posted
 
 
 class Tracks:
@@ -76,7 +76,7 @@ class Tracks:
         return bool(self._ready) or any(track.has_waiting for track in self._all.values())
 
     def wake(self, source: str, priority: int, row: int | None = None) -> None:
-        """Note that rows wait: from ``row`` on, or behind the cursor of the track."""
+        """Note that rows wait from ``row`` on; None: after the cursor of the track."""
         key = (source, priority)
         track = self._all.get(key)
         if track is None:
