@@ -27,7 +27,7 @@ class CarriedLink:
         self._room = room
         self._credit_at = core.now()
         self._number = 0
-        self._under_way: deque[tuple[int, int, float]] = deque()  #: number, bytes and time; oldest first
+        self._under_way: deque[tuple[int, int, float]] = deque()  #: number, bytes and time of documents; oldest first
         self._bytes = 0
 
     @property

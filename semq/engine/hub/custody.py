@@ -1,6 +1,6 @@
 """Copies that the hub stores: rows of tb_0031 for messages that cannot be forwarded (PROTOCOL.md section 5.2, H4-H13).
 
-A copy is deleted only on evidence of its receiver or, after an operator's refusal, of its sender (rules N9, N12, N13).
+A copy is deleted only on evidence of its receiver, or after the refusal of an operator (rules N9, N12, N13).
 ``apply_event`` processes every event of a copy: statements of nodes arrive through ``copies``, acts of operators
 through ``copy_acts``.
 """

@@ -1,7 +1,7 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
-``custody.Custody.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
-follow the commit in ``AfterCopies``. The module also builds the hub's records about copies.
+``custody.Custody.apply_event`` calls the deed of a cell in the open transaction. Deeds collect in ``AfterCopies`` the
+actions that must follow the commit. The module also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,11 +63,11 @@ class AfterCopies:
     Mail and frames are built before the commit, because later work may change the rows.
     """
 
-    new: list[Outbound] = field(default_factory=list)  #: stored
-    released: list[Outbound] = field(default_factory=list)  #: deleted from the store
-    refused: list[Outbound] = field(default_factory=list)  #: refused by an operator
-    wake: list[Outbound] = field(default_factory=list)  #: to be sent, or sent again
-    #: to be sent again with a new signature, or as a marker; sends before that no longer count
+    new: list[Outbound] = field(default_factory=list)  #: rows of new copies
+    released: list[Outbound] = field(default_factory=list)  #: rows deleted
+    refused: list[Outbound] = field(default_factory=list)  #: copies refused by an operator
+    wake: list[Outbound] = field(default_factory=list)  #: copies to be sent, perhaps again
+    #: copies to be sent again with a new signature, or as a marker; their earlier sends no longer count
     renewed: list[Outbound] = field(default_factory=list)
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
@@ -191,7 +191,7 @@ def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, with_marker_note("late" if late else "", row.void))
-    # An expired copy is sent, too, without its payload: only the receiver can end it, whose ledger may have it already.
+    # An expired copy is sent without its payload: only its receiver can end it, and may already have recorded it.
     envelope = decode_envelope(stored)
     if core.spans is not None:  # the copy may have been stored before this start of the hub
         core.spans.begin(Side.HUB, envelope, row.accepted_at)

@@ -10,26 +10,26 @@ from semq.umx_t.records import HubFlag, Receipt
 
 
 class ForwardNotes:
-    """Messages passed on to present nodes, and the time at which each Ack-Fwd is due. Volatile: it is only a hint."""
+    """Messages passed on to present nodes, and the time at which each Ack-Fwd (a mere hint) is due. Volatile."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._held: dict[str, tuple[Envelope, Address]] = {}  #: messages by ident, with their target
-        self._dues: deque[tuple[float, str, int]] = deque()  #: moment, ident, attempt; oldest first
+        self._dues: deque[tuple[float, str, int]] = deque()  #: monotonic seconds, ident, attempt; earliest first
 
     def hold(self, envelope: Envelope) -> None:
         self._held[envelope.ident] = envelope, envelope.target.node
         self._dues.append((self._core.now() + self._core.settings.forward_note_s, envelope.ident, envelope.att))
 
     def drop(self, ident: str, node: Address) -> None:
-        """Remove a note, because the Ack2 of the target has passed or its session has ended."""
+        """Do not send the Ack-Fwd of a message, because the Ack2 of ``node`` has passed or its session has ended."""
         held = self._held.get(ident)
         if held is not None and held[1] == node:
             del self._held[ident]
 
     @property
     def next_due(self) -> float | None:
-        """When the next note is due, in monotonic seconds; None if no note is held."""
+        """When the next Ack-Fwd is due, in monotonic seconds; None if none is held."""
         while self._dues and not self._is_held(*self._dues[0][1:]):
             self._dues.popleft()
         return self._dues[0][0] if self._dues else None
@@ -48,7 +48,7 @@ class ForwardNotes:
 def forward_note(
     envelope: Envelope, note: HubFlag, reason: Reason | None = None
 ) -> tuple[Address, Function, Primitive, Receipt]:
-    """Return a note to the sender of a message that is not stored, as arguments of ``Mail.add``."""
+    """Return a report to the sender of a message that the hub has not stored, as arguments of ``Mail.add``."""
     lk0 = envelope.lk0
     receipt = Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=note,

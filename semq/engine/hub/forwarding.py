@@ -89,7 +89,7 @@ class Relay:
         self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
 
     def _forward(self, envelope: Envelope, message: Data) -> bool:
-        """H3: pass a message on, with header and body byte for byte. Return False if that is not possible now."""
+        """H3: pass a message on. Return False if that is not possible now."""
         session = self.sessions.get(str(envelope.target.node))
         if session is None or not self.custody.is_clear(str(envelope.target.node), envelope.is_class3):
             return False

@@ -18,7 +18,7 @@ from semq.errors import SemqError
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Packet
 
-ALIVE_S = 5.0
+ALIVE_S = 5.0  # interval of signs of life
 SILENT_S = 16.0  # an instance without a sign of life for so long is gone
 
 

@@ -63,9 +63,9 @@ class Instances:
         self._unserved = UnservedHomes(hub.core)
         self._repetitions = Repetitions()
         self._last_number = 0  #: number of the last message to a store
-        self._arrived: dict[str, dict[int, int]] = {}  #: number of the last document, by node here and by engine
+        self._arrived: dict[str, dict[int, int]] = {}  #: number of the last document, by node here and sending life
         self._to_credit: set[str] = set()  #: nodes here whose room ``flush`` reports
-        self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
+        self._beyond: dict[str, int] = {}  #: by node here: bytes of documents without room
 
     def went(self, link: Link) -> None:
         self._arrived.pop(str(link.peer), None)
@@ -106,8 +106,8 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies in other stores there. Return a packet of the remaining records; None if there are
-        none.
+        """Send records about copies in other stores to these stores. Return a packet of the remaining records; None if
+        there are none.
         """
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}

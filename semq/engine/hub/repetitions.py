@@ -8,7 +8,7 @@ as repeated; timers repair this loss.
 from collections import OrderedDict
 
 WINDOW = 4096
-INCARNATIONS_MAX = 256  # incarnations; the one whose last message is the oldest is dropped
+INCARNATIONS_MAX = 256  # beyond it, the incarnation whose last message is the oldest is forgotten
 
 
 class Repetitions:

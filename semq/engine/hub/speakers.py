@@ -1,6 +1,6 @@
 """The hub's check whether the sender of a packet may make the statements in it (PROTOCOL.md section 10).
 
-Whether a message was addressed to the node that states its arrival is checked by its sender, who has the row.
+The sender of a message has its row, and checks whether it was addressed to the node that states its arrival.
 """
 
 from collections.abc import Callable, Sequence
