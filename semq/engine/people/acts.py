@@ -28,12 +28,12 @@ class MessageActs:
         self.rows = rows
         self._expiring = expiring  #: whether documents with an expiry may be in the store
         self._busy = False
-        self._has_new_expiries = expiring  #: documents with an expiry were accepted since the last search
+        self._has_new_expiries = expiring  #: documents with an expiry were submitted since the last search
         self._next_search = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
-        """S10: replace the payload by a void marker. The document ends DELIVERED if the receiver's ledger records it
-        before the marker, otherwise CANCELLED.
+        """S10: replace the payload by a void marker. The document ends CANCELLED if the receiver's ledger records the
+        marker before the document.
 
         A row that is already a void marker is sent again, with the new reason.
         """
@@ -52,7 +52,7 @@ class MessageActs:
         self.core.post(self._remove(lk0, why, done), failed=failed)
 
     def watch_expiry(self, at: int) -> None:
-        """Note the expiry of an accepted document, in milliseconds since 1970 UTC."""
+        """Note the expiry of a submitted document, in milliseconds since 1970 UTC."""
         search_at = self._search_at(at)
         self._next_search = min(self._next_search, search_at) if self._expiring else search_at
         self._expiring = self._has_new_expiries = True

@@ -15,7 +15,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 class StuckCause(Enum):
     """The cause of a stuck message: its meaning, the next step for a person, and the next step at the hub where that
-    differs. ``{id}`` is the short name of the message, ``{node}`` the other end.
+    differs. ``{id}`` is the short name of the message, ``{node}`` the institution at its other end.
     """
 
     HELD = "an operator has held it", "`semq msg release {id}` releases it, `semq msg cancel {id}` cancels it"

@@ -33,7 +33,7 @@ class ApplicationAnswer:
     brefs: Sequence[int]  #: numbers of their rows of tb_0030
     event: HandlingEvent
     detail: str = ""
-    only: AppStatus | None = None  #: for an act: rows in another state stay unchanged
+    only: AppStatus | None = None  #: for an act: the state of the rows to change; None: an answer of a consumer
 
     @property
     def is_act(self) -> bool:
@@ -73,7 +73,7 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.requeue, detail, AppStatus.PARKED), report)
 
     def remove(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
-        """Delete documents if they are parked; their lines in the ledger stay."""
+        """Set parked documents to DONE, so that they are deleted; their lines in the ledger stay."""
         detail = with_why("removed", why)
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done, detail, AppStatus.PARKED), report)
 
@@ -114,7 +114,7 @@ class ApplicationAnswers:
 
 
 class ChangedRows:
-    """The rows that an answer changes in one attempt at a unit."""
+    """The rows that an answer changes in one unit."""
 
     def __init__(self, core: Core, handover: Handover, unit: Unit, answer: ApplicationAnswer) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""Documents that applications finished or parked in their own transactions, by numbers in tb_0030_done.
+"""Documents that applications finished or parked in their own transactions, by row number in tb_0030_done.
 
 A number without a reason (``semq_done``) ends its row of tb_0030, as the ack of an AMQP consumer does. A number with a
 reason (``semq_park``) parks the row. The same commit deletes the number.

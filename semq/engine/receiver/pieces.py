@@ -21,7 +21,7 @@ class PieceStock:
     """The bytes of the pieces in tb_0030, by source."""
 
     def __init__(self, stored: Iterable[StoredPiece]) -> None:
-        self._sizes: dict[int, int] = {}  #: by row, because a deletion may be decided twice
+        self._sizes: dict[int, int] = {}  #: counted bytes by row; a deletion may be decided twice
         self._ended: set[int] = set()  #: rows that are not counted any more, and not deleted yet
         self._bytes: defaultdict[str, int] = defaultdict(int)
         self.notices: set[int] = set()  #: rows of notices

@@ -1,7 +1,7 @@
 """ReAck, ReAck2 and inquiries at the receiver (PROTOCOL.md section 5.3: R3, R4, R5, R7, R8).
 
-ReAck and ReAck2 close the acknowledgements of this node, and ReAck2 raises the floors. An inquiry whether a message has
-arrived (R5) is answered from the ledger alone.
+ReAck and ReAck2 complete the acknowledgements of this node; ReAck2 also raises the floors. An inquiry whether a
+message has arrived (R5) is answered from the ledger alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -108,7 +108,7 @@ def _floors(record: Receipt) -> Floors:
 
 
 class _NodeStatements:
-    """The statements and inquiries of one node, in one attempt at a unit."""
+    """The statements and inquiries of one node in one unit."""
 
     def __init__(self, owner: ReAcks, source: Address, unit: Unit, faults: Sequence[Fault]) -> None:
         self.core = owner.core
@@ -155,7 +155,8 @@ class _NodeStatements:
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
         """Raise the floors of the named incarnations, and set ``closed``. Ignore an incarnation of which this node has
-        no document and awaits none for this row (``prev``): a partner could invent any number, each a permanent row.
+        no document and awaits none for this row (``prev``): a partner could invent any number of them, and each would
+        be a permanent row.
         """
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         awaited = row.prev.inc if row is not None and row.lk0 == lk0 and row.prev is not None else None

@@ -104,7 +104,7 @@ class Receiver:
 
 
 class _Arrivals:
-    """The messages of one piece of work, in one attempt at its unit."""
+    """The messages of one piece of work, in its unit."""
 
     def __init__(self, receiver: Receiver, peer: Address, unit: Unit) -> None:
         self._receiver = receiver
@@ -191,7 +191,7 @@ class _Arrivals:
 
     def _record_copy(self, arrival: Arrival, copy: Copy) -> None:
         envelope, slot = copy.envelope, copy.slot
-        if slot is not None and copy.replaces_unproved:  # only now: an unreadable copy replaces nothing
+        if slot is not None and copy.replaces_unproved:  # only now: a copy for which ``_read`` raises replaces nothing
             self._unit.replace_recorded(slot)
             self._note(envelope, OriginUnproved(REPLACED, lk0=envelope.ident))
         entry = Recorded(arrival, envelope.digest, copy.reason, copy.opened.is_proved)
@@ -246,8 +246,8 @@ class _Arrivals:
     def _read(self, message: Data, entry: Recorded) -> tuple[ReceiverEvent, OpenedPayload, Reason | None]:
         """Return the event for the ledger, the opened payload, and the reason of a refusal (None: not refused).
 
-        Raises Mismatch for other bytes than those recorded or stated, NotYours for ``late`` without an expiry, and the
-        errors of ``Secrecy`` for a missing or wrong proof.
+        Raises Mismatch if the bytes differ from those recorded or from the digest, NotYours for ``late`` without an
+        expiry, and the errors of ``Secrecy`` for a missing or wrong proof.
         """
         envelope, secrecy = message.envelope, self._secrecy
         if envelope.void:

@@ -1,7 +1,7 @@
 """Documents that wait for the consumers of one user: sources take turns, and each delivers its highest priority first.
 
 In its turn a source gets a share of the free places of the consumers. Half of the share goes to the next documents of
-its order keys, the rest to rows of its tracks; if only one of the two waits, it gets all.
+its order keys, the rest to rows of its tracks (``tracks``); if only one of the two waits, it gets all.
 """
 
 from collections import deque
@@ -37,7 +37,7 @@ class UserQueue:
         return not self.is_known or bool(self.sources)
 
     def wake(self, source: str, priority: int, bref: int | None = None) -> None:
-        """Note that rows wait: from ``bref`` on, or behind the cursor of their track."""
+        """Note that rows wait from ``bref`` on; None: after the cursor of their track."""
         self.tracks.wake(source, priority, bref)
         self.sources.setdefault(source, SourceTurns())
 

@@ -72,8 +72,8 @@ def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
     """Return a function for the facts that were added after version 1; None if ``rows`` has none.
 
-    The function returns a tuple with one mapping of the values that are not defaults. Without them the tuple is empty,
-    so that the document has the canonical form of version 1, which older nodes can verify.
+    The function returns a tuple with one mapping of the values that are not defaults. Without such values the tuple is
+    empty, so that the document has the canonical form of version 1, which older nodes can verify.
     """
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)

@@ -1,6 +1,6 @@
 """Sealing: session keys for partners, opening, signing and checks of signatures.
 
-A process keeps one ``Sealing``, also if its engine is built again, because it holds session keys in memory.
+A node keeps its ``Sealing`` when its engine is built again, because it holds session keys in memory.
 
 Partners have to prove their documents by a seal or a signature, and receipts, answers, floors and void markers by a
 signature. Without these proofs a hub could end messages, or replace documents by its own. ``Policy`` names the partners
@@ -357,8 +357,8 @@ class Sealing:
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet, and return the facts that prove it to others; None: there is none to check.
-        Raises ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
+        """Check the signature of a packet, and return the facts that prove it to others; None: no signature was
+        checked. Raises ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
             return None
