@@ -15,5 +15,5 @@
 | notices         | the notice to a receiver that a document in pieces was given up        |
 | refused_copies  | refusals by an operator of the hub (S15)                               |
 | rejected_proofs | sent copies whose signature their receiver does not accept (S16)       |
-| resealing       | documents refused for a missing key, sealed and sent again             |
+| resealing       | documents refused because of a key, sent again as new messages         |
 """

@@ -1,7 +1,7 @@
 """The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
-``OutboundRows.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
-follow the commit in ``AfterOutbound``.
+``OutboundRows.apply_event`` calls the deed of a cell in the open transaction. Deeds collect in ``AfterOutbound`` the
+actions that must follow the commit.
 """
 
 from collections.abc import Callable
@@ -65,10 +65,10 @@ class AfterOutbound:
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
-    corrected: list[int] = field(default_factory=list)  #: rows that the hub alone had ended, but that were delivered
-    landed: list[Outbound] = field(default_factory=list)  #: no longer under way
-    wake: list[Outbound] = field(default_factory=list)  #: to be sent again
-    watch: list[Outbound] = field(default_factory=list)  #: in custody but not under way; to be inquired about
+    corrected: list[int] = field(default_factory=list)  #: rows ended on information from the hub alone, but delivered
+    landed: list[Outbound] = field(default_factory=list)  #: rows no longer under way
+    wake: list[Outbound] = field(default_factory=list)  #: rows to be sent again
+    watch: list[Outbound] = field(default_factory=list)  #: rows that went from SS_INIT to SS_ACK, to be inquired about
     doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: GONE, AWAY or None (no doubt), by row
     asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: rows; the copy to ask about, or None
     events: list[Any] = field(default_factory=list)

@@ -16,7 +16,7 @@ from semq.umx_t.errors import BadAddress, BadCombination
 from semq.umx_t.status import SaveFwd
 
 BYTES_MAX = 32 << 20  # bytes of a document times the number of its members: one commit writes them all
-UNCOMMITTED_MAX = 10_000  # messages to members of groups whose commit is not finished
+UNCOMMITTED_MAX = 10_000  # messages to members of groups that are not committed yet
 NAMED_MAX = 5  # members that an error names
 
 
@@ -26,7 +26,7 @@ def is_group(target: Address) -> bool:
 
 
 class GroupExpansion:
-    """Replaces submissions to groups, and bounds the messages to members whose commit is not finished."""
+    """Replaces submissions to groups, and bounds the messages to members that are not committed yet."""
 
     def __init__(self, partners: Partners) -> None:
         self._partners = partners
@@ -87,8 +87,8 @@ class GroupExpansion:
     def expand(
         self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
     ) -> None:
-        """Fill in the members of a submission. ``check`` raises an error for a refused member; ``admit`` is called when
-        all members have passed, counts each one for its rate, and may raise an error, too.
+        """Fill in the members of a submission. ``check`` raises an error for a refused member; ``admit`` is called for
+        each member when all have passed; it counts the member for its rate, and may raise an error, too.
 
         Raises the errors of ``targets_of``, and GroupRefused or GroupWaits if a member is refused.
         """

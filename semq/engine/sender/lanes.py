@@ -1,7 +1,7 @@
 """Lanes: the rows in SS_INIT, a lane for each destination, so that an unreachable partner does not delay others.
 
 A lane records in memory whether the store may hold unsent rows for its destination, and which rows are under way. While
-unsent rows may exist, new rows are stored behind them and are sent by source and priority (``tracks``). The sender uses
+unsent rows may exist, new rows are stored, too, and all are sent by source and priority (``tracks``). The sender uses
 lanes for its own rows, the hub for stored copies.
 """
 
@@ -95,7 +95,7 @@ class Pump:
         self.run(lane)
 
     def wake_track(self, dest: str, source: str, priority: int) -> None:
-        """Note that new rows wait to be sent, behind the cursor of their track."""
+        """Note that new rows wait to be sent, after the cursor of their track."""
         lane = self.lane(dest)
         lane.tracks.wake(source, priority)
         self.run(lane)
@@ -107,7 +107,7 @@ class Pump:
         self.run(lane)
 
     def recover(self, tracks: Iterable[tuple[str, str, int]]) -> None:
-        """Note the tracks that the store holds at the start: destinations, sources, priorities."""
+        """Note the tracks that the store holds at the start: destination, source and priority of each."""
         for dest, source, priority in tracks:
             self.lane(dest).tracks.wake(source, priority)
 
@@ -168,7 +168,7 @@ def _query(lane: Lane, pick: Pick, bytes_max: int) -> Unsent:
 
 
 class _Claims:
-    """The claim of rows of one source, track by track, within its share of rows and bytes, in one attempt at a unit."""
+    """The claim of rows of one source, track by track, within its share of rows and bytes, in one unit."""
 
     def __init__(
         self, core: Core, owner: LaneOwner, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], bytes_max: int
@@ -223,7 +223,7 @@ class _Claims:
         self._core.count("unreadable")
 
     def move_cursors(self, lane: Lane) -> None:
-        """Move the cursors of the tracks behind the claimed rows, after the commit."""
+        """Move the cursors of the tracks past the claimed rows, after the commit."""
         for pick, cursor, found, blocking in self._track_results:
             # Check again: the floor may have moved while the transaction was open.
             blocked = blocking is not None and not self._owner.may_claim(blocking)

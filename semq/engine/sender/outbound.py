@@ -68,7 +68,7 @@ class Asker(Protocol):
 
 
 class OutboundRows:
-    """The sender's rows: their changes, and facts about them outside the store."""
+    """The sender's rows: their changes, and facts about them in memory."""
 
     def __init__(self, core: Core, recovered: Recovered, secrecy: Secrecy, pump: Pump, asker: Asker) -> None:
         self.core = core
@@ -81,7 +81,7 @@ class OutboundRows:
         self.unsettled = dict(recovered.backlog)  #: rows without an outcome by destination, for quotas
         self.to_clean: list[int] = list(recovered.settled)
         self.doubts: dict[int, SenderState] = {}  #: custody in doubt: GONE or AWAY (volatile)
-        self.unkept: dict[int, Outbound] = {}  #: sent without a row; the hub's note has not arrived (volatile)
+        self.unkept: dict[int, Outbound] = {}  #: sent without a row; no Ack-Fwd or Ack-Save yet (volatile)
 
     def floor(self, row: Outbound) -> Floor:
         return self.floor_of(OutStreamKey(row.dest, row.lk0.inc))
@@ -261,7 +261,7 @@ def end_of_cancelled(row: Outbound, event: SenderEvent, detail: str) -> tuple[Se
 
 
 def is_refused(reason: Reason | None) -> bool:
-    """Whether a message with a marker ends REJECTED and not CANCELLED."""
+    """Whether the reason of a marker ends its message as REJECTED, not CANCELLED."""
     return says_expired(reason) or says_returned(reason) or (reason is not None and reason[0] == SignerGone.code)
 
 

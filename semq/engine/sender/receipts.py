@@ -1,4 +1,4 @@
-"""Receipts, notes, answers and inquiries about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16).
+"""Receipts, reports of the hub, answers and inquiries about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16).
 
 ``Statements`` decides whether a node has the right to a statement; the grid decides what follows.
 """
@@ -28,13 +28,13 @@ from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
 NO_TARGET_KNOWN = "The hub knows no such target any more: it is not known whether it had arrived."
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
-# The event for each note of the hub; a note must name the attempt to which it refers.
+# The event for each report of the hub that must name the present attempt.
 NOTES = {
     HubFlag.FORWARDED: SenderEvent.fwd,
     HubFlag.FORWARD_FAILED: SenderEvent.fwd_failed,
     HubFlag.DISCARDED: SenderEvent.discarded,
 }
-# The event for the application, for each note about a message that was sent without a row (@Ack2=0).
+# The event for the application, for each report about a message that was sent without a row (@Ack2=0).
 UNKEPT_EVENTS = {HubFlag.FORWARDED: "forwarded", HubFlag.STORED: "stored"}
 
 
@@ -48,9 +48,9 @@ class Receipts:
     def receive_receipts(
         self, source: Address, placed_records: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
     ) -> None:
-        """Process Ack2 of receivers, and notes and refusals of the hub, each with its place in the packet (by which a
-        signed Ack2 can be proved alone)."""
-        # An Ack2 mostly follows a note of forwarding, so the note may wait and share the commit of the Ack2.
+        """Process Ack2 of receivers, and reports and refusals of the hub, each with its place in the packet, by which
+        a signed Ack2 can be proved without the others."""
+        # Mostly an Ack2 follows an Ack-Fwd, which may therefore wait and share the commit of the Ack2.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
         self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
 
@@ -59,7 +59,7 @@ class Receipts:
         self._core.post(self._answers(SpeakingNode(source, proof), records))
 
     def receive_inquiries(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
-        """Process inquiries of receivers; each proves that the receiver has the message (PROTOCOL.md section 4)."""
+        """Process inquiries of receivers; each proves that the receiver has recorded the message."""
         self._core.post(self._inquiries(SpeakingNode(source, proof), records))
 
     @work
@@ -170,7 +170,7 @@ def _floor(statements: Statements, next_sids: Mapping[OutStreamKey, int], inc: i
 
 
 class _Receipts(Statements):
-    """Ack2 of a receiver; notes and refusals of the hub."""
+    """Ack2 of a receiver; reports and refusals of the hub."""
 
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
@@ -321,7 +321,7 @@ class _Answers(Statements):
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
         self._silences: Counter[int] = Counter()  #: answers that settle nothing, by row of class 1 or 2
-        self._lost: list[LK1] = []  #: copies that their custodian has lost; the message did not arrive
+        self._lost: list[LK1] = []  #: lost copies of messages that have not arrived
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
         row, answer = self.row(lk0), record.effective_answer

@@ -4,8 +4,8 @@ The receiver has no valid certificate of the key that signed the copies, and doe
 
 A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent at once,
 later copies at the pace of inquiries, because the receiver rejects each of them until it has the certificate. A
-document sealed under an older key of this node becomes another message (``resealing``) once a marker is recorded at its
-position.
+document sealed under an older key of this node becomes another message (``resealing``) after a marker is recorded at
+its position.
 """
 
 from dataclasses import dataclass
@@ -44,8 +44,8 @@ class RejectedProofs:
         self._rejections: dict[int, _Rejection] = {}
 
     def next_event(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
-        """Return the next event of the row, or None. Add a document in clear to ``in_clear``, for ``note`` after the
-        commit.
+        """Return the next event of the row; None: there is none. Add a document in clear to ``in_clear``, for
+        ``note`` after the commit.
 
         Raises NotYours for a document that is sealed under no older key of this node: another node made the rejected
         copy.

@@ -48,18 +48,18 @@ class Resealing:
             self._searches[dest] = True
         else:
             self._searches[dest] = False
-            self._search(dest, dict.fromkeys(REFUSALS, 0))
+            self._search_after(dest, dict.fromkeys(REFUSALS, 0))
 
-    def _search(self, dest: str, after: Mapping[str, int]) -> None:
-        self._core.post(self._find(dest, after), failed=lambda error: self._ended(dest))
+    def _search_after(self, dest: str, after: Mapping[str, int]) -> None:
+        self._core.post(self._find_refused(dest, after), failed=lambda error: self._ended(dest))
 
     def _ended(self, dest: str) -> None:
         if self._searches.pop(dest):
             self.search(dest)
 
     @work
-    def _find(self, dest: str, after: Mapping[str, int]) -> Steps:
-        """Find the next refusals of each kind, behind those that were tried."""
+    def _find_refused(self, dest: str, after: Mapping[str, int]) -> Steps:
+        """Find the next refused rows for each code of REFUSALS. ``after``: the last row already tried, by code."""
         limit = self._core.settings.claim_rows
         queries = {code: RefusedBy(dest, code, last, limit) for code, last in after.items()}
         unit = yield Needs(queries=set(queries.values()))
@@ -74,7 +74,7 @@ class Resealing:
 
     @work
     def _send_again(self, dest: str, rows: Sequence[tuple[int, str]], following: Mapping[str, int]) -> Steps:
-        """Replace refused rows, given by number and order key, by new ones; then search behind them."""
+        """Replace refused rows, given by number and order key, by new ones; then search after them."""
         numbers = [object_id for object_id, _ in rows]
         query = KeptKeys(dest, KEPT_MAX)
         unit = yield Needs(
@@ -108,7 +108,7 @@ class Resealing:
             self._signed_anew[lk0] = self._secrecy.signing_key()
         for row in sent:
             self._rows.pump.wake(row)
-        self._search(dest, following)
+        self._search_after(dest, following)
 
     def _replace_refused(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> Outbound | None:
         """Replace a refused message by a new one, and return the new row. None: no newer key is known, the session key
@@ -149,8 +149,8 @@ class Resealing:
         return row
 
     def _may_sign_anew(self, row: Outbound) -> bool:
-        """Whether to sign a refused document in clear with the present key: it was signed with another one, and this
-        was not yet tried.
+        """Whether to sign a refused document in clear with the present key: it was signed with another one, this was
+        not yet tried, and ``_signed_anew`` has room.
         """
         key, refused = self._secrecy.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
         if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:

@@ -46,7 +46,7 @@ def schedule(
 ) -> Steps:
     """Commit documents that have to wait, or answer repeated tokens. ``faults``: by index in ``submissions``.
 
-    ``done`` gets the earliest release time of the new documents; 0 if there are none.
+    ``done`` gets the earliest release time (``not_before``) of the new documents; 0 if there are none.
     """
     tokens = tuple(sorted({each.token for each in submissions if each.token}))
     query = TokenSubmissions(tokens)
@@ -102,7 +102,7 @@ def _row(core: Core, submission: Submission) -> Submitted:
 
 
 def _in_pieces(submission: Submission) -> dict[str, Any]:
-    """Return size and number of pieces of a document in pieces, for people."""
+    """Return size and number of pieces of a document in pieces; empty for another document."""
     if not submission.attributes.pieces:
         return {}
     manifest = read_manifest(bytes(submission.body))

@@ -43,11 +43,11 @@ class Sender:
         self.resealing = Resealing(core, self.rows, secrecy)
         self.rejected_proofs = RejectedProofs(core, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: schedule of inquiries
-        self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
+        self.nonces: dict[int, int] = {}  #: nonce of the last inquiry, by row; answers to earlier ones may be outdated
         self.asked: dict[int, int] = {}  #: number of inquiries about a row since the last answer
         self.unanswered: Counter[int] = Counter()  #: class 1 and 2: answers to inquiries that settled nothing
         self.away_since: dict[int, float] = {}  #: rows in custody: since when the custodian cannot be reached
-        self._lossy: set[tuple[int, int]] = set()  #: stores of the hub that have lost copies, in this session
+        self._lossy: set[tuple[int, int]] = set()  #: stores that have lost copies, as found in this session
 
     # --- sending: the methods of ``lanes.LaneOwner``
     def capacity(self, lane: Lane) -> int:

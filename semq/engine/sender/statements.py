@@ -50,7 +50,7 @@ def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[L
 
 
 class Statements:
-    """The statements of one node in one attempt at a unit."""
+    """The statements of one node in one unit."""
 
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         self.sender = sender
@@ -79,7 +79,7 @@ class Statements:
     def names_position(self, row: Outbound | None, sid: int) -> bool:
         """Whether the statement names the position of this message; True without a row.
 
-        A hub can get a signed statement about another position by asking under the name of this message.
+        A hub can obtain a signed statement about another position: it inquires with this LK0 and that position.
         """
         if row is None or row.sid == sid or (sid < 0 and (self.proof is None or not self.proof.binds_place)):
             return True
@@ -119,7 +119,7 @@ class Statements:
             self.note_violation(error, str(row.lk0) if row is not None else "")
 
     def apply(self) -> None:
-        """Apply the changes in memory, after the commit, and search for refused documents to seal again."""
+        """Apply the changes in memory, after the commit, and search for refused documents to send again."""
         for end in self.after.settled:
             self.sender.forget(end.row)
         self.sender.rows.apply(self.after)

@@ -174,7 +174,7 @@ class Acceptance:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """Raise faults that also refuse a repeat (``_fault`` has the others). Set digest and sequence key."""
+        """Check what also refuses a repeat (``_fault`` checks the rest); set digest and order key. Raises SemqError."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
@@ -255,7 +255,7 @@ class _Destination:
     stream: OutStreamKey
     floor: Floor
     remark: str  #: remark in the ledger about the session for this destination
-    sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
+    sent: list[int] = field(default_factory=list)  #: rows that are sent after this commit
     dropped: list[int] = field(default_factory=list)  #: rows of class 1 that could not be sent and ended here
     frames: list[Data] = field(default_factory=list)
     waits: dict[int, int] = field(default_factory=dict)  #: number of rows that stay in SS_INIT, by priority
@@ -297,7 +297,7 @@ def _in_pieces(submission: Submission) -> str:
 
 
 class _UnitAcceptance:
-    """The documents that are accepted in one attempt at a unit."""
+    """The documents that are accepted in one unit."""
 
     def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: NodeSessions) -> None:
         """``began``: when the documents were submitted (monotonic seconds)."""
@@ -312,7 +312,7 @@ class _UnitAcceptance:
         self._destinations: dict[Address, _Destination] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
-        self._unkept: list[Outbound] = []  #: copies of rows that are sent without being stored
+        self._unkept: list[Outbound] = []  #: rows of documents that are sent and not stored
 
     def submission(self, submission: Submission, fault: SemqError | None) -> None:
         known = self._unit.tokens.get(submission.token) if submission.token else None

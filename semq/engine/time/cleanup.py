@@ -1,8 +1,8 @@
 """Cleanup: rows are deleted by their state, never by age (seed 3.3; PROTOCOL.md S13, R9).
 
 Most rows are deleted in the transaction in which their last condition is met. ``Cleaner`` deletes the others in
-batches: rows of the sender that ended without a delivery, which stay for a moment because a receipt may correct the
-outcome (S5c), and rows that the store names after a restart.
+batches. For instance, rows of the sender that ended without a delivery stay for a moment, because a receipt may correct
+the outcome (S5c).
 """
 
 from semq.engine.core import Core

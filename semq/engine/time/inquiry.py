@@ -60,7 +60,7 @@ class Sweep:
     def next_due(self) -> float | None:
         """When ``tick`` is due, in monotonic seconds; None if no slice waits or there is no link."""
         due = None if self._busy else self.schedule.next_due(self._patient_from)
-        # Without a link nothing is due: a driver that waits for ``next_due`` would otherwise spin.
+        # Without a link nothing is due: a caller that waits for ``next_due`` would otherwise spin.
         return None if due is None or not self._ready() else max(due, self._not_before)
 
     @work
@@ -69,7 +69,7 @@ class Sweep:
         query = self._query(slice_.first, slice_.last, settings.ask_rows)
         unit = yield Needs(queries={query})
         asked = self._ask(unit, query)
-        # Also the rows that earlier work of this unit has settled: their number shows whether more rows may follow.
+        # With the rows that earlier work of this unit has settled: the number of all shows whether more may follow.
         found = unit.found.get(query, [])
         is_full = len(found) >= settings.ask_rows
         last = row_id(found[-1]) if found else slice_.last
@@ -83,7 +83,7 @@ class Sweep:
             slice_.last = last
         if asked.rows:
             slice_.patient = asked.patient
-            if slice_.patient:  # keep the slower pace for further slices of this kind
+            if slice_.patient:  # take no patient slice before this time
                 self._patient_from = now + asked.rows / settings.ask_custody_per_s
             self.schedule.again(slice_, now, self.core.clock.random(), asked.longest_s)
         asked.send()
