@@ -10,7 +10,7 @@ The owner has the socket and the clock; ``now`` is in seconds of any monotonic c
     events = connection.receive_eof(now)       # the peer closed the socket
     events = connection.tick(now)              # at or after next_deadline: heartbeats, silent or slow peers
     when = connection.next_deadline            # float | None, on the same clock
-    pieces = connection.take_output()          # list[bytes | memoryview] for writelines; call it after every other call
+    pieces = connection.take_output()          # list[bytes | memoryview] for writelines; call it after each call above
     size = connection.output_size              # bytes waiting for take_output
 
 Do not call ``receive`` while ``output_size`` is larger than the memory you can spare: TCP then slows down a peer that

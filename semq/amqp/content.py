@@ -1,7 +1,4 @@
-"""Content headers, kept as raw bytes until a field is read.
-
-So a hub that only forwards a message never decodes its header. Source: AMQP 0-9-1, 4.2.6.1.
-"""
+"""Content headers, kept as raw bytes until a field is read. Source: AMQP 0-9-1, 4.2.6.1."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -35,7 +32,7 @@ from semq.amqp.wire import (
 HEAD: Final = Struct(">HHQ")  # class id, weight, body size
 HEAD_AND_FLAGS: Final = Struct(">HHQH")  # HEAD, then the property flags
 PROPERTIES_AT: Final = HEAD_AND_FLAGS.size  # position of the first property
-UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces another word of flags
+UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces 16 more flags
 
 # For each type of property, its writer and its size in bytes; TEXT_SIZE and TABLE_SIZE: the size precedes the value.
 TEXT_SIZE: Final = 0

@@ -95,7 +95,7 @@ def _published(
     key_at = start + 7 + data[start + 6] if stop - start >= 9 else stop  # position of the routing key's length
     if key_at >= stop or key_at + 2 + data[key_at] != stop:
         return None
-    exchange = known_texts.get(data[start + 7 : key_at])  # without a call, for names seen before
+    exchange = known_texts.get(data[start + 7 : key_at])  # faster than ``_text`` for names seen before
     if exchange is None:
         exchange = _text(data[start + 7 : key_at])
     routing_key = known_texts.get(data[key_at + 1 : stop - 1])

@@ -109,7 +109,7 @@ class FrameReader:
         self._head = data[self.at :]
 
     def _gather(self, data: bytes, kind: int, channel: int) -> tuple[int, int, int, int] | None:
-        """Add the available bytes of the incomplete frame; return the frame once its end byte has arrived."""
+        """Add the available bytes of the incomplete frame; return the frame when its end byte has arrived."""
         stop = min(self.at + self._missing, len(data))
         self._pieces.add(data, self.at, stop)
         self._missing -= stop - self.at

@@ -1,8 +1,8 @@
 """Primitive types and field tables of AMQP 0-9-1: bytes to values and back.
 
-Decoders take a buffer and a position and return the value and the next position; truncated or surplus data raises
-``FrameError`` (501), illegal values raise ``SyntaxFault`` (502). No memory is allocated for declared data before it has
-arrived. Encoders raise ``LocalMisuse``.
+Decoders take a buffer and a position and return the value and the next position. ``decode_table`` raises ``FrameError``
+(501) for truncated data; the other decoders leave this check to their caller. Illegal values raise ``SyntaxFault``
+(502). No memory is allocated for declared data before it has arrived. Encoders raise ``LocalMisuse``.
 
 | letter | meaning                 | Python           | letter | meaning          | Python      |
 | ------ | ----------------------- | ---------------- | ------ | ---------------- | ----------- |
@@ -14,8 +14,8 @@ arrived. Encoders raise ``LocalMisuse``.
 | F A    | table, array            | dict, list       | V      | nothing          | None        |
 
 A long string that is not UTF-8 is decoded as bytes. An int is encoded as I, l or L, the first that is large enough;
-bytes are encoded as x. The letters are RabbitMQ's, which all clients use. Names of fields may contain any character
-except zero: no client observes the rule of 4.2.5.5, which would forbid even ``x-match``.
+bytes are encoded as x. The letters are RabbitMQ's. Names of fields may contain any character except zero: clients do
+not observe the rule of 4.2.5.5, which would forbid even ``x-match``.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""The AppKey: the name that an application gives a document (seed 2.1: domain, data type, subtype, key)."""
+"""The AppKey: the name that an application gives a document, of four parts."""
 
 from typing import NamedTuple
 

@@ -115,7 +115,7 @@ WRITERS: dict[str, Callable[[Any], Any]] = {"int": int, "str": str, "joined": "/
 
 
 def reader_of(word: str) -> Read:
-    """Return the reader for a word of the table in ``attributes``: a key of ``READERS``, ``text N`` or ``repeated N``.
+    """Return the reader for a value of column ``read`` in ``attributes``: a key of READERS, ``text N``, ``repeated N``.
 
     N is the maximum number of characters. ``repeated`` caches its results: thousands of messages have the same value.
     Raises KeyError.

@@ -40,9 +40,9 @@ name             | field            | set by          | bound  | since | fact | 
 @Reliable        | reliable         | application     | fact   | 1     | 8    | flag          | int        |      |               |                  | --reliable     |                  | 0, **1** | 0: best effort, as a datagram (UDP) where one can be sent (PROTOCOL.md section 25); only with `@SaveFwd=1` and `@Ack2=0`
 @Encrypt         | encrypt          | application     | seal   | 1     |      | flag          | int        |      |               |                  | --encrypt      | encrypt          | **0**, 1 | 1: seal the document for the target's certificate, so that the hub can neither read nor alter it
 @Fixed           | fixed            | application     | fact   | 1     | 9    | flag          | int        | yes  |               |                  | --fixed        |                  | **0**, 1 | 1: fixed sequence: documents with `@Fixed=1` to one address reach the receiver's application in the order in which they were accepted, as if they had one `@OrderKey`; only with `@SaveFwd=3`
-priority         | priority         | application     | fact   | 1     | 14   |               |            | yes  |               | priority         | --priority     | priority         | **0**–9 (higher values count as 9) | among your documents that wait for the same partner, those with a higher priority go first (PROTOCOL.md section 11)
+priority         | priority         | application     | fact   | 1     | 14   |               |            | yes  | priority      | priority         | --priority     | priority         | **0**–9 (higher values count as 9) | among your documents that wait for the same partner, those with a higher priority go first (PROTOCOL.md section 11)
 content_type     | content_type     | application     | fact   | 1     | 12   |               |            | yes  | content_type  | content_type     | --content-type | content_type     | text | the MIME type of the body
-content_encoding | content_encoding | application     | fact   | 1     | 13   |               |            | yes  |               | content_encoding |                | content_encoding | text | the encoding of the body
+content_encoding | content_encoding | application     | fact   | 1     | 13   |               |            | yes  | content_encoding | content_encoding | --content-encoding | content_encoding | text | the encoding of the body
 headers          | user_headers     | application     | fact   | 1     | 16   |               |            | yes  | headers       | headers          |                | headers          | names without `@` | headers of your own, which arrive unchanged
 @Sender          | sender           | sender's node   | fact   | 1     | 3    | text 64       |            |      |               | sender           |                |                  | | the user or application at the sender's node
 @SubmittedAt     | submitted_at     | sender's node   | fact   | 1     | 4    | number        | always     | yes  | submitted_at  |                  |                |                  | | the time of acceptance at the sender's node, in ms since 1970 UTC
@@ -84,7 +84,7 @@ class SetBy(Enum):
 class BoundBy(Enum):
     """The part of seal and signature that binds an attribute, so that an alteration is detected."""
 
-    FACT = "fact"  #: the value is a fact
+    FACT = "fact"  #: the value is one of the facts (PROTOCOL.md section 27)
     PLACE = "place"  #: the value is part of the place
     SEAL = "seal"  #: the seal opens only with this value; the signature also binds the value
     MARKER = "marker"  #: the signature of the void marker

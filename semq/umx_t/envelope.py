@@ -1,4 +1,4 @@
-"""The message with its UMX-T attributes (LAYER_MASK 0) and the packet of 810/809 records (LAYER_MASK 1); seed 2.1."""
+"""The message with its UMX-T attributes (LAYER_MASK 0), and the packet of records (LAYER_MASK 1)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Body = bytes | memoryview
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """The UMX-T attributes of a document that its application may set (seed 2.1, 2.2), and ``pieces``."""
+    """The UMX-T attributes of a document that its application may set, and ``pieces``."""
 
     save_fwd: SaveFwd = SaveFwd.MUST
     reliable: bool = True
@@ -30,7 +30,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0 for never
     user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
-    #: set by the sender's node: name of the document in pieces, for a piece with its number; empty: not in pieces
+    #: set by the sender's node; for a manifest the name of its document, for a piece name and number; otherwise empty
     pieces: str = ""
 
     @property
@@ -42,7 +42,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """The transport attributes of one message in transit."""
 
-    source: Address  #: the accepting node, or the hub for a stored copy (seed 2.1)
+    source: Address  #: the accepting node, or the hub for a stored copy
     target: Address
     lk0: LK0
     attributes: Attributes

@@ -1,6 +1,6 @@
 """The floor of a stream: the lowest position that is not settled (PROTOCOL.md section 2; rules N2 and N3).
 
-A message is settled when it has a final outcome at the sender; custody is not final (break F1).
+A message is settled when it has a final outcome at the sender; custody is not final (F1).
 """
 
 from collections.abc import Iterable

@@ -44,8 +44,8 @@ DATA_TYPE = "0.data"  # AMQP property ``type`` of a message; packets have ``pack
 class NodeRequests(NamedTuple):
     """Attributes that an application sets for its own node only; they are not sent."""
 
-    token: str = ""  #: the client token
-    not_before: int = 0  #: milliseconds since 1970 UTC
+    token: str = ""  #: @Token; empty: none
+    not_before: int = 0  #: milliseconds since 1970 UTC; 0: none
 
 
 def packet_type(function: Function, primitive: Primitive) -> str:

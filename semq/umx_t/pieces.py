@@ -47,7 +47,7 @@ class GivenUpNotice(msgspec.Struct, frozen=True):
 
     document: str  #: name of the document
     target: str  #: address of the document; the notice itself goes to ``PIECES_USER`` of that node
-    domain: str  #: of the AppKey of the document, as ``type`` and ``subtype``
+    domain: str  #: ``domain``, ``type`` and ``subtype`` are parts of the document's AppKey
     type: str
     subtype: str
 

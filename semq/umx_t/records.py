@@ -64,7 +64,7 @@ class HubFlag(Word):
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
     DISCARDED = 3  #: a message of class 1 that cannot be forwarded at once
-    #: the target's session ended before its Ack2 was seen, or the store that the message did not reach is served again
+    #: the target's session ended before its Ack2 was seen; or the store for the message was not served, and now is
     FORWARD_FAILED = 4
     REFUSED = 5  #: the hub can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
 
@@ -117,7 +117,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: Digest = ""  #: SHA-256 of the payload, hexadecimal
     at: Number = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
     sid: Sid = -1  #: Ack2: the position that the receiver refers to
-    floors: dict[Inc, tuple[Number, Number | None]] | None = None  #: ReAck2: incarnation to (floor, closed or null)
+    #: ReAck2: for each incarnation its floor, and the number of its positions if it has ended, else null
+    floors: dict[Inc, tuple[Number, Number | None]] | None = None
     att: Number = 0  #: Ack-Fwd, and refusal of a message that is not stored: the attempt to which it refers
     lk1: Copy | None = None  #: Ack-Save, refusal of a stored copy: the copy
     void: bool = False  #: whether that copy is a void marker

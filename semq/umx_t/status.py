@@ -8,7 +8,7 @@ from semq.umx_t.word import Status
 
 
 class SendStatus(Status):
-    """``ss_status`` of a row of tb_0031 (seed 3)."""
+    """``ss_status`` of a row of tb_0031."""
 
     SS_INIT = 10  #: accepted and committed, not sent (or to be sent again)
     SS_SENT = 20  #: sent, no answer yet
@@ -35,7 +35,7 @@ class Outcome(Status):
 
 
 class AckStatus(Status):
-    """``p_ack_status`` and ``s_ack_status`` of a row of tb_0030 (seed 3)."""
+    """``p_ack_status`` and ``s_ack_status`` of a row of tb_0030."""
 
     AS_INIT = 210  #: hub or sender may not have noted this node's acknowledgement
     AS_ACK = 220  #: hub or sender has noted it
@@ -62,7 +62,7 @@ class Arrival(Status):
 
 
 class SaveFwd(Status):
-    """@SaveFwd, the delivery class (seed 2.2)."""
+    """@SaveFwd, the delivery class."""
 
     DROP = 1  #: discarded if the target is offline
     STORE = 2  #: stored by the hub if the target is offline
@@ -70,7 +70,7 @@ class SaveFwd(Status):
 
 
 class Direction(Status):
-    """The origin of a row of tb_0031 (seed 5.2)."""
+    """The origin of a row of tb_0031."""
 
     OWN = 510  #: accepted from an application of this node
     RELAYED = 520  #: a copy, held by the hub until the target has recorded the message

@@ -132,7 +132,7 @@ def test_the_call_for_sql_hands_over_every_parameter() -> None:
     assert "@NotBefore" in values["headers"]
 
 
-def test_the_receiver_gets_every_attribute_of_the_columns_amqp_and_python() -> None:
+def test_the_receiver_gets_every_attribute_shown_by_amqp_or_python() -> None:
     assert {row.python for row in ATTRIBUTES if row.python} == {*DESCRIBED} - OF_RECEIVERS
     plain, plain_document = received(ENVELOPE)
     others = {row.name: received(altered(ENVELOPE, row)) for row in CARRIED}
@@ -149,7 +149,7 @@ def test_the_receiver_gets_every_attribute_of_the_columns_amqp_and_python() -> N
 
 
 def test_the_receiver_by_sql_reads_every_column_that_documents_have() -> None:
-    """Column ``inbox``; ``tests/app/test_sql.py`` compares it with the view."""
+    """The columns are those of ``inbox`` in ATTRIBUTES; ``tests/app/test_sql.py`` compares them with the view."""
     values: dict[str, Any] = {"bref": 1, "payload": b"", "digest": b"x", "pieces": None, "headers": {"own": 1}}
     found = defaultdict[str, Any](lambda: "x", values | {"deliveries": 4})
     connection: Any = SimpleNamespace(execute=lambda *_: SimpleNamespace(mappings=lambda: [found]))

@@ -22,7 +22,7 @@ from semq.umx_t.headers import (
     write_envelope,
 )
 from semq.umx_t.status import SaveFwd
-from tests.umx_t.samples.strategies import envelopes, fields, numbers, printable
+from tests.umx_t.samples.strategies import envelopes, numbers, printable, table_values
 
 PEER = {"app_id": "1.10008", "message_id": "1.10008.1.1.ff.1"}
 
@@ -163,7 +163,7 @@ def test_best_effort_is_legal() -> None:
 header_names = st.sampled_from([*APPLICATION, *TRANSPORT, "@Colour", "x"])
 
 
-@given(st.dictionaries(header_names, fields, max_size=4))
+@given(st.dictionaries(header_names, table_values, max_size=4))
 def test_any_submission_is_read_or_refused(headers: dict[str, Any]) -> None:
     try:
         read_submission(headers, {})
@@ -220,8 +220,8 @@ def test_classes_1_and_2_have_no_position() -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from(["app_id", "message_id", "content_type", "priority"]), fields, max_size=3),
-    st.dictionaries(header_names, fields | numbers | printable, max_size=5),
+    st.dictionaries(st.sampled_from(["app_id", "message_id", "content_type", "priority"]), table_values, max_size=3),
+    st.dictionaries(header_names, table_values | numbers | printable, max_size=5),
     st.sampled_from(["1.56001", "x/y", ""]),
 )
 def test_any_headers_are_read_or_refused(properties: dict[str, Any], headers: dict[str, Any], routing_key: str) -> None:

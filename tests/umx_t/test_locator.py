@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from semq.umx_t.address import Address
 from semq.umx_t.errors import BadLocator
 from semq.umx_t.locator import INT64_MAX, LK0, LK1, Pos, Store, parse_lk0, parse_lk1, parse_pos
-from tests.umx_t.samples.strategies import fields, lk0s, lk1s, positions
+from tests.umx_t.samples.strategies import lk0s, lk1s, positions, table_values
 
 
 @given(lk0s)
@@ -67,7 +67,7 @@ def test_invalid_locators_are_refused(read: Callable[[object], Any], text: str) 
         read(text)
 
 
-@given(st.sampled_from([parse_lk0, parse_lk1, parse_pos]), fields | st.text("0123456789abcf.", max_size=60))
+@given(st.sampled_from([parse_lk0, parse_lk1, parse_pos]), table_values | st.text("0123456789abcf.", max_size=60))
 def test_any_value_is_read_or_refused(read: Callable[[object], Any], value: object) -> None:
     try:
         assert read(str(read(value))) == read(value)

@@ -11,7 +11,7 @@ LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 NUMBERS = st.integers(0, INT64_MAX)
 
 
-def test_short_names_have_at_most_16_characters_and_the_longest_20() -> None:
+def test_usual_short_names_have_at_most_16_characters_and_the_longest_has_20() -> None:
     assert short_name(LK0) == "1-1-4KN6M"
     assert len(short_name("1.10008.1.1.534a226699edc7f7.109951162777700")) <= 16
     assert len(short_name(f"1.10008.1.1.534a226699edc7f7.{INT64_MAX}")) == 20

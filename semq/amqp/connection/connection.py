@@ -231,7 +231,8 @@ class AmqpConnection(Lifecycle):
     # Actions of the channel grid
 
     def _on_channel_opened(self, channel: Channel, method: Method) -> None:
-        # Count the open channels, as RabbitMQ does: existing clients count upwards and never reuse a number.
+        # Count the open channels, whatever their numbers, as RabbitMQ does: existing clients count upwards and never
+        # reuse a number.
         opened = len(self._channels)
         if opened >= (self.channel_max or CHANNEL_MAX):
             raise NotAllowed(

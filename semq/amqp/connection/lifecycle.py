@@ -57,7 +57,7 @@ class Lifecycle(CommandSender):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection has ended; the socket may be closed once the output is written."""
+        """Whether the connection has ended; the socket may be closed when the output is written."""
         return self._state in {ConnectionState.CLOSED, ConnectionState.CLOSE_RECEIVED}
 
     @property

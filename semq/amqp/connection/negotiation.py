@@ -57,8 +57,8 @@ def answer(limits: ConnectionLimits, tune: ConnectionTune) -> NegotiatedLimits:
 
 
 def accept(limits: ConnectionLimits, answered: ConnectionTuneOk) -> NegotiatedLimits:
-    """Return the limits after a client's answer. Raises ``NotAllowed`` if the answer exceeds the offer or its frame-max
-    is below the minimum.
+    """Return the limits after a client's answer. Raises ``NotAllowed`` if its frame-max or channel-max exceeds the
+    offer, or its frame-max is below the minimum.
     """
     _check_frame_max(answered)
     for name in ("frame_max", "channel_max"):

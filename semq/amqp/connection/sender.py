@@ -19,7 +19,7 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
-# Other commands send the methods of these classes, except SENDABLE_METHODS and connection.update-secret.
+# ``send`` refuses the methods of these classes, except SENDABLE_METHODS and connection.update-secret.
 LIFECYCLE_CLASSES: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
 SENDABLE_METHODS: Final = frozenset({"channel.flow"})
 

@@ -17,7 +17,7 @@ from semq.umx_t.status import SaveFwd
 
 names = st.text(ascii_letters + digits + "-_", min_size=1, max_size=64)
 numbers = st.integers(0, INT64_MAX)
-small = st.integers(0, 999_999_999)
+nine_digit_numbers = st.integers(0, 999_999_999)
 unprintable: Any = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
 printable = st.text(st.characters(exclude_categories=unprintable), max_size=40)
 texts = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), max_size=40)
@@ -25,8 +25,8 @@ digests = st.binary(min_size=32, max_size=32)
 
 nodes = st.builds(Address, st.integers(0, 999), names, st.just(""))
 addresses = st.one_of(nodes, st.builds(Address, st.integers(0, 999), names, names))
-lk0s = st.builds(LK0, st.integers(0, 999), names, small, small, numbers, numbers)
-lk1s = st.builds(LK1, small, small, numbers)
+lk0s = st.builds(LK0, st.integers(0, 999), names, nine_digit_numbers, nine_digit_numbers, numbers, numbers)
+lk1s = st.builds(LK1, nine_digit_numbers, nine_digit_numbers, numbers)
 positions = st.builds(Pos, numbers, numbers)
 parts = printable.map(lambda text: text.replace("/", "-"))
 app_keys = st.one_of(st.just(NO_KEY), st.builds(AppKey, parts, parts, parts, printable))
@@ -61,27 +61,27 @@ OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
 CARRIED = [row for row in ATTRIBUTES if row.bound is not BoundBy.STAYS]
 
 
-def _fields(*, of_document: bool) -> dict[str, st.SearchStrategy[Any]]:
+def _by_field(*, of_document: bool) -> dict[str, st.SearchStrategy[Any]]:
     """Return strategies for all attributes that nodes send each other, by field of Attributes or of Envelope."""
     rows = [row for row in CARRIED if row.is_of_document is of_document]
     return {row.field: OF_FIELD[row.field] if row.field in OF_FIELD else OF_KIND[row.kind] for row in rows}
 
 
-attributes = st.builds(Attributes, **_fields(of_document=True))
+attributes = st.builds(Attributes, **_by_field(of_document=True))
 
 
 def _has_position_if_needed(envelope: Envelope) -> bool:
     return envelope.sid >= 0 or not envelope.is_class3
 
 
-envelopes = st.builds(Envelope, attributes=attributes, **_fields(of_document=False)).filter(_has_position_if_needed)
+envelopes = st.builds(Envelope, attributes=attributes, **_by_field(of_document=False)).filter(_has_position_if_needed)
 
 hexes = numbers.map(lambda number: f"{number:x}")
 reasons = st.none() | st.tuples(texts, texts)
-copies = st.none() | st.tuples(small, small, numbers)
+lk1_tuples = st.none() | st.tuples(nine_digit_numbers, nine_digit_numbers, numbers)
 receipts = st.builds(
     Receipt,
-    src_semq_id=small,
+    src_semq_id=nine_digit_numbers,
     src_ref_id=numbers,
     dest_ref_id=numbers,
     ack_flag=st.none() | st.sampled_from(AckFlag),
@@ -94,12 +94,12 @@ receipts = st.builds(
     at=numbers,
     floors=st.none() | st.dictionaries(hexes, st.tuples(numbers, st.none() | numbers), max_size=3),
     att=numbers,
-    lk1=copies,
+    lk1=lk1_tuples,
     void=st.booleans(),
 )
 inquiries = st.builds(
     Inquiry,
-    semq_db_id=small,
+    semq_db_id=nine_digit_numbers,
     ref_id=numbers,
     flag=st.sampled_from([1, 2]),
     role=st.none() | st.sampled_from(InquiryRole),
@@ -107,7 +107,7 @@ inquiries = st.builds(
     sid=st.integers(-1, INT64_MAX),
     floor=numbers,
     nonce=numbers,
-    lk1=copies,
+    lk1=lk1_tuples,
     status=st.none() | st.sampled_from(Answer),
     prev=positions.map(str) | st.just(""),
     result=st.none() | st.sampled_from([0, 1]),
@@ -121,7 +121,7 @@ presences = st.builds(
 )
 
 # Values of an AMQP field table, for hostile headers.
-fields: st.SearchStrategy[Any] = st.recursive(
+table_values: st.SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**64)
