@@ -42,7 +42,7 @@ def test_methods_are_decoded_as_they_were_encoded(method: Method) -> None:
     assert decode_method(encode_method(method)) == method
 
 
-# Other names of arguments in pamqp: of all methods, and of one method each.
+# Names of arguments that differ in pamqp: in all methods, and in single ones.
 PAMQP_NAMES = {"no_wait": "nowait"}
 PAMQP_NAMES_IN: dict[type[Method], dict[str, str]] = {m.ExchangeDeclare: {"type": "exchange_type"}}
 # Values that pamqp and pika accept.

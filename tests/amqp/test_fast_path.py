@@ -144,7 +144,7 @@ def test_every_changed_byte_gives_the_same_on_both_paths(new_connection: NewConn
 
 
 def outcome(connection: ServerConnection | ClientConnection, data: bytes) -> tuple[list[str], bytes]:
-    """Return the events of ``data`` and a following content, and the output."""
+    """Return the events of ``data`` and of a content after it, and the output."""
     events = connection.receive(data + PUBLISH_FRAMES, 0.0)
     return [repr(event) for event in events], output(connection)
 

@@ -152,7 +152,7 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
     pair.client.send(1, m.QueueDeclare("q"))
     data = output(pair.client) + frame(FRAME_METHOD, 1, b"nonsense") + frame(3, 9, b"x") + frame(2, 0, b"")
     assert pair.server.receive(data, 0) == []
-    pair.client.close_channel(1)  # it was on its way
+    pair.client.close_channel(1)  # before connection.close has arrived
     assert pair.server.receive(output(pair.client), 0) == []
     output(pair.server)
     assert closed(pair.server.receive(frame(FRAME_METHOD, 0, encode_method(m.ConnectionCloseOk())), 0)).error is None
