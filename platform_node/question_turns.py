@@ -33,7 +33,7 @@ class QuestionTurns:
         self._clock = clock
         self._at_once = at_once
         self._interval_s = 1 / per_second if per_second else 0.0
-        self._due = clock.monotonic()  # the next turn, if turns were evenly spread
+        self._due = clock.monotonic()  # time of the next turn if turns were evenly spread
         self._under_way = 0
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  #: by asker, in the order of their next turns
         self._timer: asyncio.TimerHandle | None = None

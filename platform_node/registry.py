@@ -82,7 +82,7 @@ class Registry:
 
     async def refresh(self) -> bool:
         """Read the serial numbers of revoked certificates; return whether there are new ones."""
-        # Also certificates that ended less than a day ago, because clocks of peers may be slow. Serial numbers are only
+        # Includes certificates that ended less than a day ago: clocks of peers may be slow. Serial numbers are only
         # added: a restored database must not make a revoked certificate valid.
         day_ago = self._clock.wall() - timedelta(days=1)
         before = len(self.revoked)

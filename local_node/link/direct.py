@@ -52,7 +52,7 @@ class PartnerLogins:
         self._partners = {str(partner_address(node_id)) for node_id in partners}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user; None refuses the login. Only the log has the reason."""
+        """Return the name of the user; None refuses the login."""
         if mechanism == "EXTERNAL" and (name := self._partner(credentials, peer)) is not None:
             return name
         name = await self._users.authenticate(mechanism, credentials, peer)
@@ -92,7 +92,7 @@ class DirectLinks:
         self._is_withdrawn = is_withdrawn
         self._links = links
         self._new_uplink = new_uplink
-        self._stops: set[asyncio.Task[None]] = set()  #: tasks that end links which a reload has removed
+        self._stops: set[asyncio.Task[None]] = set()  #: tasks that end links after a reload
         self.uplinks: dict[Address, Uplink] = {}
 
     def open(self, vhost: VirtualHost, frame_bytes_max: int) -> None:

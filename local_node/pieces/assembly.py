@@ -68,7 +68,7 @@ class Assembly:
     def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
         self._engine = engine
         self._store = store
-        #: rows of a joined document's pieces by the row of its manifest, until it is settled or given back
+        #: by row of a joined document's manifest: rows of its pieces, until the document is settled or given back
         self._pieces: dict[int, list[int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 

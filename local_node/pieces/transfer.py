@@ -1,9 +1,9 @@
 """The sending of pieces to the receiver's node, and of the manifest when all have arrived.
 
-Each piece is a message of class 3, deleted when its receipt has arrived. Few are under way to one node at a time, so
-that other documents do not wait behind them (``window``). A piece whose message has not ended is awaited instead of
-sent again: a second message could arrive after the document is complete, and would stay at the receiver. The manifest
-waits as a submission, and is released when no piece is left.
+Each piece is sent as a message of class 3, and deleted when the receipt has arrived. Few pieces are under way to one
+node at a time, so that other documents do not wait behind them (``window``). While the message of a piece has not
+ended, the piece is not sent again: a second message could arrive after the document is complete, and would stay at the
+receiver. The manifest waits as a submission, and is released when no piece is left.
 """
 
 import asyncio

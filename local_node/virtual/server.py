@@ -94,7 +94,7 @@ class VirtualServer:
         """Read the file again: start new institutions, end removed ones, reload the others; return the changes.
 
         An institution whose table has a fault keeps its former settings, and the fault is reported. Raises
-        ConfigUnreadable, ConfigInvalid; then nothing has changed.
+        ConfigUnreadable, ConfigInvalid, Misconfigured; then nothing has changed.
         """
         async with self._reloading:
             names = (await asyncio.to_thread(read_server, self.file)).names

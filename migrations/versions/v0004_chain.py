@@ -1,4 +1,4 @@
-"""The chain of the ledger: an index on ``first``, and half-empty pages for heap-only updates."""
+"""The chain of the ledger: an index on column ``first``, and half-empty pages for heap-only updates."""
 
 from alembic import op
 

@@ -107,7 +107,7 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     """Return each store once: the row of the instance that serves it, or else the row of another instance.
 
-    ``asked`` is the sum over all instances.
+    ``asked``, the number of records about copies in another store, is summed over all instances.
     """
     chosen: dict[str, dict[str, Any]] = {}
     asked: Counter[str] = Counter()

@@ -42,7 +42,7 @@ class ImportDefinitions(CompareDefinitions, frozen=True, kw_only=True):
 
     why: Annotated[str, Meta(max_length=WHY_MAX, description="Reason, kept with the definitions.")] = ""
     expect: Annotated[
-        Annotated[int, Meta(ge=0, le=INT64_MAX)] | None, Meta(description="Only if this version is in force.")
+        Annotated[int, Meta(ge=0, le=INT64_MAX)] | None, Meta(description="Import only if this version is in force.")
     ] = None
 
 

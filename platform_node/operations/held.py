@@ -60,7 +60,7 @@ class SelectCopies(Arguments, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether any argument selects copies."""
+        """Whether a filter is given."""
         return any(getattr(self, name) is not None for name in FILTERS)
 
     def filter(self) -> HeldFilter:
