@@ -124,7 +124,7 @@ def test_documents_that_are_not_sampled_have_no_spans() -> None:
         assert spans.commit(Side.SENDER, document, (1_100, Event.ACCEPTED, 0)) == []
 
 
-def test_with_a_ratio_all_nodes_choose_the_same_documents() -> None:
+def test_without_a_trace_of_the_application_the_spans_of_all_nodes_form_one_trace() -> None:
     sender, receiver, document = SpanRecorder(1.0), SpanRecorder(1.0), envelope(headers={})
     sender.tracked.begin(Side.SENDER, document, 1_000)
     receiver.tracked.begin(Side.RECEIVER, document, 1_000)

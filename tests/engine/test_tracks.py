@@ -35,7 +35,7 @@ def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     assert first_picks(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
 
 
-def test_a_row_returned_during_a_search_is_not_skipped() -> None:
+def test_a_row_returned_during_a_read_is_not_skipped() -> None:
     tracks = Tracks()
     tracks.wake("a", 0)
     ((pick,),) = tracks.pick(10)
@@ -61,7 +61,7 @@ def test_a_track_beyond_the_window_delays_no_other() -> None:
     tracks.note_read(low, 9, found=False)
     assert tracks.has_waiting
     assert not tracks.ready
-    tracks.wake("", 9)  # behind the blocked row
+    tracks.wake("", 9)  # after the blocked row
     assert not tracks.ready
     tracks.unblock()
     assert first_picks(tracks.pick(10)) == [("", 9, 10)]

@@ -25,7 +25,7 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
     (R, SAYS, OTHER, Receipt(ack_flag=ACK2, ident=MINE), False),
     (R, SAYS, OTHER, Receipt(ack_flag=ACK, ident=THEIRS), False),
     (R, SAYS, OTHER, Receipt(ident=THEIRS), False),
-    *((R, SAYS, OTHER, Receipt(flag=note, ident=THEIRS), False) for note in HubFlag),
+    *((R, SAYS, OTHER, Receipt(flag=flag, ident=THEIRS), False) for flag in HubFlag),
     (R, SAYS, OTHER, Receipt(flag=HubFlag.STORED, ack_flag=ACK2, ident=THEIRS), False),
     (R, NOTES, OTHER, Receipt(ack_flag=ACK2, ident=MINE), True),
     (R, NOTES, OTHER, Receipt(ack_flag=ACK2, ident=THEIRS), False),

@@ -53,7 +53,7 @@ def test_a_user_who_is_named_later_is_reported_then() -> None:
     assert present(trio) == ("desk", "late")
 
 
-def test_the_last_of_many_reports_in_a_minute_reaches_the_partners() -> None:
+def test_the_last_of_many_reports_reaches_the_partners_after_the_pause() -> None:
     trio = trio_with_users()
     packets: list[Packet] = []
 

@@ -11,36 +11,36 @@ from semq.umx_t.locator import Pos, Store
 from tests.flows.trio import Trio
 
 COUNT = 100_000
-SEARCHES_MAX = 20  # searches for orders that one document with an order key may cause
+LOOKUPS_MAX = 20  # orders that may be looked up because of one document with an order key
 
 
 class CountingOrders(dict[OrderId, Order]):
-    """A table of orders that counts the searches in it."""
+    """A table of orders that counts the orders looked up in it."""
 
-    searches = 0
+    lookups = 0
 
     def get(self, key: OrderId, default: Any = None) -> Any:
-        self.searches += 1
+        self.lookups += 1
         return super().get(key, default)
 
     def setdefault(self, key: OrderId, default: Any = None) -> Any:
-        self.searches += 1
+        self.lookups += 1
         return super().setdefault(key, default)
 
     def __contains__(self, key: object) -> bool:
-        self.searches += 1
+        self.lookups += 1
         return super().__contains__(key)
 
     def __iter__(self) -> Iterator[OrderId]:
-        self.searches += len(self)
+        self.lookups += len(self)
         return super().__iter__()
 
     def items(self) -> Any:
-        self.searches += len(self)
+        self.lookups += len(self)
         return super().items()
 
     def values(self) -> Any:
-        self.searches += len(self)
+        self.lookups += len(self)
         return super().values()
 
 
@@ -53,7 +53,7 @@ def blocked() -> tuple[Trio, CountingOrders]:
     handover.orders = orders
     for n, key in enumerate(dict.keys(orders)):
         handover._blocked.add(key, Pos(0xA001, 1_000 + n))
-    orders.searches = 0
+    orders.lookups = 0
     return trio, orders
 
 
@@ -62,20 +62,20 @@ def test_feeding_a_user_reads_no_blocked_order() -> None:
     for _ in range(1000):
         trio.b.engine.handover.feed("")
     assert trio.b.store.idle
-    assert orders.searches == 0
+    assert orders.lookups == 0
 
 
-def test_documents_without_a_waiting_order_are_delivered_without_a_search() -> None:
+def test_documents_without_an_order_key_look_up_no_order() -> None:
     trio, orders = blocked()
     trio.a.send(*[b"%d" % n for n in range(50)])
     trio.settle()
     trio.later(1)
     assert len(trio.b.app.deliveries) == 50
-    assert orders.searches == 0
+    assert orders.lookups == 0
     trio.a.send(b"in an order", order_key="another")
     trio.settle()
     assert len(trio.b.app.deliveries) == 51
-    assert 0 < orders.searches <= SEARCHES_MAX
+    assert 0 < orders.lookups <= LOOKUPS_MAX
 
 
 def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
@@ -85,7 +85,7 @@ def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
     trio.settle()
     (delivery,) = trio.b.app.held
     trio.b.app.held.clear()
-    orders.searches = 0
+    orders.lookups = 0
 
     @work
     def refuse() -> Steps:
@@ -100,4 +100,4 @@ def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
     trio.settle()
     assert [given.payload for given in trio.b.app.deliveries] == [b"x", b"x"]
     assert trio.b.app.deliveries[1].redelivered
-    assert orders.searches <= SEARCHES_MAX
+    assert orders.lookups <= LOOKUPS_MAX

@@ -49,7 +49,7 @@ def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
 
 
 def test_remaining_rows_are_deleted_in_batches_after_a_restart() -> None:
-    """A node of an older version may have left such rows: they have ended, but are not deleted."""
+    """A node of an older version may have left rows that have ended and are not deleted."""
     trio = Trio(replace(SETTINGS, clean_rows=BATCH))
     trio.b.app.acks = False
     trio.lose = lambda wire, frame: wire is trio.a.down  # A does not receive their receipts
@@ -65,7 +65,7 @@ def test_remaining_rows_are_deleted_in_batches_after_a_restart() -> None:
 
 
 def _units_written(trio: Trio) -> list[Unit]:
-    """Return all units that the local nodes write from now on."""
+    """Return a list to which each unit is added that the local nodes write from now on."""
     written: list[Unit] = []
     for node in trio.nodes:
 
