@@ -10,8 +10,8 @@ One folder::
 A slot changes by one rename of ``slots.json``, so a crash leaves either the old or the new slots. ``next`` holds a key
 whose certificate has been requested, or has arrived and is not used yet. The certificate of ``active`` is presented on
 links. ``previous`` was active before; it is kept, because the two ends of a link change keys at different times. Older
-keys are ``retired``, and are deleted after ``tls.keep_keys_days``: longer than a document sealed for them can be in
-transit.
+keys are ``retired``, and are deleted after ``tls.keep_keys_days``, which should be longer than a document sealed for
+them can be in transit.
 """
 
 from collections.abc import Iterator, Mapping

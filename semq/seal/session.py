@@ -10,8 +10,8 @@ resumed twice repeats key and counter together. Then the random part distinguish
 A session key is replaced long before AES-GCM requires it (NIST SP 800-38D: 2**32 uses).
 
 Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and the
-public session id. Nobody can find two keys with one id (about 2**64 attempts), so nobody can make
-an AES-GCM ciphertext that opens under two keys.
+public session id. Nobody can find two keys with the same id (about 2**64 attempts), so nobody can make an AES-GCM
+ciphertext that opens under two keys.
 """
 
 import hmac

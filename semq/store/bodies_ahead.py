@@ -37,7 +37,7 @@ class BodiesAhead:
     """The bodies of one opened store; they are written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
-        """``post(work, later)`` queues work once its bodies are stored or cannot be stored.
+        """``post(work, later)`` (``WorkStore.post``) queues work once its bodies are stored or cannot be stored.
 
         Bodies get the negative numbers below -``first_id``, the first record id of this opening, so that no key is used
         twice.

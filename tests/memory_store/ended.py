@@ -1,4 +1,4 @@
-"""A check of the store in memory: after its unit, only fields of a row that never change can be read.
+"""A check of the store in memory: after the unit of a row, only those of its fields can be read that never change.
 
 All work of one unit shares a row object, so after the commit the row has the values of the last piece of work. Work
 therefore keeps the values that it needs. A row whose unit has been written, rolled back or decided again raises

@@ -68,7 +68,7 @@ class MemoryStore:
         self._group = group
         self._queue: list[Work] = []
         self._ahead: list[Work] = []  # work with bodies ``ahead``; work posted before the next unit overtakes it
-        self._is_due = False  # all queued work is done now
+        self._is_due = False  # whether the queued work is processed without waiting for more
         # Set when a commit has an unknown result, or another process took the store over.
         self._fault: SemqError | None = None
         self._open: list[Work] = []  # work of the open transaction
@@ -229,7 +229,7 @@ class MemoryStore:
 
 
 def load(tables: Tables, needs: Needs) -> Unit:
-    """Return a unit with copies of the needed rows. A row is one object, also if two needs find it."""
+    """Return a unit with copies of the needed rows."""
     unit = Unit()
     for name, copy in COPIERS.items():
         if keys := getattr(needs, name):  # most units need rows of one or two tables

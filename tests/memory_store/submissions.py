@@ -18,7 +18,7 @@ SubmissionQuery = SubmittedRows | RefusedSubmissions | OpenSubmission | TokenSub
 
 
 def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[int, int]]:
-    """Yield the rows of a query, the oldest first, as Postgres does."""
+    """Yield the rows of a query, in the same order as Postgres."""
     rows = sorted(tables.submitted.items())
     match query:
         case RefusedSubmissions(lk0s):

@@ -256,7 +256,7 @@ def settle(unit: Unit, number: int, variant: int) -> None:
 
 
 def give(unit: Unit, number: int, variant: int) -> None:
-    """Count a delivery: in a unit of its own, because deliveries are committed before they are made (R6)."""
+    """Count a delivery. It is the only action of its unit, because a delivery is committed before it is made (R6)."""
     row = unit.pending.get(number)
     if row is not None:
         row.deliveries += 1

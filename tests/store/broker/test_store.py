@@ -108,7 +108,7 @@ def test_postgres_and_memory_return_the_same_broker_state(
 
 
 async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> None:
-    """Save lists in both stores, and compare the states. ``together``: save without waiting for the list before."""
+    """Save lists in both stores, and compare the states. ``together``: save without waiting for the previous list."""
     for table in ("exchange", "queue", "binding", "message", "body", "handed_out"):
         run(url, f"DELETE FROM broker_{table}")
     async with open_notified_store(url) as notified:

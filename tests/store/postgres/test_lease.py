@@ -79,7 +79,7 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_is_take
 
 @pytest.mark.usefixtures("expires_soon")
 async def test_a_former_session_of_the_owner_does_not_end_the_owner(database: str) -> None:
-    """Its process may not even have noticed that this session was lost."""
+    """The process of the owner may not have noticed that the former session was lost."""
     async with open_notified_store(database) as first:
         with psycopg.connect(database) as former:
             former.execute("SELECT FROM store_lease FOR SHARE")

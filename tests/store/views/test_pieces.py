@@ -22,7 +22,7 @@ SIMILAR = ["1.10008.1.1.ab.77", "1.10008.1.1.ab.17", "1.10008.1.1.ab.8"]
 def record(
     connection: psycopg.Connection[Any], bref: int, name: str, part: bytes, source: str = "1.10008", **attributes: Any
 ) -> None:
-    """Store a piece, or a notice, as the receiver's node does. Rows with a number below 12 arrived 40 days ago."""
+    """Store a piece, or a notice, as the receiver's node does. Rows with a bref below 12 arrived 40 days ago."""
     envelope = Envelope(
         source=parse_address(source), target=parse_address(f"56001/{PIECES_USER}"),
         lk0=parse_lk0(f"{source}.1.1.ab.{bref}"),

@@ -84,8 +84,8 @@ outbound_values: Callable[[Outbound], Values] = writer(_OUT, tables.tb_0031, _NA
 outbound_of: Callable[[Values], Outbound] = reader(_OUT, Outbound, _NAMES)
 pending_values: Callable[[Pending], Values] = writer(_PEND, tables.tb_0030, _NAMES)
 pending_of: Callable[[Values], Pending] = reader(_PEND, Pending, _NAMES)
-# The columns of tb_0031 that change. Rows with equal values in these columns share one UPDATE; so the custodian, which
-# differs for each row, is written separately.
+# The columns of tb_0031 that ``change_outbound`` changes. Rows with equal values in these columns share one UPDATE; so
+# the custodian, which differs for each row, is written separately.
 CHANGES = changes_of(_OUT, tables.tb_0031)
 pack_changes: Callable[[Outbound], tuple[Param, ...]] = packer(_OUT, tables.tb_0031, _NAMES)
 
