@@ -69,7 +69,7 @@ class ServerConfig:
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    #: added to SERVER_PROPERTIES, or replacing them
+    #: added to SERVER_PROPERTIES; replace properties of the same name
     properties: Mapping[str, Any] = field(default_factory=dict)
     #: creates the listener, if several servers share one port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None

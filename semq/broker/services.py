@@ -103,7 +103,8 @@ class ServiceExchange(Exchange):
     """
 
     is_service = True
-    drains: ClassVar[bool] = False  #: larger messages are passed without their body; ``header.body_size`` has its size
+    #: messages above ``body_max`` are passed without their body; ``header.body_size`` has its size
+    drains: ClassVar[bool] = False
     streams: ClassVar[bool] = False  #: the service receives large bodies in parts (``arriving``)
     __slots__ = ("body_max", "service_type")
 

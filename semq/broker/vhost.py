@@ -145,7 +145,7 @@ class VirtualHost(Definitions):
         return outcome
 
     def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PreparedPublish:
-        """Prepare a message of the node for its own transaction. Full queues that refuse the message are left out.
+        """Prepare a message for a transaction of the node. Full queues that refuse the message are left out.
 
         Raises NotFound if the exchange does not exist.
         """

@@ -37,9 +37,9 @@ from semq.umx_t.retry import backoff
 
 PREFETCH = 64  # largest number of delivered batches that are not acknowledged
 UNCONFIRMED_MAX = 256  # largest number of published batches that are not confirmed
-PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # between two attempts to connect
-EXPIRATION_MS = "15000"  # the broker drops messages that have waited for one inquiry interval
-QUEUE_BYTES_MAX = 64 << 20  # of one queue; above, the broker drops the oldest batches
+PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # first and longest pause between two attempts to connect
+EXPIRATION_MS = "15000"  # the broker drops batches that have waited so long: one inquiry interval
+QUEUE_BYTES_MAX = 64 << 20  # largest size of a queue; of a larger one the broker drops the oldest batches
 ALL = "all"  # the only destination that is an exchange; the others are queues
 TRANSIENT = 1  # delivery mode
 log = structlog.get_logger("semq.carrier")
@@ -49,7 +49,7 @@ class CarrierReceiver(Protocol):
     """The receiver of the messages: ``semq.engine.hub.instances.Instances``."""
 
     def receive(self, life: int, message: Message) -> None:
-        """Process a message of another instance."""
+        """Process a message of the incarnation ``life`` of another instance."""
 
     def note_returned(self, store: StoreName, message: Message) -> None:
         """Note a message that could not be delivered."""
@@ -78,7 +78,7 @@ class AmqpCarrier:
     ) -> None:
         self.is_joined = False
         self.address = ""  #: address of the broker in use
-        self.foreign = 0  #: batches and messages that are not from this hub, or could not be read
+        self.foreign = 0  #: number of batches and messages that are not from this hub, or could not be read
         self.batches_out = self.batches_in = 0
         self._dial_configs = list(dial_configs)
         self._prefix = f"semq.{hub_id}."

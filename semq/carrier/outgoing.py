@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 BATCH_BYTES = 1 << 20  # a batch is closed when it has reached this size
-WAITING_BYTES_MAX = 64 << 20  # bytes that wait for all destinations together
+WAITING_BYTES_MAX = 64 << 20  # largest number of bytes that wait, for all destinations together
 
 
 class WaitingMessages:
@@ -48,7 +48,7 @@ class WaitingMessages:
         self.waiting_bytes = 0
 
     def _drop_oldest(self, destination_of_newest: str) -> None:
-        """Drop the oldest message of the longest queue, but never the newest message of all."""
+        """Drop the oldest message of the queue with the most messages, but never the newest message of all."""
         queues = [
             (name, queue) for name, queue in self._waiting.items() if name != destination_of_newest or len(queue) > 1
         ]

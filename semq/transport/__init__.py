@@ -8,7 +8,7 @@
 ``client_channel``  a channel of a dialled connection: ``ClientChannel``
 ``listener``        a listening port with limits
 ``handshakes``      the TLS handshakes of a listener
-``link``            the socket of both sides: ``SocketLink``
+``link``            the socket of a client or a server: ``SocketLink``
 ``turn``            the end of a turn of the event loop, at which output is written
 ``peer``            address and certificate of the peer
 ``spool``           a large body in a temporary file

@@ -16,7 +16,7 @@ from semq.transport.turn import READ_SIZE, Turn
 
 WRITE_HIGH = 512 * 1024  # bytes waiting in the socket buffer before the link counts as not writable
 WRITE_LOW = 128 * 1024  # bytes waiting below which the link counts as writable again
-LINGER_S = 1.0  # time for a peer to close its side after our last output
+LINGER_S = 1.0  # seconds for a peer to close its side after our last output
 RECORD = 16 * 1024  # bytes of one TLS record (RFC 8446, section 5.1)
 EVENTS_PER_READ = 256  # after a read with more events, the next reads are smaller
 READ_SIZE_MIN = 1024  # bytes

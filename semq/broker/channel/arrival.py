@@ -28,7 +28,7 @@ class ArrivingBody:
         self._header = header
         self._pieces: list[bytes] = []
         self._gathered = 0  # bytes in ``_pieces``
-        self._index = 0  # of the next chunk
+        self._index = 0  # number of the next chunk
         self._body_id = 0  # 0 for a message to a service, whose body is not stored by the broker
         self._is_drained = False  # whether the body is dropped, because the service gets the message without it
         self._document: ArrivingDocument | None = None

@@ -304,7 +304,7 @@ class BrokerChannel:
         self._resume_after_settlement((consumer,) if consumer is not None else ())
 
     def apply_in_slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
-        """Settle deliveries. If there are many, the channel waits, and other connections are served in between."""
+        """Settle deliveries. If there are many, the channel waits, and other connections are served between slices."""
         if len(deliveries) <= SLICE:
             self.apply(deliveries, disposition)
             return

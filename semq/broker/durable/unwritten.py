@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 LIST_BYTES = 8 * 1024 * 1024  # bytes of messages in one list
 LIST_COUNT = 10_000  # operations, or dropped messages, in one list
-DROPS_MAX = 1_000_000  # of all queues together; later drops are not kept
+DROPS_MAX = 1_000_000  # largest number of drops that are kept, of all queues together
 
 
 class UnwrittenOps:
