@@ -1,7 +1,7 @@
 """A channel: one connection id with its keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
 
-The end that offers the channel learns the address of the other end from authenticated datagrams: the source of the
-datagram with the highest sequence number counts.
+The end that offers the channel takes as address of the other end the source of the authenticated datagram with the
+highest sequence number.
 """
 
 from typing import Any
@@ -33,7 +33,8 @@ class DatagramChannel:
         self.documents_sent = 0
         self._received = 0
         self._expected = 0  #: documents of the other end that have arrived or count as lost
-        self._announced, self._announced_before = 0, 0  #: ``_announced_before``: at the last ``count_missing``
+        #: Documents that the other end reports as sent: now, and at the last ``count_missing``.
+        self._announced, self._announced_before = 0, 0
         self.full = 0  #: documents of the other end that were dropped here for lack of room
         self.sent_coverage = Coverage()  #: coverage of the documents sent on the channel, as the other end reports
 
@@ -55,7 +56,7 @@ class DatagramChannel:
     def record_coverage(self, reported: Coverage) -> Coverage:
         """Record a report about the documents sent; return the difference to the previous report.
 
-        Numbers above the number of documents sent are lowered to it.
+        A reported number above the number of documents sent counts as that number.
         """
         previous, sent = self.sent_coverage, self.documents_sent
         self.sent_coverage = Coverage(
@@ -65,8 +66,8 @@ class DatagramChannel:
 
     @property
     def lost(self) -> int:
-        """The number of documents of the other end that have not arrived, although a later one has arrived, or although
-        they were announced before the previous call of ``count_missing``.
+        """The number of documents that have not arrived, below the highest number that has arrived or that
+        ``count_missing`` has counted.
         """
         return max(0, self._expected - self._received)
 

@@ -1,7 +1,7 @@
 """The path to the other end: probes, which the other end answers, show whether datagrams pass, and up to what size.
 
-A probe is padded to the size that it tests. The path is open while probes of ``SIZES[0]`` bytes are answered. Larger
-sizes are tried one after the other (RFC 8899). When probes of the present size are no longer answered, the size falls
+A probe is padded to the size that it tests. The path is open while probes are answered. Larger sizes are tried one
+after the other (RFC 8899). When probes of the present size are no longer answered, the size falls
 back to ``SIZES[0]``. Sizes are sizes of UDP payloads.
 """
 
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 # Sizes for tunnels, for Ethernet with IPv6 and IPv4, and for jumbo frames. As in QUIC, an open path passes 1200 bytes.
 SIZES = (1200, 1280, 1352, 1400, 1452, 1472, 2952, 4452, 8900)
-TRIES = 3  # probes of a larger size before it counts as too large
-SMALLER_AFTER, CLOSED_AFTER = 2, 4  # unanswered probes in a row
+TRIES = 3  # unanswered probes after which a larger size counts as too large
+SMALLER_AFTER, CLOSED_AFTER = 2, 4  # unanswered probes in a row after which the size falls back, and the path closes
 OUTSTANDING_MAX = 16  # remembered probes
 
 
@@ -19,9 +19,9 @@ OUTSTANDING_MAX = 16  # remembered probes
 class PathTimes:
     """Intervals of probes, in seconds."""
 
-    answer_s: float = 1.0  #: after which a probe counts as lost
-    keep_s: float = 15.0  #: between probes of an open path; keeps the entry of a NAT alive
-    search_s: float = 600.0  #: until larger sizes are tried again
+    answer_s: float = 1.0  #: wait for an answer, after which the probe counts as lost
+    keep_s: float = 15.0  #: interval of the probes on an open path, which keep the entry of a NAT alive
+    search_s: float = 600.0  #: pause after a size that was too large, until larger sizes are tried again
 
 
 class SentProbe(NamedTuple):

@@ -1,8 +1,8 @@
 """The rate of one direction of a session: congestion control (AIMD) by the loss that the other end reports.
 
 The loss is judged for ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; documents that left before
-this change are not judged. Less loss raises the rate by a step, at first by the rate itself. After a halving, the step
-is a tenth of the halved rate; it doubles with each raise above the last rate with too much loss.
+this change are not judged. Less loss raises the rate by a step, at first to the double. After a halving, the step is a
+tenth of the halved rate; each raise above the last rate with too much loss doubles the step.
 """
 
 from semq.datagrams.counts import Coverage
@@ -28,7 +28,7 @@ class SendingRate:
         self._step = self.bytes_per_s
         self._lossy_bytes_per_s = 0.0  # the last rate with too much loss
         self._covered, self._lost = 0, 0  # documents since the last judgement
-        self._unjudged = 0  # documents that left before the last change
+        self._unjudged = 0  # documents that were under way at the last halving
 
     def report(self, covered: Coverage, under_way: int) -> bool:
         """Change the rate by a report; return whether the rate was halved.
