@@ -112,7 +112,8 @@ def _loss(direction: str, documents: int, lost: int, full: int) -> str:
 
 def _companion(name: str, state: Mapping[str, Any]) -> Check:
     if not state["running"]:
-        return Check(name, FAILING, f"the process ended with status {state['exit']} and is started again")
+        ended = f"the process ended with status {state['exit']} and is started again"
+        return Check(name, FAILING, ended if state["exit"] is not None else "the process has not started yet")
     failing = state.get("failing", {})
     if not failing:
         return Check(name, OK)

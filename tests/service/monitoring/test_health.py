@@ -45,6 +45,14 @@ def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
     assert check.detail.endswith("; 2 more in node.status")
 
 
+@pytest.mark.parametrize(("status", "detail"), [(78, "ended with status 78"), (None, "has not started yet")])
+def test_a_companion_that_does_not_run_has_ended_or_not_started(status: int | None, detail: str) -> None:
+    node_status = with_webhooks(running=False)
+    node_status["companions"]["webhooks"]["exit"] = status
+    [check] = [check for check in checks(node_status, 14.0) if check.name == "webhooks"]
+    assert detail in check.detail
+
+
 def with_datagram_path(**facts: Any) -> dict[str, Any]:
     """Return a status with a closed path for datagrams, for which documents came; ``facts`` replace values."""
     closed = {"state": "closed", "why": "blocked", "not_open": 3, "not_open_now": 1}

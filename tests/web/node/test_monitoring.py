@@ -62,6 +62,14 @@ async def test_a_failing_node_fails_the_health_check_but_not_the_process(inproce
         await until(fails)
         assert (await get(site, "/livez")).status_code == 200
         assert (await get(site, "/readyz")).status_code == 200  # the node accepts documents without its hub
+        node.store.counters.went_back = 1  # as after a failover that lost commits
+
+        async def store_warns() -> bool:
+            content = (await get(site, "/healthz?verbose", "viewer")).json()
+            return {"store": "warning"}.items() <= {row["check"]: row["verdict"] for row in content["checks"]}.items()
+
+        await until(store_warns)
+        assert (await get(site, "/readyz")).status_code == 200
         node.engine.acceptance.stop()
 
         async def is_drained() -> bool:
