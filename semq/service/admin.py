@@ -160,7 +160,7 @@ def describe(error: SemqError) -> dict[str, Any]:
 async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Exception], None]], None]) -> Outcome:
     """Post work by ``post(on_commit, on_failure)``; return its outcome after the commit.
 
-    Raises the errors of the work and of the store.
+    Raises the SemqError of the work or of the store, and Unavailable for any other error.
     """
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 

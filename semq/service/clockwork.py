@@ -25,7 +25,7 @@ ENGINE = "engine"
 BACKSTOP_S = 10.0  # longest time between two runs of the engine's job
 TICK_S_MIN = 0.05  # shortest time between two runs of the engine's job
 WALL_CHECK_S = 15.0  # between two comparisons of wall clock and monotonic clock
-WALL_JUMP_S = 2.0  # a larger change of their difference: the wall clock was set
+WALL_JUMP_S = 2.0  # a larger change of their difference means that the wall clock was set
 log = structlog.get_logger("semq.clockwork")
 
 
@@ -45,7 +45,7 @@ class TickedEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """One line of the schedule."""
+    """A job, and how often it runs."""
 
     name: str
     every_s: float
@@ -60,7 +60,7 @@ class JobRecord:
     """Runs, errors and pause of a job since the node started."""
 
     runs: int = 0
-    last_at: datetime | None = None
+    last_at: datetime | None = None  #: beginning of the last run
     took_s: float = 0.0
     error: str = ""  #: error of the last run
     paused_at: datetime | None = None
@@ -115,7 +115,7 @@ class Clockwork:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
-        """Run a job after ``in_s`` seconds, and from then on with its usual interval; also if it is running now."""
+        """Run a job after ``in_s`` seconds, counted from the end of a present run, and then at its usual interval."""
         record = self.records[name]
         if record.running:
             record.again_in_s = in_s if record.again_in_s is None else min(in_s, record.again_in_s)

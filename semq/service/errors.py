@@ -1,4 +1,4 @@
-"""Errors of requests that a node cannot answer, or not in full; and the error of an AMQP port in use."""
+"""Errors of requests that a node cannot answer, or answers only in part; and the error of an AMQP port in use."""
 
 from typing import Any
 

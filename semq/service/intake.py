@@ -116,7 +116,9 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def _pass_on(self, speaker: Speaker, frames_max: int, bytes_max: int) -> tuple[int, int]:
-        """Pass on at least one frame of a speaker, which then waits behind all others; return their number and size."""
+        """Pass on at least one frame of a speaker; return number and size of the frames. The speaker's next turn comes
+        after those of all others.
+        """
         queue = self._waiting.pop(speaker)
         batch: list[Frame] = []
         size = 0
@@ -135,7 +137,7 @@ class Intake(Generic[Speaker, Frame]):
         try:
             self._process(speaker, batch)
         finally:
-            # At the limit the next turn waits for this work.
+            # At the limit the settlement must not wait for a later commit, because the next turn waits for it.
             settlement = after_commit(lambda: self.settle(len(batch), size))
             settlement.on_failure = lambda error: self.settle(len(batch), size)
             self._post(settlement, not self._is_full)

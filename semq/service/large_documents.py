@@ -19,7 +19,7 @@ BODY_TABLES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 
 async def with_sizes(store: PostgresStore, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows; that of a manifest gets the document's ``size`` and the number of its ``pieces``."""
+    """Return the rows; the row of a manifest gets the document's ``size``, and ``pieces`` with their ``count``."""
     candidates = [row for row in rows if _may_be_manifest(row)]
     if not candidates:
         return list(rows)
@@ -70,8 +70,8 @@ class LargeBodies:
 
     async def read(self, row: dict[str, Any], offset: int | None, length: int | None) -> dict[str, Any] | None:
         """Return bytes of a document's body from ``offset`` on, with digest and size of the whole body; None if the
-        document is not in pieces. An answer has at most ``length`` bytes (None: no limit) and ANSWER_BYTES_MAX, or one
-        larger piece.
+        document is not in pieces. An answer has at most ``length`` bytes (None: no limit), and at most ANSWER_BYTES_MAX
+        or one piece, whichever is more.
 
         Raises PayloadGone if this node sent the document in pieces, InPieces if ``offset`` is None, PiecesMissing.
         """

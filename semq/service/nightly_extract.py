@@ -24,7 +24,7 @@ log = structlog.get_logger("semq.nightly")
 CHECK_S = 20.0  # between two checks of the clock
 RETRY_S = 900.0  # from a failed extract to the next
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
-DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # environment variable of child processes
+DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # environment variable of child processes: the URL of the node's database
 
 
 def next_after(now: datetime, at: str, zone: str) -> datetime:
@@ -49,7 +49,7 @@ class Nightly:
         self._due = clock.wall()
         self._process: Process | None = None
         self._is_stopping = False
-        self.last: dict[str, object] = {}  #: the result of the last extract
+        self.last: dict[str, object] = {}  #: the result of the last extract; empty before the first
 
     def jobs(self) -> list[ScheduledJob]:
         if self._settings.extract.at is None:

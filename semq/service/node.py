@@ -56,7 +56,7 @@ from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the URL of the node
-# Companion programs that are not semq.SECTION, or have more rights, by section of the configuration
+# Companion programs by section of the configuration; any other section has Program("semq.SECTION").
 PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
 # Seconds between two checks whether the node's own Postgres runs. Connections do not show its death as long as its
@@ -302,7 +302,7 @@ class Node(Generic[E]):
                 self.recovered = await self._reopened()
                 self._build()
                 await self._begin_sessions_again()
-                self.server.journal.flush()  # declarations of clients meanwhile
+                self.server.journal.flush()  # declarations that clients have made meanwhile
         except StoreFenced as error:
             self._fail(error)
         except Exception as error:
@@ -361,7 +361,7 @@ class Node(Generic[E]):
 
     @property
     def endpoint(self) -> str:
-        """Return HOST:PORT of the listening AMQP endpoint."""
+        """HOST:PORT of the listening AMQP endpoint."""
         host = self.settings.amqp.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 

@@ -1,7 +1,7 @@
-"""The main function of a companion: a program beside a node that serves applications and speaks AMQP to the node.
+"""The main function of a companion: a program that serves applications, and speaks AMQP to its node.
 
-It runs until a signal. If the node has started it (``--with-parent``), it ends with the node: its standard input is a
-pipe that closes when the node ends.
+It runs until SIGTERM or SIGINT. If the node has started it (``--with-parent``), it ends with the node: its standard
+input is a pipe that closes when the node ends.
 """
 
 import argparse

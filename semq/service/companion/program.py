@@ -1,7 +1,8 @@
 """A program that a node keeps running: started with the node, restarted when it ends, stopped with the node.
 
 Its standard input is a pipe from the node, which closes when the node dies. On its standard output the program reports
-the sections that fail (``section_states``), unless it ``shares_output``. Its log lines go to the node's standard error.
+the states of its sections (``section_states``), unless it ``shares_output``. Its log lines go to the node's standard
+error.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """States of the sections of a companion: failing folders or webhooks, and counts of events.
 
-The companion writes a line of JSON to its standard output whenever a state changes, and at most once a second for
-counts. Its node shows the failing sections in its health and the counts in its metrics.
+The companion writes a line of JSON to its standard output when a section fails or works again, and at most once a
+second for counts. Its node shows the failing sections in its health and the counts in its metrics.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ class FailingSection(msgspec.Struct, frozen=True):
     """A section whose last attempt has failed."""
 
     failures: int  #: consecutive failures
-    since: int  #: time of the first one, milliseconds since 1970
-    error: str  #: the last one
+    since: int  #: time of the first of these failures, milliseconds since 1970
+    error: str  #: text of the last error
     is_paused: bool  #: requests are made one at a time, with pauses, because several have failed
 
 
@@ -60,7 +60,7 @@ class SectionStates:
             self._report(section)
 
     def count(self, section: str, event: str) -> None:
-        """Count an event of a section, in the event loop, which reports the counts later."""
+        """Count an event of a section. The running event loop reports the counts within ``COUNTS_S``."""
         self._counts.setdefault(section, Counter())[event] += 1
         if not self._changed:
             asyncio.get_running_loop().call_later(COUNTS_S, self._report_counts)

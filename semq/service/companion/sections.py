@@ -23,7 +23,7 @@ from semq.umx_t import retry
 log = structlog.get_logger("semq.companion")
 
 PATIENCE_S = 60.0  # longest wait of an operation for the node
-QUEUE_EXPIRES_S = 30 * 24 * 3600  # of a section's queue of events without a consumer
+QUEUE_EXPIRES_S = 30 * 24 * 3600  # time without a consumer after which a section's queue of events is deleted
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0  # pause before a failed section starts again
 STDOUT = 1  # file descriptor: a pipe to the node
 

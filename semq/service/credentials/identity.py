@@ -1,6 +1,6 @@
 """The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-A node has one if it uses TLS; an enrolled local node also has one for seals and signatures without TLS.
+A node has one if it uses TLS. Without TLS, an enrolled local node has one for seals and signatures.
 """
 
 import ssl
@@ -125,7 +125,7 @@ class NodeIdentity:
 
     @property
     def renew_at(self) -> datetime:
-        """Return the time of renewal: at two thirds of the lifetime, with jitter."""
+        """The time of renewal: after two thirds of the lifetime, with jitter."""
         return self.certificate.renew_at(self._jitter)
 
     def is_due(self) -> bool:

@@ -85,7 +85,7 @@ class NodeKeys:
 
     @property
     def signing(self) -> PrivateKey | None:
-        """Return the key of the active certificate; None if there is none."""
+        """The key of the active certificate; None if there is none."""
         return None if self.own_keys is None else self.own_keys.identity.key
 
     def own(self, key_id: str) -> PrivateKey | None:

@@ -1,7 +1,7 @@
 """The listening end of links: exchange ``umx``, and for each institution a queue of documents and a queue of packets.
 
 A node logs in with its own name and consumes ``node.<type>.<id>`` (documents; its prefetch is the session's credit) and
-``node.<type>.<id>.control`` (packets). With both consumers it is online.
+``node.<type>.<id>.control`` (packets). It is online while one session has both consumers.
 """
 
 import re
@@ -41,7 +41,7 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
-# Per node. At a login, the node gets the whole directory, and all others its presence.
+# Per node, because at each login the node gets the whole directory, and all other nodes get its presence.
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
 DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty from a node that does not state it

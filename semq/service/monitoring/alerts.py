@@ -72,7 +72,7 @@ class Alerts:
         if not self._settings().command:
             return
         checks = {check.name: check for check in await self._checks()}
-        # With the store as the only check, the status could not be read.
+        # If the store is the only check, the status could not be read.
         if checks.keys() != {"store"}:
             # Some checks exist only while their verdict is not ok.
             for name in self._reported.keys() - checks.keys():

@@ -1,4 +1,4 @@
-"""Figures of a node for Prometheus, derived from ``node.status``, the census of the queues, and the latency histograms.
+"""Figures of a node for Prometheus, derived from ``node.status``, ``queue.census``, ``stuck.causes`` and latencies.
 
 Labels have few values: checks, states, causes, events, configured sections. Only the detailed answer has figures per
 institution. ``render`` takes so long that it is called in a thread.
@@ -41,7 +41,7 @@ class Figures:
 
 
 class Metric(NamedTuple):
-    """A row of the table."""
+    """A row of ``METRICS``."""
 
     name: str
     kind: str  #: gauge, counter (its name ends with ``_total``) or info (``_info``)

@@ -15,7 +15,7 @@ from semq.foreign_text import shortened
 from semq.service.errors import BadArguments
 from semq.umx_t.attribute_values import MOMENT_MAX
 
-NAME_MAX = 600  # characters; an AppKey, the longest kind of name, has 515
+NAME_MAX = 600  # characters; an AppKey, the longest kind of name, has at most 515
 WHY_MAX = 2000  # characters
 ADDRESS_MAX = 100  # characters
 ROWS_MAX = 1000  # rows in one answer

@@ -68,7 +68,7 @@ class BrokerOperations:
         return page(channels(self._node.server), arguments)
 
     async def exchanges(self, arguments: BrokerPage) -> Page:
-        """List exchanges; exchanges of a type x-… are served by the node itself."""
+        """List exchanges; the node itself processes what is published to an exchange of a type x-…."""
         return page(exchanges(self._node.server), arguments)
 
     async def bindings(self, arguments: BrokerPage) -> Page:

@@ -1,7 +1,7 @@
 """A count of all rows of a node's queues, shared by all readers.
 
-A census is kept for ``KEPT_FACTOR`` times the duration of the count, so that counting costs the database a few percent
-of its time.
+A census is kept for ``KEPT_FACTOR`` times the duration of the count (``KEPT_S_MIN`` to ``KEPT_S_MAX`` seconds), so that
+counting costs the database a few percent of its time.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class SharedCensus:
     async def census(self) -> Census:
         """Return the newest census. If it is too old, begin a new one, and wait for it at most ``WAIT_S``.
 
-        Returns EMPTY before the first census. Raises StoreUnavailable.
+        Returns EMPTY while the first census is not ready. Raises StoreUnavailable.
         """
         if self._last is not EMPTY and self._node.clock.monotonic() < self._kept_until:
             return self._last

@@ -1,4 +1,4 @@
-"""Operation ``msg.inquire``: inquire about a message before its scheduled time."""
+"""Operation ``msg.inquire``: inquire about a message now, before the next scheduled inquiry."""
 
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ class InquiringNode(Protocol):
     store: PostgresStore
 
     def schedule_of(self, side: str) -> Schedule | None:
-        """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows; None if it makes none."""
+        """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows; None if there are none."""
 
     def engine_time(self) -> float:
         """Return the engine's time in seconds."""
@@ -29,7 +29,7 @@ class InquiryOperation:
         self._node = node
 
     async def inquire(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Inquire about a message now instead of at its scheduled time."""
+        """Inquire about a message now, before the next scheduled inquiry."""
         node = self._node
         rows = await find_accepted(node.store, arguments.id)
         inquiring = 0

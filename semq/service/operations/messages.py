@@ -43,7 +43,7 @@ Offset = Annotated[
     int, Meta(ge=0, le=INT64_MAX, description="First byte to return, from 0. Documents in pieces need it.")
 ]
 Length = Annotated[
-    int, Meta(ge=0, le=INT64_MAX, description="Number of bytes, at most; of a document in pieces, about 8 MiB.")
+    int, Meta(ge=0, le=INT64_MAX, description="Number of bytes, at most; a document in pieces: about 8 MiB per answer.")
 ]
 
 TRACED_MAX = 20  # members of a group whose lines a trace contains
@@ -61,7 +61,7 @@ class ReadSide(StrEnum):
 class MessageSelection(Arguments, frozen=True, kw_only=True):
     """The selection of messages; an absent argument matches everything."""
 
-    side: Annotated[ReadSide, Meta(description="The queue of sent or of received messages.")] = ReadSide.all
+    side: Annotated[ReadSide, Meta(description="Queue: sent, received, or submitted and not accepted.")] = ReadSide.all
     partner: Partner | None = None
     type: DataType | None = None
     key: Key | None = None
@@ -122,7 +122,7 @@ def message_filter(wanted: MessageSelection, limit: int, state: str | None = Non
 
 
 class MessageReading:
-    """The handlers, and ``trace``."""
+    """The handlers of ``READING``, and ``trace``."""
 
     def __init__(self, node: ReadableNode) -> None:
         self._node = node

@@ -33,10 +33,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user of an operation, and the way of the request (``door``)."""
+    """The user of an operation, and the origin of the request."""
 
     user: str
-    door: str = "amqp"
+    door: str = "amqp"  #: means of access
     peer: str = ""  #: network address of the user
     asked: int | None = None  #: number of the line that the web process wrote into the audit log before the act
 
@@ -47,7 +47,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A row of the table."""
+    """A row of a table of operations."""
 
     name: str
     kind: Kind

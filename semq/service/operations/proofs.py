@@ -48,7 +48,7 @@ class NoReceipt(BadInput):
 class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):
     """The days of the ledger, and an earlier result."""
 
-    first: Annotated[date | None, Meta(description="First day, for instance 2031-03-01; else the oldest.")] = None
+    first: Annotated[date | None, Meta(description="First day, for instance 2031-03-01; default: the oldest.")] = None
     last: Annotated[date | None, Meta(description="Last day.")] = None
     head: Annotated[
         Annotated[str, Meta(pattern=HEAD, max_length=200)] | None,
@@ -156,9 +156,9 @@ class Proofs:
         return {"lk0": proof.lk0, "receiver": receiver, "stated_at": at, "proof": write_proof(proof).decode()}
 
     async def _salt(self, sealing: Sealing, lk0: str, detail: str) -> bytes | None:
-        """Return the salt of a document, of its first message if it was sealed again.
+        """Return the salt of a document; if it was sealed again, the salt of its first message.
 
-        ``detail`` is the detail of its line ACCEPTED. Returns None if the document was not sealed, or if its session
+        ``detail``: of the ledger line ACCEPTED. Returns None if the document was not sealed, or if its session
         key is no longer kept.
         """
         execute = self._node.store.execute

@@ -116,7 +116,7 @@ class Reloading:
         return with_sections(after, {"amqp": after.amqp.model_copy(update={"virtual_hosts": hosts})})
 
     async def _new_hosts(self, before: Settings, configured: Iterable[str]) -> list[str]:
-        """Return the new virtual hosts without stored contents, which only a start could restore."""
+        """Return the new virtual hosts for which nothing is stored: only a start restores stored contents."""
         new = [name for name in configured if name not in before.amqp.virtual_hosts]
         return [name for name in new if not await self._node.has_contents(name)]
 

@@ -29,12 +29,12 @@ class CreateToken(Arguments, frozen=True, kw_only=True):
     """Name and rights of a new token."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX, description="Purpose of the token.")]
-    scopes: Annotated[tuple[RightName, ...], Meta(min_length=1, max_length=7, description="Its rights.")]
-    days: Annotated[float, Meta(gt=0, le=DAYS_MAX, description="Days until it ends; never by default.")] | None = None
+    scopes: Annotated[tuple[RightName, ...], Meta(min_length=1, max_length=7, description="Rights of the token.")]
+    days: Annotated[float, Meta(gt=0, le=DAYS_MAX, description="Days until it ends; default: no end.")] | None = None
     inbox: (
         Annotated[
             str,
-            Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", max_length=64, description="The only user whose inbox it may open."),
+            Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", max_length=64, description="Only this user's inbox may be opened."),
         ]
         | None
     ) = None
@@ -43,7 +43,7 @@ class CreateToken(Arguments, frozen=True, kw_only=True):
 class RevokeToken(Arguments, frozen=True, kw_only=True):
     """One token."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=64, description="Its id, as in the list of tokens.")]
+    id: Annotated[str, Meta(min_length=1, max_length=64, description="Id of the token, as in the list of tokens.")]
 
 
 class ListTokens(Arguments, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """Operations ``trust.list``, ``trust.add`` and ``trust.remove``: the trusted authorities of a running node.
 
 Institutions can change to a new authority gradually: first all nodes trust both authorities, then each node installs a
-certificate of the new one, then all nodes remove the old one. A change ends the sessions, which are opened again.
+certificate of the new one, then all nodes remove the old one. Each addition or removal ends the sessions, which are
+opened again.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ class AddTrust(Arguments, frozen=True, kw_only=True):
 class RemoveTrust(Arguments, frozen=True, kw_only=True):
     """An authority to stop trusting."""
 
-    fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 of its certificate.")]
+    fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 of the certificate.")]
 
 
 class NodeWithAuthorities(Protocol):

@@ -1,4 +1,4 @@
-"""Datagrams between nodes over a UDP relay, with faults, and the AMQP connection where no datagram passes."""
+"""Documents between nodes: as datagrams over a UDP relay with faults, else over the AMQP connection."""
 
 import asyncio
 import socket
@@ -153,7 +153,7 @@ async def shared_scene(shared_inprocess: InProcess) -> AsyncIterator[DatagramSce
 
 @pytest.fixture
 async def start(shared_scene: DatagramScene) -> Callable[[DatagramFaults], Any]:
-    """Return ``renew`` of the shared scene."""
+    """Return a function that renews the shared scene and returns it."""
 
     async def started(faults: DatagramFaults | None = None) -> DatagramScene:
         await shared_scene.renew(faults or DatagramFaults())
