@@ -11,6 +11,6 @@
 | pages                   | visits, templates and languages of all pages; pages of users and tokens             |
 | api                     | the HTTP API                                                                        |
 
-The node starts this process (``semq.service.companion``). The process uses the node over AMQP, as applications do. It
-reads the node's database for pages that no operation serves. ``semq.console`` has the pages of operators.
+The node starts this process (``semq.service.companion``). The process uses the node over AMQP, as applications do.
+Users, sessions, tokens and the audit log are in the node's database. ``semq.console`` has the pages of operators.
 """

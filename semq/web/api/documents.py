@@ -86,7 +86,7 @@ async def search(call: Call) -> Response:
 
 
 async def show(call: Call) -> Response:
-    """Show one document: its state, and its next event."""
+    """Show the state of one document."""
     return json_response(await _record(call))
 
 

@@ -22,7 +22,7 @@ from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
 from semq.web.transport.bodies import ChunkedResponse, chunks_of
 
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
-# Largest values of wait_s, max and lease_s in the query; that of lease_s is http.lease_s if this is more
+# Largest values of wait_s, max and lease_s in the query; a larger http.lease_s is the largest lease_s
 WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
 # Parts of the answer around attributes and bodies

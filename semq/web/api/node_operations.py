@@ -20,7 +20,7 @@ from semq.web.transport.bodies import announced, read_body
 
 PATIENCE_S = 60.0  # longest wait for an answer of the node
 BODY_MAX = 8 << 20  # bytes of arguments; the definitions of a hub are the largest
-# Status | its meaning; the meanings of errors are in ``description``
+# Status | its meaning; ``semq.web.api.description`` has the meanings of errors
 ANSWERS = {200: "The result.", 404: "", 409: ""}
 ANSWERS_TO_BODY = {**ANSWERS, 413: "", 422: ""}
 

@@ -1,4 +1,4 @@
-"""The audit log: a line for every act.
+"""The audit log: a line for every act and every shown payload.
 
 Arguments are recorded without payloads and secrets, and in bounded length.
 """
@@ -20,7 +20,7 @@ from semq.web.node.database import Database
 log = structlog.get_logger("semq.web.audit")
 
 BATCH_MAX = 1000  # lines of a commit
-DEFERRED_S, DEFERRED_MAX = 0.2, 100_000  # delay of deferred lines, and their number in memory
+DEFERRED_S, DEFERRED_MAX = 0.2, 100_000  # delay of deferred lines, and their largest number in memory
 CLOSE_S = 5.0  # longest wait for deferred lines in ``close``
 
 

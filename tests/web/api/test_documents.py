@@ -17,7 +17,7 @@ from tests.web.running import Site, serving
 FORM = "application/vnd.semq.document+json"
 
 
-async def delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
+async def wait_until_delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
     """Wait until a document is delivered; return its record."""
 
     async def record() -> dict[str, Any] | None:
@@ -61,7 +61,7 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
             {"lot.no": "7", "traceparent": PARENT},
         )
         assert (await receiving_program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
-        assert (await delivered(program, lk0))["lk0"] == lk0
+        assert (await wait_until_delivered(program, lk0))["lk0"] == lk0
         trace = (await program.get(f"/documents/{lk0}/trace")).json()
         assert {line["node"] for line in trace["events"]} >= {"1.10008", "1.56001"}
         await until(lambda: has_acts(out, "document.submit"))
@@ -173,14 +173,14 @@ async def test_a_wrong_submission_is_refused_with_a_code(
 
 async def test_a_document_above_the_limit_is_refused_with_or_without_an_announced_length(site: Site) -> None:
     program = await site.program("submit")
-    for content in (b"x" * 100_001, _pieces(100_001)):
+    for content in (b"x" * 100_001, _chunks(100_001)):
         answer = await program.post("/documents?target=56001", content=content)
         assert (answer.status_code, answer.json()["code"]) == (413, "SEMQ-1405")
-    exact = await program.post("/documents?target=56001", content=_pieces(100_000))
+    exact = await program.post("/documents?target=56001", content=_chunks(100_000))
     assert exact.status_code == 201
 
 
-async def _pieces(size: int) -> Any:
+async def _chunks(size: int) -> Any:
     for begin in range(0, size, 10_000):
         yield b"x" * min(10_000, size - begin)
 

@@ -1,4 +1,4 @@
-"""Large documents over HTTP: stored in files of limited size; no file of an incomplete body remains."""
+"""Large documents over HTTP: in temporary files within a budget, of which an incomplete body releases its share."""
 
 import asyncio
 import resource
@@ -125,7 +125,7 @@ async def test_a_full_disk_refuses_the_document(site: Site) -> None:
     assert is_free(site)
 
 
-async def test_incomplete_bodies_leave_no_file(own_site: Site) -> None:
+async def test_incomplete_bodies_release_memory_and_disk(own_site: Site) -> None:
     site = own_site
     token, size, body = await site.token("submit"), MEDIUM, body_of(MEDIUM)
     for announced, sent in ((size, b""), (size, body[: size // 2]), (size // 2, body[: size // 2] + b"\0 more")):
