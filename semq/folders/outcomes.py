@@ -28,7 +28,7 @@ log = structlog.get_logger("semq.folders")
 QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
 PAUSE_S = 0.2  # between two searches for a file that is being moved
-SEARCHES_MAX = 150  # searches for the file of a document while ``out`` has a file of its name
+SEARCHES_MAX = 150  # searches for the file of a document, which are repeated only while ``out`` has a file of this name
 
 
 class Outcomes:
@@ -62,7 +62,7 @@ class Outcomes:
 
     async def _conclude(self, layout: Layout, path: Path, event: DocumentEvent) -> None:
         try:
-            await asyncio.to_thread(_conclude, layout, path, event)
+            await asyncio.to_thread(_note_outcome, layout, path, event)
         except OSError as error:
             log.error("outcome_not_noted", file=str(path), outcome=event.fate.outcome, error=error.strerror)
 
@@ -100,7 +100,7 @@ def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
 
 
 def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
-    """Yield the files with the name of ``plain`` and a mark. Marks are added only while ``plain`` exists."""
+    """Yield the files with the name of ``plain`` and a mark, which distinguishes them from an existing ``plain``."""
     if event.token and os.path.lexists(plain):
         yield from plain.parent.glob(f"{escape(plain.stem)}~*{escape(plain.suffix)}")
 
@@ -114,7 +114,7 @@ def _is_in_out(layout: Layout, event: DocumentEvent) -> bool:
     return any(os.path.lexists(layout.out / relative_path) for relative_path in _relative_paths(layout, event))
 
 
-def _conclude(layout: Layout, path: Path, event: DocumentEvent) -> None:
+def _note_outcome(layout: Layout, path: Path, event: DocumentEvent) -> None:
     """Write the outcome into the note, and move the file to ``sent`` or ``failed``. Raises OSError."""
     outcome = {"outcome": event.fate.outcome, "reason": event.fate.reason, "ended_at": utc_text(event.at)}
     note = read_note(path)

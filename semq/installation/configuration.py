@@ -79,13 +79,13 @@ class InstallationPlan:
     institutions: Mapping[str, str]  #: name of each node | its node id
     login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids of institutions at the hub that have no node here
-    has_hub: bool = True  #: false: ``direct`` only, with certificates of ``enrolment.install_certificates``
+    has_hub: bool = True  #: False: the nodes of ``direct`` only; ``enrolment.install_certificates`` must follow
     secure: bool = False  #: links have TLS; the institutions have no passwords and must enrol
     #: two institutions with a direct link (needs ``secure``): the first dials
     direct: tuple[str, str] | None = None
     instances: int = 1  #: number of instances of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; empty: a further node, CARRIER, is the broker
-    shared: str = ""  #: URL of the database that the last instance shares with a further process, STANDBY
+    shared: str = ""  #: URL of the database that the last instance shares with the process STANDBY; empty: no STANDBY
     every: Rows = field(default_factory=dict)  #: rows of all nodes
     hub: Rows = field(default_factory=dict)  #: rows of the hub
     local: Rows = field(default_factory=dict)  #: rows of institutions; ``{name}`` in a value becomes the name

@@ -8,11 +8,11 @@ import pytest
 
 from semq.app import DocumentEvent, GroupMember
 from semq.folders.layout import Layout, read_note, write_note
-from semq.folders.outcomes import _conclude, _find, _is_in_out
+from semq.folders.outcomes import _find, _is_in_out, _note_outcome
 from semq.umx_t.app_key import AppKey
 
-LK0 = "1.10008:1:1:7:1"
-GROUP = "1.10008:1:1:7:9"
+LK0 = "1.10008.1.1.7.1"
+GROUP = "1.10008.1.1.7.9"
 
 
 def event(*key: str) -> DocumentEvent:
@@ -62,32 +62,32 @@ def of_member(number: int, kind: str, outcome: str, reason: str = "") -> Documen
 def test_a_file_to_a_group_has_an_outcome_when_all_members_have_outcomes(layout: Layout, file: Path) -> None:
     event = of_member(2, "delivered", "DELIVERED")
     assert _find(layout, event) == file
-    _conclude(layout, file, event)
+    _note_outcome(layout, file, event)
     assert "outcome" not in read_note(file)
     assert read_note(file)["members"]["1.56002"]["outcome"] == "DELIVERED"
-    _conclude(layout, file, event)  # received again after a crash
+    _note_outcome(layout, file, event)  # received again after a crash
     assert "outcome" not in read_note(file)
-    _conclude(layout, file, of_member(1, "delivered", "DELIVERED"))
+    _note_outcome(layout, file, of_member(1, "delivered", "DELIVERED"))
     assert read_note(file)["outcome"] == "DELIVERED"
 
 
 def test_a_file_to_a_group_has_the_outcome_of_the_first_member_that_did_not_get_it(layout: Layout, file: Path) -> None:
-    _conclude(layout, file, of_member(2, "failed", "REJECTED", "second"))
+    _note_outcome(layout, file, of_member(2, "failed", "REJECTED", "second"))
     assert file.exists()
-    _conclude(layout, file, of_member(1, "failed", "CANCELLED", "first"))
+    _note_outcome(layout, file, of_member(1, "failed", "CANCELLED", "first"))
     failed = layout.failed / "3.retailers" / "a.xml"
     assert not file.exists()
     assert [read_note(failed)[name] for name in ("outcome", "reason")] == ["CANCELLED", "first"]
 
 
 def test_a_corrected_outcome_of_a_member_moves_the_file_back(layout: Layout, file: Path) -> None:
-    _conclude(layout, file, of_member(1, "delivered", "DELIVERED"))
-    _conclude(layout, file, of_member(2, "failed", "REJECTED"))
+    _note_outcome(layout, file, of_member(1, "delivered", "DELIVERED"))
+    _note_outcome(layout, file, of_member(2, "failed", "REJECTED"))
     event = of_member(2, "delivered", "DELIVERED")
     failed = _find(layout, event)
     assert failed is not None
     assert failed.is_relative_to(layout.failed)
-    _conclude(layout, failed, event)
+    _note_outcome(layout, failed, event)
     assert read_note(file)["outcome"] == "DELIVERED"
 
 

@@ -33,7 +33,7 @@ class AcceptingNode:
         repeated = token in self.accepted
         self.accepted.setdefault(token, (target, body))
         self.during_send()
-        return Sent(f"1.10008:1:1:{len(self.accepted)}:1", "", repeated, token)
+        return Sent(f"1.10008.1.1.{len(self.accepted)}.1", "", repeated, token)
 
     @property
     def bodies(self) -> list[bytes]:

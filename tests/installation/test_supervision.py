@@ -66,7 +66,7 @@ async def test_a_node_that_a_user_has_started_is_stopped_too(tmp_path: Path, rep
     try:
         await theirs.run()
         stopping = asyncio.create_task(ours.stop())
-        assert "exit status 0" in await reports.get()  # stopped here, restarted by its supervisor
+        assert "exit status 0" in await reports.get()  # stopped by ``ours``, started again by ``theirs``
         await theirs.stop()
         await stopping
     finally:

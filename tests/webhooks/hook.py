@@ -18,7 +18,7 @@ class ReceivedRequest:
     body: bytes
 
 
-Answer = Callable[[ReceivedRequest], tuple[int, dict[str, str]]]  #: status and headers; a test may also wait here
+Answer = Callable[[ReceivedRequest], tuple[int, dict[str, str]]]  #: returns status and headers; may wait before
 
 
 @dataclass
