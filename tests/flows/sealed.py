@@ -23,7 +23,7 @@ SECRET = b"PLANTED: 4711 crates of quince brandy"
 
 @cache
 def key_named(name: str) -> PrivateKey:
-    """Return the private key of this name, always the same. Only the third key of B is an RSA key."""
+    """Return the private key of this name, always the same. Only the key "B3" is an RSA key."""
     return new_key("rsa") if name == "B3" else new_key()
 
 

@@ -32,7 +32,7 @@ SMALL = LOCAL_CONFIG.replace("bytes = 100000", "bytes = 1000")
 
 
 class LimitsScene:
-    """A hub, institution 10008, and institution 56001, which receives."""
+    """A hub, and institution 10008, which sends to 56001 (``receiver``)."""
 
     def __init__(self, inprocess: InProcess, hub: HubNode, a: LocalNode, client: ClientLink) -> None:
         self.inprocess = inprocess

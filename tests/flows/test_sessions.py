@@ -42,7 +42,7 @@ def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() ->
 
 
 def test_a_message_forwarded_again_counts_as_the_newest() -> None:
-    """Otherwise the messages behind it would not free their credit before it does."""
+    """Otherwise later messages would not free their credit before this one does."""
     trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
     trio.lose = lambda wire, frame: True
     trio.a.send(b"1", b"2", b"3", b"4")

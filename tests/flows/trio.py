@@ -90,7 +90,7 @@ class TrioDirectory:
 
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
-        self.forbidden: set[Address] = set()  #: targets
+        self.forbidden: set[Address] = set()  #: targets that the hub refuses
         #: addresses of members by address of the group
         self.group_members: dict[str, list[str]] = {}
         self.known_certificates: dict[Address, tuple[str, ...]] = {}
@@ -146,7 +146,7 @@ class Local:
         self.up: TrioWire | None = None  #: to the hub; the link of the node's engine
         self.down: TrioWire | None = None  #: to the node; the link of the hub's engine
         self.accepted: list[Accepted] = []
-        self.refused: list[Exception] = []  #: of submissions and acts
+        self.refused: list[Exception] = []  #: errors of submissions and acts
         self.sealing = trio.secrecy(self.address)
         self.start()
 
@@ -232,7 +232,7 @@ class Trio:
         has_hub: bool = True,
     ) -> None:
         """``connected``: A and B have sessions with the hub. ``secrecy`` returns what seals and signs for a node; None:
-        documents in clear. ``has_hub``: false if A and B have no partner but each other.
+        documents in clear. ``has_hub`` False: the configurations of A and B name each other as partners.
         """
         self.secrecy = secrecy
         self.has_hub = has_hub

@@ -1,4 +1,4 @@
-"""A document that its sender's restored store has not sent, and that is refused now, ends UNKNOWN and not REJECTED."""
+"""A document that the hub refuses after its sender's store was restored ends UNKNOWN: it may have arrived before."""
 
 from semq.store.rows import Event
 from tests.flows.trio import Trio

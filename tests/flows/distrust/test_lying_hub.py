@@ -1,4 +1,4 @@
-"""A hub forges statements to nodes with certificates: other nodes' statements, altered, misplaced or late ones.
+"""A hub sends forged statements of other nodes to nodes with certificates: altered, to a wrong node, or late.
 
 The forgeries have no effect, and most are noted as violations.
 """
@@ -44,7 +44,7 @@ def test_a_reack2_for_another_node_is_refused_when_the_hub_readdresses_it(world:
 
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_node_refuses_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
-    """The ReAck2 of A that it gets is genuine or made by the hub, addressed to A or B, signed or not."""
+    """The hub returns a genuine ReAck2 of A, or one that it has made, addressed to A or B, signed or not."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world.b))
     of_a = replace(floors(world.a), floors={f"{world.b.engine.core.inc:x}": (FAR_FLOOR, None)})
     for statement in (packet, replace(packet, records=[of_a])):
@@ -139,7 +139,7 @@ def record_marker(world: SealedWorld) -> None:
 
 
 def test_a_statement_about_one_position_is_not_accepted_for_another(world: SealedWorld) -> None:
-    """The hub asks B in A's name about a document of A, at wrong positions: B signs VOID at that of a marker."""
+    """The hub asks B in A's name about a document at wrong positions. At the position of a marker, B signs VOID."""
     record_marker(world)
     world.tamper = dropping_frames_of_b(world)
     send(world, SECRET)
@@ -194,7 +194,7 @@ def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
 
 
 def test_each_incarnation_inquires_with_a_nonce_of_its_own(world: SealedWorld) -> None:
-    """So an answer to an inquiry of an earlier incarnation matches no present one."""
+    """So an answer to an inquiry of an earlier incarnation matches no inquiry of a later one."""
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.later(20)

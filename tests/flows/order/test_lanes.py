@@ -1,4 +1,4 @@
-"""Rows that change in the unit in which a node searches for them: the search may overlook none.
+"""Rows that change in the unit in which a node searches for them: the search must not overlook them.
 
 An overlooked row would wait until the next start of the process. Cursors, windows and the numbers of free places are
 kept in memory and may differ from the rows.
@@ -34,7 +34,7 @@ def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
 
 
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
-    """Return a trio and two rows of A: the first is SS_SENT; the second waits for the window (1), or for room.
+    """Return a trio and two rows of A: one is SS_SENT, one waits: with ``window`` 1 for the window, else for room.
 
     All frames of A are lost until the test changes ``lose``.
     """

@@ -27,7 +27,7 @@ def test_a_document_whose_predecessor_is_recorded_during_its_search_is_delivered
     ((_, first),) = late
     b = trio.b
     assert b.up is not None
-    b.engine.handover.feed("")  # search the next document
+    b.engine.handover.feed("")  # search for the next document
     b.store.begin()
     b.engine.receive(b.up, [first])
     b.store.commit()

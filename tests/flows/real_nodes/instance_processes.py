@@ -65,7 +65,7 @@ class InstanceProcesses:
     processes: list[InstanceProcess] = field(default_factory=list)
 
     def instance(self, number: int) -> InstanceProcess:
-        """Start an instance, or a standby of an instance that was started before; it may not be ready yet.
+        """Start an instance, or a standby of an instance that was started before; do not wait until it is ready.
 
         Instance 1 must be started first.
         """

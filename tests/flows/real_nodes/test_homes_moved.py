@@ -158,7 +158,7 @@ async def test_an_instance_whose_store_was_retired_meanwhile_ends(inprocess: InP
 
 
 async def cut_off(hub: HubNode) -> Callable[[], None]:
-    """Make the control database unavailable to an instance, until the result is called."""
+    """Make the control database unavailable to an instance, until the returned function is called."""
     member = hub.membership
     assert member is not None
     execute = member.execute

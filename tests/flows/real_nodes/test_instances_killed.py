@@ -1,4 +1,4 @@
-"""Instances of the hub as processes are killed or stopped, their broker restarts, and homes move, under load."""
+"""Instances of a hub, as processes under load: instances are killed or stopped, their broker restarts, homes move."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Cost of the code for pieces to small documents: its calls and queries are counted."""
+"""Calls and queries that the code for pieces makes for small documents."""
 
 import sys
 from collections import Counter

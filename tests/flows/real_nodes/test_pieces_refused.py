@@ -82,7 +82,7 @@ async def test_pieces_refused_for_any_reason_are_not_kept(inprocess: InProcess) 
 
 
 async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inprocess: InProcess) -> None:
-    """B cannot open the first three, as after a renewal of its certificate."""
+    """B cannot open the first three pieces, as after a renewal of its certificate."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

@@ -140,7 +140,7 @@ async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProce
 
 
 async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InProcess, hook: Hook) -> None:
-    section = telemetry(hook, "sample_ratio = 1.0")  # which must not sample pieces
+    section = telemetry(hook, "sample_ratio = 1.0")  # must not sample pieces
     hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [await local_with_pieces(inprocess, name, hub.port, PIECES + section) for name in ("10008", "56001")]
     await linked(a, b)

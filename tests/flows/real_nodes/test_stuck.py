@@ -90,7 +90,7 @@ class StuckScene:
             assert all(option in result.out for option in options), command
 
     async def act(self, operation: str, lk0: str) -> Any:
-        """Return the result of an operation that changes a message; None if it is refused."""
+        """Request an operation that changes a message; return its result, None if it is refused."""
         return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")
 
     async def look(self, operation: str, lk0: str) -> Any:
@@ -98,7 +98,7 @@ class StuckScene:
         return (await ask(self.admin, operation, {"id": lk0})).get("result")
 
     async def trace(self, lk0: str) -> list[str]:
-        """Return the events in the story of a message."""
+        """Return the events in the trace of a message."""
         answer = await ask(self.admin, "msg.trace", {"id": lk0})
         return [line["event"] for line in answer["result"]["events"]]
 

@@ -46,7 +46,7 @@ async def at(node: str, work: Coroutine[Any, Any, R]) -> R:
 
 @contextmanager
 def traced() -> Iterator[list[Call]]:
-    """Collect the calls of the product's modules in their order; repeated calls count once."""
+    """Collect the calls of this project's modules in order; successive calls of a module at a node count once."""
     calls: list[Call] = []
     modules: dict[str, str] = {}
 
@@ -102,7 +102,7 @@ def module_of(name: str) -> str:
 
 
 def faults(picture: list[Step], calls: list[Call]) -> Iterator[str]:
-    """Yield the modules of a picture that were not called at their node after the step before."""
+    """Yield a text for each module of a picture that was not called at its node after the step before."""
     after = 0
     for step in picture:
         begin = after
