@@ -1,4 +1,4 @@
-"""The table of all attributes of a document: a row for each field of ``Attributes`` and ``Envelope``.
+"""The table of all attributes of a document, among them each field of ``Attributes`` and ``Envelope``.
 
 Seals, interfaces of applications and the headers between nodes are derived from it. The tables in README.md and
 PROTOCOL.md are written from it by ``python -m tests.umx_t.pages.attributes``.

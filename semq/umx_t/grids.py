@@ -1,7 +1,7 @@
 """The status tables of PROTOCOL.md section 5 as text grids: the next state and the deed for each event of a message.
 
-Rows are events, columns are states. The states climb to the right; a row returns to SS_INIT only to be sent again, as
-it is or as a void marker. Dots fill the lower right: late and repeated events change nothing. The SS_INIT column
+Lines are events, columns are states. The states climb to the right; a message returns to SS_INIT only to be sent again,
+as it is or as a void marker. Dots fill the lower right: late and repeated events change nothing. The SS_INIT column
 accepts evidence, too: a crash between a send and the commit that records it leaves SS_INIT (rule N29).
 
 The engine evaluates guards that need more than the state, for instance an equal attempt or a nonce. It ignores an

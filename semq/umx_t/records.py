@@ -154,7 +154,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Information of the hub for a node about a partner or a group, or of a node about itself for the hub or a partner.
+    """What the hub tells a node about a partner or a group, or a node tells the hub or a partner about itself.
 
     Online means that an authenticated link is open. Certificates are verified before use.
     """
@@ -174,7 +174,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A channel of datagrams beside the link (PROTOCOL.md section 25): with a secret an offer, otherwise a report."""
+    """The offer of a datagram channel beside a link, with ``secret``, or a report about it (PROTOCOL.md section 25)."""
 
     id: ChannelId
     secret: Secret = ""
@@ -182,8 +182,8 @@ class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     port: PortNumber = 0
     sent: Number = 0  #: report: documents sent on the channel
     covered: Number = 0  #: report: documents of the other node, arrived or lost
-    lost: Number = 0  #: report: lost ones in ``covered``
-    full: Number = 0  #: report: ones in ``covered`` that were dropped for want of room
+    lost: Number = 0  #: report: documents in ``covered`` that were lost
+    full: Number = 0  #: report: documents in ``covered`` that were dropped for want of room
 
 
 _TYPES: dict[Function, type] = {

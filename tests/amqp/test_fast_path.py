@@ -136,7 +136,7 @@ both_roles = pytest.mark.parametrize(
 
 
 @both_roles
-def test_every_changed_byte_gives_the_same_on_both_paths(new_connection: NewConnection, data: bytes) -> None:
+def test_every_changed_byte_gives_the_same_events_on_both_paths(new_connection: NewConnection, data: bytes) -> None:
     for at in range(len(data)):
         for octet in {data[at] ^ 1, 0xFF}:
             changed = data[:at] + bytes([octet]) + data[at + 1 :]
@@ -150,7 +150,9 @@ def outcome(connection: ServerConnection | ClientConnection, data: bytes) -> tup
 
 
 @both_roles
-def test_a_content_cut_anywhere_gives_the_same_as_a_complete_one(new_connection: NewConnection, data: bytes) -> None:
+def test_a_content_cut_anywhere_gives_the_same_event_as_a_complete_one(
+    new_connection: NewConnection, data: bytes
+) -> None:
     for at in range(len(data) + 1):
         connection = new_connection(True)
         events = connection.receive(data[:at], 0.0) + connection.receive(data[at:] + data, 0.0)

@@ -275,7 +275,7 @@ async def test_unsettled_deliveries_return_to_the_service_when_the_connection_is
         assert services.inbox.consumers == {}
 
 
-async def test_a_consumer_without_acknowledgements_acknowledges_at_once() -> None:
+async def test_deliveries_to_a_consumer_with_no_ack_are_settled_at_once() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await confirming_channel(endpoints)

@@ -46,7 +46,7 @@ class PriorityLane:
             self.front.append(entry)
 
     def push_last(self, entry: QueueEntry) -> QueuePage | None:
-        """Add an entry to the newest messages, or to the heap if it is not the last; return the page that it completes."""
+        """Add an entry to the newest messages, or, out of order, to the heap; return the page that it completes."""
         last = self.newest[-1].position if self.newest else self._last()
         if entry.position < last:
             self.put_back(entry)
