@@ -2,8 +2,8 @@
 
 A business date lasts from one cut-off to the next and is named after the calendar day that contains most of it. With a
 cut-off before noon, the date begins on that day: with 04:00 it lasts from 04:00 to 04:00 of the next day. With a
-cut-off from noon on, it begins on the day before: with 18:00, messages accepted after 18:00 belong to the next date.
-Dates with a clock change last 23 or 25 hours. All instants are milliseconds since 1970 UTC.
+cut-off at noon or later, it begins on the day before: with 18:00, messages accepted from 18:00 on belong to the next
+date. Dates with a clock change do not last 24 hours. All instants are milliseconds since 1970 UTC.
 """
 
 from dataclasses import dataclass

@@ -57,7 +57,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     zone: str = "UTC"  #: time zone of business dates; default: the value in [extract] of the same file
     #: local time at which a business date ends, see ``days``; default: the value in [extract] of the same file
     cutoff: str = "00:00"
-    in_flight_s: Count = 900  #: time limit of a message's last step; until then the message is IN_FLIGHT
+    in_flight_s: Count = 900  #: time after its last step for which an incomplete message is IN_FLIGHT
     days_before: SmallCount = 1  #: number of earlier dates whose extracts a run also reads
     days_after: SmallCount = 1  #: number of later dates whose extracts a run also reads
     hub: bool = True  #: false: the institutions have no hub, and documents go over direct links only

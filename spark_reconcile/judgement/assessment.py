@@ -73,7 +73,7 @@ class JudgementContext(NamedTuple):
     """The data common to the judgement of all messages of a run."""
 
     window: Window  #: the business date
-    young_ms: int  #: time limit of a message's last step, see the remark *young*
+    young_ms: int  #: time after its last step for which a message is *young*
     ledgers: tuple[EvidenceCoverage, ...]  #: the ledgers with a used extract of the business date
     hub_complete: bool  #: whether ledgers of the hub are known and all are delivered; true without a hub
     hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without such a ledger

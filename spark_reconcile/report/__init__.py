@@ -9,9 +9,9 @@ The page needs no network and no script. Most of its numbers are also in summary
 | page       | the page; its parts are in the modules and templates below          |
 | banner     | the result and the first steps                                      |
 | sections   | the parts about the whole date                                      |
-| exceptions | exceptions.csv, and the exceptions with a story                     |
+| exceptions | exceptions.csv, and the choice of exceptions for the page           |
 | stories    | the exceptions on the page, with their ledger lines                 |
-| order      | the order of the lines of a story                                   |
+| order      | the order of these lines                                            |
 | steps      | next steps: node and command                                        |
 | pairs      | pairs.csv, and the pairs on the page                                |
 | drill      | the details of each pair                                            |

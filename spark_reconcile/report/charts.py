@@ -16,7 +16,6 @@ _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft Y
 _INK, _MUTED, _BAR = "#1f2933", "#5b6774", "#44627d"
 _OF_DATE_COLOUR, _FOUND_NOW_COLOUR, _KNOWN_COLOUR = "#b3261e", "#d9776f", "#ecc3bf"
 PARTS = (OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE)
-# Colours of series. Colour-blind readers can distinguish a few of them.
 _SERIES = ["#b3261e", "#4c78a8", "#f2a93b", "#1b6e53", "#8c6bb1", "#6baed6", "#d95f9a", "#a3a31a", "#8c564b", "#7f8790"]
 _WIDTH = 620
 _DIGIT_WIDTH = 8  # pixels

@@ -52,7 +52,7 @@ def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: ReconcileS
          "limit": limit_words(limits.get(verdict.name)), "breached": verdict.name in exceeded,
          "oldest_at": None if verdict.kind == "fine" else oldest.get(verdict.name)}
         for verdict in VERDICTS
-        if pair.date[verdict.name] or pair.carried[verdict.name] or verdict.name in limits
+        if pair.of_date[verdict.name] or pair.carried[verdict.name] or verdict.name in limits
     ]  # fmt: skip
 
 
@@ -75,12 +75,12 @@ def matrix(pairs: Pairs) -> Row:
     """Return the exceptions by sender and receiver, with those of earlier dates, as rows of shaded cells."""
     anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
     nodes = sorted(worst_nodes(pairs.shown))
-    most = max((counts.exceptions + counts.carried for counts in pairs.matrix.values()), default=0)
+    most = max((counts.exceptions + counts.carried_exceptions for counts in pairs.matrix.values()), default=0)
 
     def cell(sender: str, receiver: str) -> Row:
         name = pair_name(sender, receiver)
         counts = pairs.matrix.get(name)
-        exceptions = counts.exceptions + counts.carried if counts else 0
+        exceptions = counts.exceptions + counts.carried_exceptions if counts else 0
         # The smallest number has a visible shade.
         shade = 0.12 + 0.5 * exceptions / most if exceptions else 0
         return {

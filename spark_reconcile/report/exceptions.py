@@ -1,4 +1,4 @@
-"""exceptions.csv, and the choice of exceptions with a story on the page.
+"""exceptions.csv, and the choice of exceptions whose ledger lines the page shows.
 
 The table of exceptions is sorted and read once, in batches, so the driver's memory does not depend on their number.
 """
@@ -16,8 +16,8 @@ from spark_reconcile.tables import read_rows
 
 Row = dict[str, Any]
 
-PER_PAIR = 6  # stories of each shown pair
-PER_PAIR_AND_FINDING = 2
+PER_PAIR = 6  # exceptions chosen of each pair on the page
+PER_PAIR_AND_FINDING = 2  # among them, of each finding
 
 
 class ExceptionColumn(NamedTuple):
@@ -63,13 +63,13 @@ class Exceptions(NamedTuple):
     """The written exceptions."""
 
     sheet: SheetSize
-    sample: list[Row]  #: exceptions with a story on the page, in the order of the report
+    sample: list[Row]  #: exceptions whose ledger lines the page shows, in the order of exceptions.csv
 
 
 def write_exceptions(
     table: Place, target: Place, settings: ReconcileSettings, day: str, hub: str, pairs: Collection[str]
 ) -> Exceptions:
-    """Write the file and choose the exceptions with a story.
+    """Write the file and choose the exceptions whose ledger lines the page shows.
 
     ``hub``: address of the hub. ``pairs``: names of the pairs on the page, such as ``1.10008>1.56001``.
     """

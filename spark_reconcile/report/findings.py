@@ -20,7 +20,7 @@ from spark_reconcile.storage import Place
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Messages by scope (date, carried), verdict and finding, and by age and latency."""
+    """Numbers of messages by scope (date, carried), verdict and finding, and by age and latency."""
 
     by_finding: tuple[dict[str, Any], ...]
     ages: dict[tuple[str, str, int], int]  #: messages by (scope, verdict, bucket of AGES)

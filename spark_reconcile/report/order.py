@@ -1,6 +1,6 @@
-"""The order of the lines of a story: by ledger, by cause and effect, and else by corrected times.
+"""The order of a message's ledger lines (its story): by their numbers, by cause and effect, else by corrected times.
 
-Times alone are not sufficient: corrected times are exact to some hundredths of a second, and a document may be
+Times alone are not sufficient: corrected times may be wrong by some hundredths of a second, and a document may be
 delivered in less time.
 """
 

@@ -35,7 +35,7 @@ class PageContent(NamedTuple):
     facts: dict[str, Any]  #: summary.json
     pairs: Pairs
     exceptions: Exceptions
-    lines: Mapping[str, list[dict[str, Any]]]  #: ledger lines of the messages with a story
+    lines: Mapping[str, list[dict[str, Any]]]  #: ledger lines by LK0
     history: sections.History
     repair: Mapping[str, int]  #: number of deeds by node
 

@@ -40,7 +40,7 @@ class Pair:
 
     sender: str
     receiver: str
-    date: Counter[str] = field(default_factory=Counter)  #: messages of the date by verdict
+    of_date: Counter[str] = field(default_factory=Counter)  #: messages of the date by verdict
     carried: Counter[str] = field(default_factory=Counter)  #: messages of earlier dates by verdict
     #: by verdict: messages of earlier dates that became exceptions in this run
     found: Counter[str] = field(default_factory=Counter)
@@ -55,11 +55,11 @@ class Pair:
 
     @property
     def messages(self) -> int:
-        return self.date.total()
+        return self.of_date.total()
 
     @property
     def exceptions(self) -> int:
-        return _exceptions(self.date)
+        return _exceptions(self.of_date)
 
     @property
     def carried_exceptions(self) -> int:
@@ -68,7 +68,8 @@ class Pair:
     def figures(self, verdict: str = "") -> VerdictFigures:
         """Return the figures of a verdict; without one, those of all exceptions."""
         names = (verdict,) if verdict else EXCEPTIONS
-        date, carried, found = (sum(counts[name] for name in names) for counts in (self.date, self.carried, self.found))
+        counters = (self.of_date, self.carried, self.found)
+        date, carried, found = (sum(counts[name] for name in names) for counts in counters)
         return VerdictFigures(date, found, carried - found)
 
 
@@ -81,7 +82,7 @@ class DateCount(NamedTuple):
 
     messages: int = 0  #: of the date
     exceptions: int = 0  #: of the date
-    carried: int = 0  #: exceptions of earlier dates
+    carried_exceptions: int = 0  #: exceptions of earlier dates
 
 
 Counts = Mapping[str, DateCount]  #: keyed by the name of the pair
@@ -113,7 +114,7 @@ def write_pairs(
     def selected(pairs: Iterator[Pair]) -> Iterator[Pair]:
         for pair in pairs:
             institutions.update((pair.sender, pair.receiver))
-            for name in {*pair.date, *pair.found}:
+            for name in {*pair.of_date, *pair.found}:
                 figures = pair.figures(name)
                 if figures.new > (worst[name][1].new if name in worst else 0):
                     worst[name] = pair, figures
@@ -126,9 +127,9 @@ def write_pairs(
         oldest = settings.calendar.local(pair.oldest_at) if pair.oldest_at is not None else ""
         return [
             pair.name, pair.sender, settings.names.get(pair.sender, ""), pair.receiver,
-            settings.names.get(pair.receiver, ""), pair.messages, pair.date["MATCHED"], pair.exceptions, share,
+            settings.names.get(pair.receiver, ""), pair.messages, pair.of_date["MATCHED"], pair.exceptions, share,
             pair.carried_exceptions, oldest, pair.bytes, pair.resends, ", ".join(exceeded.get(pair.name, [])),
-            *(pair.date[name] for name in _NAMES), pair.pieces,
+            *(pair.of_date[name] for name in _NAMES), pair.pieces,
         ]  # fmt: skip
 
     sheet = write_sheet(target, HEADINGS, selected(_read(table)), cells, settings.csv_rows_max, "pairs.parquet")
@@ -140,7 +141,7 @@ def _read(table: Place) -> Iterator[Pair]:
         pair = Pair(sender, receiver)
         for row in rows:
             if row["scope"] == "date":
-                pair.date[row["verdict"]] += row["messages"]
+                pair.of_date[row["verdict"]] += row["messages"]
                 pair.bytes += row["bytes"]
                 pair.resends += row["resends"]
                 pair.pieces += row["pieces"]
@@ -163,8 +164,8 @@ def date_counts(table: Place, names: Collection[str]) -> dict[str, DateCount]:
             sums = counted.get(row["name"], DateCount())
             exceptions = row["messages"] if row["verdict"] in EXCEPTIONS else 0
             if row["scope"] == "date":
-                sums = DateCount(sums.messages + row["messages"], sums.exceptions + exceptions, sums.carried)
+                sums = sums._replace(messages=sums.messages + row["messages"], exceptions=sums.exceptions + exceptions)
             else:
-                sums = sums._replace(carried=sums.carried + exceptions)
+                sums = sums._replace(carried_exceptions=sums.carried_exceptions + exceptions)
             counted[row["name"]] = sums
     return counted

@@ -81,7 +81,7 @@ def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:
         "messages": pair.messages,
         "pieces": pair.pieces,
         "exceptions": pair.exceptions,
-        "verdicts": dict(pair.date),
+        "verdicts": dict(pair.of_date),
         "bytes": pair.bytes,
         "resends": pair.resends,
         "oldest_at": pair.oldest_at,

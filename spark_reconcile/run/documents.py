@@ -1,7 +1,7 @@
 """Verdicts of documents in pieces (PROTOCOL.md section 24): one for the manifest and all pieces of a document together.
 
 Each piece and each manifest is a message with a verdict of its own. The verdict of a document is that of its worst
-message, with two exceptions (comments in ``write_documents``).
+message, except in two cases (comments in ``write_documents``).
 """
 
 from collections import Counter

@@ -18,7 +18,7 @@ from spark_reconcile.tables import read_batches, read_rows, rows_of
 Row = dict[str, Any]
 
 UNSERVED_MIN = 20  # a node with at least this many records should occur in a ledger of the hub
-STORY_LINES = 40  # lines of a message that its story shows
+STORY_LINES = 40  # largest number of ledger lines that the page shows of a message
 # Columns of ``cells``, and how they are added up.
 SUMS = (
     ("sum", "messages"),

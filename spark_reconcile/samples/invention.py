@@ -28,8 +28,8 @@ HUB = "2.hub"
 # The incarnation of every store is this prefix and the date, so that messages of different dates have different names.
 INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
-# No message is accepted in the first minute of the date, and only late ones in its last two hours: the lines of others
-# would lie outside the date.
+# No message is accepted in the first minute of the date. In its last two hours only late messages are accepted, because
+# lines of others would lie outside the date.
 _TAIL_MS = 7_200_000
 _LEAD_MS = 60_000
 Numbers = npt.NDArray[np.int64]

@@ -38,7 +38,7 @@ class Evidence:
     sources: tuple[Source, ...]
     carried: Run | None  #: the earlier run whose open messages are judged again, if there is one
     fingerprint: str
-    young_ms: int  #: time limit of a message's last step, see ``settings.in_flight_s``
+    young_ms: int  #: ``settings.in_flight_s`` in milliseconds
     has_hub: bool = True  #: whether the institutions have a hub
 
     @property

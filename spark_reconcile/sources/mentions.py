@@ -1,7 +1,7 @@
 """Mentions: the ledgers and nodes named in the lines of a date, for ``--require-all``.
 
-This process reads five columns in batches, without Spark, and keeps only names. A target needs no ledger if all its
-messages were refused or dropped.
+This process reads five columns in batches, without Spark. A target needs no ledger if all its messages were refused or
+dropped.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

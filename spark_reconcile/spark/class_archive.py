@@ -1,6 +1,6 @@
 """The archive of Java classes: a short Spark run writes the classes that it has loaded to a file, for later processes.
 
-python -m spark_reconcile.spark.class_archive    # by ./run setup; some 30 s of processor time, 180 MB
+python -m spark_reconcile.spark.class_archive    # called by ./run setup; takes some 30 s of processor time and 180 MB
 """
 
 import os

@@ -25,7 +25,7 @@ class OracleWorld:
 
     start: int  #: of the business date
     end: int  #: of the business date
-    young_ms: int  #: a message whose last step is younger than this is in flight
+    young_ms: int  #: time after its last step for which an incomplete message is IN_FLIGHT
     marks: dict[str, int]  #: end of the evidence of each node that has delivered
     hub_mark: int | None = None  #: end of the evidence of the hub; None if it has not delivered
     #: seq of the lines whose time is outside the window of their extract
