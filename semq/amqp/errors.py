@@ -155,7 +155,7 @@ class ConnectionException(AmqpError):  # noqa: N818 (the name in the specificati
 
 
 class ConnectionForced(ConnectionException):
-    """An operator closed the connection; it may be opened again later."""
+    """A stop of the node, or an operator, closed the connection; it may be opened again later."""
 
     code = "SEMQ-4320"
     remedy = "Connect again later; the node is stopping or an operator intervened."

@@ -27,7 +27,7 @@ class LoginOffered(ConnectionEvent):
 
 
 class Started(ConnectionEvent):
-    """C: connection.start; the login has been sent."""
+    """C: connection.start; the login is in the output."""
 
     server_properties: Table
     mechanisms: tuple[str, ...]

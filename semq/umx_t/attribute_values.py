@@ -46,7 +46,7 @@ def save_fwd(name: str, value: Any) -> SaveFwd:
 
 
 def number(name: str, value: Any) -> int:
-    """Read an integer of 0 or more that fits into 64 bits. Raises BadAttribute."""
+    """Read an integer from 0 to 2⁶³ − 1. Raises BadAttribute."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
         raise BadAttribute(f"{name} must be an integer of 0 or more.", attribute=name, value=str(value)[:60])
     return value

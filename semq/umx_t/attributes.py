@@ -85,7 +85,7 @@ class BoundBy(Enum):
     """The part of seal and signature that binds an attribute, so that an alteration is detected."""
 
     FACT = "fact"  #: the value is one of the facts (PROTOCOL.md section 27)
-    PLACE = "place"  #: the value is part of the place
+    PLACE = "place"  #: the value is part of the place, which is LK0, sid and prev
     SEAL = "seal"  #: the seal opens only with this value; the signature also binds the value
     MARKER = "marker"  #: the signature of the void marker
     STAYS = "stays"  #: none, because the attribute is never sent
