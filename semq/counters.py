@@ -20,9 +20,7 @@ COUNTERS: dict[str, str] = {
     "dropped": "dropped, because the target was offline",
     "corrected": "outcomes corrected by later evidence",
     "sealed_again": "refused documents sent again as new messages, with newer keys",
-    "inquired": "inquiries sent",
     "custody_lost": "times that a store of the hub was found to have lost copies",
-    "cleaned": "rows deleted from the queues",
     # at the hub
     "forwarded": "forwarded to targets that are online",
     "stored": "stored for targets that are offline or busy",
@@ -41,7 +39,9 @@ COUNTERS: dict[str, str] = {
     "answer_late": "answers of applications to documents that have left the queue",
     "answer_failed": "answers of applications that could not be recorded; the documents are delivered again",
     # at every node
-    "unreadable": "rows whose stored message cannot be read, held or parked until an operator decides",
+    "inquired": "inquiries sent",
+    "cleaned": "rows deleted from the queues",
+    "unreadable": "rows whose stored message cannot be read; they wait until an operator decides",
     "disbelieved": "statements ignored, because their proof was missing or wrong",
-    "violation": "violations by peers, which were refused",
+    "violation": "violations of the protocol by peers; refused",
 }

@@ -38,7 +38,7 @@ ADVICE: tuple[tuple[type[BaseException], str], ...] = (
 
 
 async def check(settings: Settings) -> AsyncIterator[Finding]:
-    """Check each address of the hub; no findings if the node is a hub or has none."""
+    """Check each address of the hub; no findings without [hub]."""
     hub = settings.hub
     if hub is None:
         return

@@ -18,7 +18,9 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Definitions 
 @group.command()
 @on_node
 async def export(session: Session) -> None:
-    """Print the definitions in force, exactly as they were imported."""
+    """Print the definitions in force, exactly as they were imported. Before the first import: comments that name the
+    institutions of the configuration.
+    """
     answer = await session.ask("definitions.export")
     session.out.data(answer) if session.out.as_json else session.out.raw(answer["document"].encode())
 

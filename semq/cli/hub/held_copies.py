@@ -44,7 +44,7 @@ RESULTS = {
     "refused": "refused; their senders are informed",
     "repeated": "refused before; their senders are informed again",
     "only_copy": "unchanged: the only copy (@Ack2=0); save it (`semq msg body`), then use --only-copies",
-    "marker": "unchanged: void markers end when their target is online or is removed from the definitions",
+    "marker": "unchanged: void markers end when their target is online; after its removal they can be refused",
     "resent": "sent again, now or as soon as their target is online",
     "gone": "no longer stored: their target has them, or their refusal is noted",
 }
@@ -89,8 +89,8 @@ async def refuse(
 ) -> None:  # fmt: skip
     """Refuse stored copies. Each sender receives the reason.
 
-    The receiver's ledger decides how a document ends: REJECTED if it has not arrived. If the receiver is no longer
-    served, the document ends UNKNOWN.
+    A document of class 3 then ends REJECTED, or DELIVERED if the receiver already has it. A document of class 2, or for
+    an institution that the hub no longer serves, ends UNKNOWN.
     """
     filters = _filter(target, source, older_than, type, key, parked)
     arguments = {"why": why, "only_copies": only_copies}

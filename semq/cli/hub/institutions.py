@@ -113,7 +113,9 @@ async def show_health(session: Session) -> None:
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:
-    """List the hub's stores: in use (with homes and copies), retired, or unknown (nodes inquire about them)."""
+    """List the hub's stores: in use (with homes and copies), elsewhere (its instance does not answer), new (never
+    opened), retired, or not here (unknown to the hub, but nodes inquire about it).
+    """
     rows = await session.ask("stores.list")
     if session.out.as_json:
         session.out.data(rows)

@@ -73,15 +73,13 @@ async def incarnation(session: Session) -> None:
 @group.command()
 @on_node
 async def drain(session: Session) -> None:
-    """Stop accepting documents, and wait until all messages are settled, so that the node can be stopped. Exit status
-    1: some messages are not settled after --timeout seconds.
+    """Stop accepting documents, and wait until none is under way, so that the node can be stopped. Exit status 1: some
+    are under way after --timeout seconds.
     """
     answer = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
     session.out.result(
         answer,
-        "drained: all messages are settled"
-        if answer.get("drained")
-        else "not drained yet: some messages are not settled",
+        "drained: no document is under way" if answer.get("drained") else "not drained yet: documents are under way",
     )
     if not answer.get("drained"):
         raise typer.Exit(1)
@@ -93,8 +91,8 @@ async def reload(
     session: Session,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
 ) -> None:
-    """Read the configuration file again. Users, virtual hosts, institutions and limits change at once; other settings
-    change at the next start.
+    """Read the configuration file again. Users, new virtual hosts, institutions, partners, alerts and some limits
+    change at once; other settings change at the next start.
     """
     answer = await session.ask("node.reload", dry_run=dry_run, repeat=False)
     if session.out.as_json:

@@ -46,7 +46,7 @@ def show(
     with_defaults: Annotated[bool, typer.Option("--all", help="Show settings with default values, too.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the settings of a node that differ from the defaults, without secrets; with --json, all settings."""
+    """Show the settings that the file or the environment sets, without secrets; with --json, all settings."""
     from semq.config.settings import DEFAULT
 
     out = Output(as_json=json)

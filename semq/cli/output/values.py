@@ -73,7 +73,7 @@ def fact_texts(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def as_text(value: Any, name: str = "") -> str:
-    """Return one value as text; by its ``name``, times (``…_at``) and sizes (``…_bytes``) are recognized."""
+    """Return one value as text. Its ``name`` shows whether it is a time (``…_at``), a size (``…_bytes``) or neither."""
     if value is None:
         return ""
     if isinstance(value, bool):
