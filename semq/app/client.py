@@ -1,7 +1,6 @@
 """The asynchronous client of a node: send, receive, follow the outcome of a document, query the node.
 
-Every call has a time limit in seconds. Documents are sent with a token, so that a repeat after a lost connection is not
-accepted as a second document.
+Documents are sent with a token, so that a repeat after a lost connection is not accepted as a second document.
 """
 
 from collections.abc import Mapping

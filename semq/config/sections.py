@@ -330,7 +330,7 @@ class ProtocolSection(Section):
     quota_rows_per_partner: Count = DEFAULTS.quota_rows_per_partner
     """unsettled messages for one partner; further ones are refused, none is dropped"""
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = DEFAULTS.max_document_bytes
-    """largest message; hub and receiver refuse larger ones, each by its own limit"""
+    """largest message; sender, hub and receiver refuse larger ones, each by its own limit"""
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
     """size from which documents of class 3 without an order key go in pieces; above max_document_bytes: no pieces"""
     max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = DEFAULTS.max_large_document_bytes
