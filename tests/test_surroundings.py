@@ -9,7 +9,7 @@ OWN, OTHER = "tests/seal/test_keys.py::test_a", "tests/flows/test_order.py::test
 
 
 class FakeCoverage:
-    """Records its calls. It is the current coverage while it runs."""
+    """A coverage that records its calls. It is the current one while it runs."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 PATIENCE_S = 180.0  # long enough for a busy machine
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
-PAUSE_MIN = 3  # multiple of the duration of the condition: many connect to a database
+PAUSE_MIN = 3  # shortest pause, as a multiple of the duration of the condition: many conditions query a database
 
 
 async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
@@ -27,7 +27,7 @@ async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) ->
 
 
 def until_sync(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Like ``until``, without an event loop, with a plain function."""
+    """Wait as ``until`` does, without an event loop, for a plain function."""
     begun = time.monotonic()
     end, pause_s = begun + patience_s, PAUSE_S_MIN
     while not (value := condition()):

@@ -1,4 +1,4 @@
-"""Runs ``semq`` and keeps its output: in this process, or in a separate process where this matters."""
+"""Functions that run ``semq`` and return its output: in this process, or in a separate one where this matters."""
 
 import asyncio
 import io
