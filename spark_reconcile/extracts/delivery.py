@@ -73,7 +73,7 @@ def _name_of(manifest: bytes) -> str:
 async def deliver(client: Client, folder: Place, target: str, piece_bytes: int = PIECE_BYTES) -> int:
     """Send a finished extract and return the number of documents; 0 if this extract was sent before.
 
-    Raises BadExtract and the errors of ``Client.send``. It can be repeated after an error.
+    Raises BadExtract and the errors of ``Client.send``.
     """
     content = finished_manifest(folder)
     name, manifest = _name_of(content), read_manifest(content)

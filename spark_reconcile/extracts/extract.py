@@ -136,7 +136,7 @@ class Extract:
 
 
 def remove_parts_of_earlier_extract(folder: Place, manifest: Manifest) -> None:
-    """Remove the part files of an earlier extract: those that the manifest does not name."""
+    """Remove the part files that the manifest does not name."""
     named = {part.name for part in manifest.files}
     for file in folder.files():
         if file.name.startswith("part-") and file.name not in named:

@@ -1,7 +1,7 @@
 """From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
 
-The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
-of one number. Ages and the remark *young* use the hub's clock.
+The words come from the tables of ``situation``, the row from the grid of ``verdicts``. Ages and the remark *young* use
+the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -151,11 +151,11 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
 
 
 def _born() -> Column:
-    """Return SQL for the birth: the time of acceptance, refusal or first sending.
+    """Return SQL for the birth: the time of acceptance, else of refusal, else of the first sending.
 
-    If the sender's first lines are missing or the message is carried: the time of the first line of hub or receiver.
-    Else the time of the first unusable line. Null without any of them: the message belongs to an earlier date, for
-    instance because the hub stored it then and sends it now.
+    Else, if the sender's first lines are missing or the message is carried: the first line of hub or receiver. Else the
+    first unusable line. Null without any of them: the message belongs to an earlier date, for instance because the hub
+    stored it then and sends it now.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"

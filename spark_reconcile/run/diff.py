@@ -1,7 +1,6 @@
 """Differences between two runs of one business date: the messages whose verdict or finding differs.
 
-Runs differ because evidence arrived later, an extract was made again, or the rules changed. Equal fingerprints mean
-equal inputs.
+Runs differ because evidence arrived later, an extract was made again, or the rules changed.
 """
 
 from typing import Any

@@ -1,10 +1,8 @@
 """Run folders: every run of a business date is kept unchanged, and a pointer names the current one.
 
-    reports/business_date=2026-11-20/
-      run=20261121T021503Z-7f3a9c21-4d0e/  output of ``job``; complete when _RESULT.json exists
-      CURRENT                              the name of the current run, replaced as a whole
-
-A second run of a date is a second folder; only the pointer is overwritten.
+reports/business_date=2026-11-20/
+  run=20261121T021503Z-7f3a9c21-4d0e/  output of ``job``; complete when _RESULT.json exists
+  CURRENT                              the name of the current run, replaced as a whole
 """
 
 import json

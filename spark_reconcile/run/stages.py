@@ -1,7 +1,4 @@
-"""The stages of a run that read rows. A stage reads the lines or a table of an earlier stage, and most write a table.
-
-``readings`` returns counts and names from these tables to the driver.
-"""
+"""The stages of a run that read rows. A stage reads the lines or a table of an earlier stage; most write a table."""
 
 from collections.abc import Collection, Iterable
 from datetime import date, timedelta

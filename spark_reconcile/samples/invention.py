@@ -1,7 +1,7 @@
 """Generated ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
 
-Each message follows one of the courses below, which has the verdict that the job must give. The true verdicts are
-written to a folder of their own. Columns are made for one slice of the day at a time, so memory is bounded.
+Each message follows one of the courses below, which has the verdict that the job must give. Columns are made for one
+slice of the day at a time, so memory is bounded.
 """
 
 from collections.abc import Iterator, Sequence

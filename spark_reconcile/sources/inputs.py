@@ -1,7 +1,6 @@
 """The check of extracts: every delivered folder gets a state, so that a bad extract never looks like loss.
 
-Of several extracts of one ledger and date, at most one is used. The choice does not depend on their order in the
-folder.
+Of several extracts of one ledger and date, at most one is used.
 """
 
 from collections.abc import Iterable, Sequence

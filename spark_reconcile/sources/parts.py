@@ -19,7 +19,7 @@ Range = tuple[int, int] | None  # lowest and highest value of a column; None if 
 # Compressions that both Arrow and Spark support.
 READABLE_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
 _BATCH = 1 << 16  # lines
-# A ledger's texts are short. Longer texts that compress well could need too much memory.
+# A ledger's texts are short; longer ones that compress well could need too much memory.
 VALUE_BYTES_MAX = 1 << 10  # largest average of a column chunk
 CHUNK_BYTES_ACCEPTED = 16 << 20  # a smaller column chunk is accepted whatever its average
 
