@@ -244,7 +244,7 @@ class Transfers:
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
         """Send one piece, again after temporary refusals; return the seconds until its receipt.
 
-        Raises BadInput if the piece is refused; PieceNotDelivered if its message ends otherwise.
+        Raises BadInput if the piece is refused; PieceNotDelivered if its message ends undelivered.
         """
         event: AppEvent | None = None
         retries_left, began = OLD_KEY_RETRIES_MAX, 0.0

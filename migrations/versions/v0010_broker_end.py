@@ -1,4 +1,4 @@
-"""Whether the broker has ended in order."""
+"""A column that says whether the broker has ended in order."""
 
 from alembic import op
 

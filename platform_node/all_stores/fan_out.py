@@ -161,7 +161,7 @@ class FanOut:
 
     # --- lists from store to store
     async def listed(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return the rows of a list, store by store. Argument ``after`` is the field ``after`` of the last row read."""
+        """Return the rows of a list, store by store. Argument ``after``: field ``after`` of the last row known."""
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []
