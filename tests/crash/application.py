@@ -50,7 +50,7 @@ async def drop(connection: AbstractConnection | None) -> None:
 class Submitter:
     """Publishes an institution's documents: a lane for each order key, and some lanes for unordered documents.
 
-    A lane has one document under way at a time, and repeats it with the same @Token until it is confirmed. ``target``:
+    A lane repeats its document with the same @Token until it is confirmed, then takes the next one. ``target``:
     address of the other institution; ``group``: address of the group; ``pause_s``: average pause between two documents
     of a lane.
     """

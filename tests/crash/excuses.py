@@ -74,7 +74,7 @@ class CertificateChanges:
                 yield line
 
     def _explains(self, institution: str, line: AlarmLine, lines: list[AlarmLine]) -> bool:
-        """Whether the revocation of an institution explains an alarm of another one."""
+        """Whether the revocation of an institution explains an alarm at its partner or a further receiver."""
         address = self.address[institution]
         if (
             not self.revoked[institution]

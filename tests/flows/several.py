@@ -13,7 +13,7 @@ from semq.umx_t.locator import Store
 from tests.flows.trio import HUB, Local, Trio, TrioWire, engine_turn
 from tests.memory_store.store import MemoryStore
 
-# ("store", its name), ("front", incarnation of its instance), or ("all", 0)
+# ("store", name of the store), ("front", incarnation of an instance), or ("all", 0)
 Destination = tuple[str, int | StoreName]
 
 

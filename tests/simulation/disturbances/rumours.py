@@ -27,7 +27,7 @@ HINTS: tuple[Hint, ...] = (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFF
 
 
 def rumours(chance: Random, link: "SimLink", arrived: list[Frame]) -> list[Frame]:
-    """Return false hints about own rows of a node. ``arrived``: frames that have just arrived."""
+    """Return false hints about documents that a node sends. ``arrived``: frames that have just arrived."""
     ending = _about_to_end(link.owner, arrived)
     received = list(link.owner.tables.pending.values())
     if received and chance.random() < 0.15:
@@ -88,7 +88,10 @@ def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
 
 
 def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
-    """Return more hints that do no harm to this row, because they are late or its class promises nothing."""
+    """Return more hints that do no harm to a row, because they are late or its class promises nothing.
+
+    ``ends``: the row ends before they arrive.
+    """
     more: tuple[Hint, ...] = (Answer.GONE,) if row.has_payload or row.void or ends else ()
     if ends:
         more += (Answer.NOT,)  # the receiver's Ack2 arrives first
