@@ -186,17 +186,12 @@ def _compare(
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
-    """Check that each link has the hash of the link before it, which may belong to another day.
-
-    A missing link before the first of ``links`` is not reported.
-    """
+    """Check that each link has the hash of the link before it, which may belong to another day."""
     previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:
             row = connection.execute(BEFORE, (link.first,)).fetchone()
-            stored = None if row is None else _link(row)
-            missing = stored is None and link.before != START and previous is not None
-            if missing or (stored is not None and stored.hash != link.before):
+            if link.before != (START if row is None else _link(row).hash):
                 raise LedgerChanged("A part of the ledger is missing.", day=link.day, before_number=link.first)
         previous = link
 

@@ -130,6 +130,8 @@ TAMPERING = {
     "deletes a day with its link": f"DELETE FROM semq_ledger WHERE at < '{TODAY}';"
     f" DELETE FROM semq_chain WHERE day < '{TODAY}'",
     "deletes a link": "DELETE FROM semq_chain WHERE place = 1",
+    "deletes the first link with its lines": "DELETE FROM semq_ledger WHERE lk0 IN ('a', 'b');"
+    " DELETE FROM semq_chain WHERE place = 1",
     "changes a link": "UPDATE semq_chain SET count = count + 1",
     "changes the hash of the link before": "UPDATE semq_chain SET before = hash",
     "cuts off the end": f"DELETE FROM semq_ledger WHERE number >= (SELECT max(first) FROM semq_chain);"
