@@ -18,7 +18,7 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 class Meter:
     """The number of documents that may still be sent now, by pair and terms. A restart fills the buckets."""
 
-    minutes: float  #: a full bucket allows the documents of so many minutes, at least one document
+    minutes: float  #: a full bucket allows the documents of so many minutes
     #: Tokens, and the monotonic time at which they were counted.
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
 

@@ -1,8 +1,8 @@
 """Spans of the sampled documents, for distributed tracing.
 
 Spans are made from committed lines of the ledger (``committed``). Documents in progress are kept in memory only: after
-a restart, a node makes spans only for documents that arrive, or that it sends or delivers again. At its sender, a
-document of class 1 or 2 without @Ack2=1 ends when it is sent.
+a restart, they have further spans only if the node sends or delivers them again. At its sender, a document of class 1
+or 2 without @Ack2=1 ends when it is sent.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|

@@ -154,7 +154,7 @@ class StoreInUse(BadInput):
     """The hub uses this store, so an operator cannot declare it lost."""
 
     code = "SEMQ-1215"
-    remedy = "`semq hub stores list` names the stores; the lost one has inquiries that no store answers."
+    remedy = "`semq hub stores list` names the stores; a lost one has the state `not here`, and nodes ask about it."
 
 
 class GroupRefused(BadInput):

@@ -1,7 +1,6 @@
 """Frames of the engine as AMQP content, and back (the tables in ARCHITECTURE.md, section "AMQP").
 
-UMX-T attributes are in the content header; the body is the payload of a message, or the records of a packet. A frame
-that is passed on unchanged keeps the header and body with which it arrived.
+UMX-T attributes are in the content header; the body is the payload of a message, or the records of a packet.
 """
 
 from typing import Any
@@ -52,7 +51,7 @@ def read_datagram(routing_key: str, header: ContentHeader, body: Body) -> Data:
 
 
 def document_properties(header: ContentHeader) -> dict[str, Any]:
-    """Return the AMQP properties that are attributes of a document. Raises FrameError."""
+    """Return the AMQP properties that are attributes of a document. Raises FrameError, SyntaxFault."""
     return {name: getattr(header, name) for name in PROPERTIES}
 
 

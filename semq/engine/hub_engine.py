@@ -1,7 +1,6 @@
 """The engine of the hub: forwards or stores each message, and writes no row for a forwarded message.
 
-The node calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
-at the time in ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called.
+The node calls its methods as those of ``local_engine``.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@
 | stored       | sender      | submitted | committed at the sender's node                |
 | delivered    | sender      | accepted  | the receipt of the target (Ack2) is committed |
 | acknowledged | receiver    | recorded  | the application has acknowledged it           |
-
-Times between two processes are never measured, because their clocks differ.
 """
 
 from bisect import bisect_left

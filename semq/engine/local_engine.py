@@ -93,7 +93,7 @@ class LocalEngine:
         self.sender.rows.pump.run_all()
 
     def take_over(self, old: "LocalEngine") -> None:
-        """Continue for an engine whose store was lost: keep the applications' documents and the hub's directory."""
+        """Continue for an engine whose store was lost: keep deliveries under way, present users and the directory."""
         self.users_present = old.users_present
         self.handover.take_over(old.handover)
         self.acceptance.take_over(old.acceptance)
@@ -163,8 +163,8 @@ class LocalEngine:
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
-        """End a session. After a direct session, inquire about unanswered messages by way of the hub, if there is a
-        session with it; after a session with the hub, in the next one."""
+        """End a session. After a direct session, inquire about unanswered messages in the session that now leads to the
+        partner, if there is one."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
             self._use_link_now(link)
@@ -284,7 +284,7 @@ class LocalEngine:
         self.core.post(note_lines([line]))
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """Note that a packet or a record of it is not believed and is ignored; timers lead to another inquiry."""
+        """Note that a packet or a record of it is not believed and is ignored."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 

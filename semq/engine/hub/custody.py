@@ -33,7 +33,7 @@ STATUS = {
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
-# Events whose ledger line ``apply_event`` writes. Deeds write those of other events, and ``copy_acts`` that of
+# The ledger line that ``apply_event`` writes for an event. Deeds write the lines of other events, ``copy_acts`` that of
 # ``resend``.
 LINES = {
     HubEvent.ack: Event.RELEASED,

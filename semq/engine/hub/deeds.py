@@ -186,7 +186,7 @@ def _replace(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, 
 
 
 def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
-    """H5: count the attempt; send the copy with its LK1, and with the hub as transport source (seed 2.1)."""
+    """H5: count the attempt; send the copy with its LK1, and with the hub as transport source."""
     core = custody.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())

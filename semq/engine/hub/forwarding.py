@@ -1,5 +1,4 @@
-"""Forwarding of messages for online targets, immediately and from memory (seed section 3.1; PROTOCOL.md H1–H4, H14,
-H15).
+"""Forwarding of messages for online targets, immediately and from memory (PROTOCOL.md H1–H4, H14, H15).
 
 A class-3 message is forwarded only while the store holds nothing for its target, so that it overtakes no stored message
 (break B18). A message that cannot be forwarded goes to ``custody``; one of class 1 is dropped.
@@ -132,7 +131,7 @@ class Relay:
         session.forwarded.clear()
 
     def pass_on(self, packet: Packet) -> None:
-        """H14: pass a packet to a node, or drop it if the node is offline; timers of the rows lead to inquiries."""
+        """H14: pass a packet to a node, or drop it if the node is offline."""
         session = self.sessions.get(str(packet.target.node))
         if session is not None:
             session.link.send(packet)

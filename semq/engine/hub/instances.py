@@ -63,9 +63,9 @@ class Instances:
         self._unserved = UnservedHomes(hub.core)
         self._repetitions = Repetitions()
         self._last_number = 0  #: number of the last message to a store
-        self._arrived: dict[str, dict[int, int]] = {}  #: number of the last document, by node here and sending life
+        self._arrived: dict[str, dict[int, int]] = {}  #: last document number, by node here and sending instance
         self._to_credit: set[str] = set()  #: nodes here whose room ``flush`` reports
-        self._beyond: dict[str, int] = {}  #: by node here: bytes of documents without room
+        self._beyond: dict[str, int] = {}  #: bytes of documents for a session without room, by node here
 
     def went(self, link: Link) -> None:
         self._arrived.pop(str(link.peer), None)

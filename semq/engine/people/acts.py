@@ -33,7 +33,7 @@ class MessageActs:
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
         """S10: replace the payload by a void marker. The document ends CANCELLED if the receiver's ledger records the
-        marker before the document.
+        marker before the document. A document of class 1 or 2 is cancelled only if it has not been sent.
 
         A row that is already a void marker is sent again, with the new reason.
         """
@@ -44,7 +44,7 @@ class MessageActs:
         self.core.post(self._hold(lk0, held, why, done), failed=failed)
 
     def resend(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """Send another copy of a message that has not ended."""
+        """Send another copy of a class-3 message that has not ended."""
         self.core.post(self._resend(lk0, why, done), failed=failed)
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:

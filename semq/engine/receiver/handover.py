@@ -211,7 +211,7 @@ class Handover:
                 found = unit.found.get(query) or ()
                 ends.append((pick, cursor, bool(found)))
                 if len(found) >= pick.limit:
-                    break  # more of this priority may wait behind rows that earlier work of this unit has ended
+                    break  # more of this priority may wait after rows that earlier work of this unit has ended
             deliveries.append(given)
         yield COMMITTED
         queue.note_fed()

@@ -1,7 +1,7 @@
 """Documents with an order key: one at a time per source store and key, in the order in which they were accepted.
 
 A document is given only when its predecessor is recorded, settled or never sent (PROTOCOL.md section 11, rules N23 and
-N24). Until then, a blocked order causes no work.
+N24).
 """
 
 from dataclasses import dataclass, field

@@ -87,8 +87,8 @@ class GroupExpansion:
     def expand(
         self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
     ) -> None:
-        """Fill in the members of a submission. ``check`` raises an error for a refused member; ``admit`` is called for
-        each member when all have passed; it counts the member for its rate, and may raise an error, too.
+        """Fill in the members of a submission. ``check``, and then ``admit``, is called for all members and raises an
+        error for a refused one; ``admit`` counts the member for its rate.
 
         Raises the errors of ``targets_of``, and GroupRefused or GroupWaits if a member is refused.
         """

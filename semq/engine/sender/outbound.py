@@ -32,7 +32,7 @@ ENDS: dict[SenderState, tuple[Outcome, Event, str]] = {
     SenderState.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
     SenderState.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
 }
-# For each step: the status, the event in the ledger and the event for the application (none for AGAIN).
+# For each other state: the status, the event in the ledger and the event for the application (empty: none).
 STEPS: dict[SenderState, tuple[SendStatus, Event, str]] = {
     SenderState.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
     SenderState.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
@@ -180,7 +180,7 @@ class OutboundRows:
             after.doubts.append((row.object_id, goal))
             return
         unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, after.at))
-        # The application gets no events for the steps of a marker, only its end: the document is not sent again.
+        # The application is told only the end of a marker: the document is not sent again.
         if kind and (goal in ENDS or not row.void):
             self.core.prepare_row_event(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 

@@ -102,7 +102,7 @@ def _row(core: Core, submission: Submission) -> Submitted:
 
 
 def _in_pieces(submission: Submission) -> dict[str, Any]:
-    """Return size and number of pieces of a document in pieces; empty for another document."""
+    """Return size and number of pieces of a document in pieces."""
     if not submission.attributes.pieces:
         return {}
     manifest = read_manifest(bytes(submission.body))

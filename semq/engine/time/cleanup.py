@@ -1,4 +1,4 @@
-"""Cleanup: rows are deleted by their state, never by age (seed 3.3; PROTOCOL.md S13, R9).
+"""Cleanup: rows are deleted by their state, never by age (PROTOCOL.md S13, R9).
 
 Most rows are deleted in the transaction in which their last condition is met. ``Cleaner`` deletes the others in
 batches. For instance, rows of the sender that ended without a delivery stay for a moment, because a receipt may correct

@@ -1,4 +1,4 @@
-"""Inquiries about rows without an answer (seed 3.2; PROTOCOL.md S11, S12, H10, R7, R8).
+"""Inquiries about rows without an answer (PROTOCOL.md S11, S12, H10, R7, R8).
 
 ``Sweep`` processes the slices of a ``Schedule`` that are due, one bounded piece of work at a time, so that inquiries
 use a limited share of a link.

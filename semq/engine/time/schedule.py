@@ -79,8 +79,7 @@ class Schedule:
     def hurry(self, due: float, sample: int = 0) -> None:
         """Make all rows due at ``due`` and start again with the first interval.
 
-        Slices of the slower pace keep it; only the last ``sample`` ids of each get the usual pace. If the custodian has
-        lost copies, it has lost the newest ones.
+        Slices of the slower pace keep it; only the last ``sample`` ids of each get the usual pace.
         """
         patient = [slice_ for slice_ in self._slices if slice_.patient]
         newest = [Slice(max(s.first, s.last - sample + 1), s.last, due) for s in patient if sample]
