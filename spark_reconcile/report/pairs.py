@@ -93,9 +93,9 @@ class Pairs(NamedTuple):
 
     sheet: SheetSize
     shown: tuple[Pair, ...]
-    worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages, and its figures
+    worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with the largest ``new``
     tallies: Mapping[str, Tally]  #: keyed by the name of the pair
-    matrix: Counts  #: pairs in which both institutions are among the worst
+    matrix: Counts  #: of the pairs between the worst nodes (``drill.worst_nodes``)
     past: Sequence[tuple[date, Counts]]  #: counts of earlier dates, oldest first
     institutions: int  #: number of the institutions of all pairs
 

@@ -101,7 +101,7 @@ def cells(verdicts: DataFrame, place: Place) -> DataFrame:
 
 
 def pairs(cells: DataFrame, place: Place) -> None:
-    """Write the messages by pair and verdict, the rows of a pair together, the worst pair first."""
+    """Write the counts by pair, scope and verdict: the rows of a pair together, the worst pair first."""
     summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in SUMS)
     by_pair = cells.groupBy("scope", "sender", "receiver", "verdict").agg(*summed)
     pair = Over.partitionBy("sender", "receiver")

@@ -28,8 +28,8 @@ class Skew(NamedTuple):
     """The estimate of a node's clock minus the hub's, in milliseconds."""
 
     ms: int
-    agreeing: int  #: messages in whose hour the estimate differs from ``ms`` by less than WRONG_FROM_MS
-    of: int  #: messages in all hours
+    agreeing: int  #: messages of hours whose estimate differs from ``ms`` by less than WRONG_FROM_MS
+    of: int  #: messages of all hours
     first_ms: int  #: estimate of the first hour
     within_ms: int = 0  #: error of the estimate: half the mean round trip, plus half a STEP_MS
 

@@ -109,7 +109,7 @@ def _set_default(spark: SparkSession, key: str, value: str) -> None:
 
 
 def _java(master: str, rows: int) -> dict[str, str]:
-    """Return options of the Java processes. Only those on this machine can use its files."""
+    """Return options of the Java processes; options that name files only for processes on this machine."""
     tuning = MANY_LINES if rows >= ROWS_TO_COMPILE_FOR else FEW_LINES
     local = f"{processes.log_options()} {tuning} {processes.archive_options()}".rstrip()
     return {
