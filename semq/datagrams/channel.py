@@ -66,8 +66,8 @@ class DatagramChannel:
 
     @property
     def lost(self) -> int:
-        """The number of documents that have not arrived, below the highest number that has arrived or that
-        ``count_missing`` has counted.
+        """The number of documents of the other end that have not arrived, although a later one has arrived or
+        ``count_missing`` has counted them.
         """
         return max(0, self._expected - self._received)
 

@@ -1,8 +1,8 @@
 """The rate of one direction of a session: congestion control (AIMD) by the loss that the other end reports.
 
 The loss is judged for ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; documents that left before
-this change are not judged. Less loss raises the rate by a step, at first to the double. After a halving, the step is a
-tenth of the halved rate; each raise above the last rate with too much loss doubles the step.
+this change are not judged. Less loss raises the rate by a step. Before the first halving, each step doubles the rate.
+After a halving, the step is a tenth of the halved rate; each raise above the last rate with too much loss doubles it.
 """
 
 from semq.datagrams.counts import Coverage
@@ -31,7 +31,7 @@ class SendingRate:
         self._unjudged = 0  # documents that were under way at the last halving
 
     def report(self, covered: Coverage, under_way: int) -> bool:
-        """Change the rate by a report; return whether the rate was halved.
+        """Change the rate according to a report; return whether the rate was halved.
 
         ``under_way`` is the number of documents that have left and that no report has covered.
         """

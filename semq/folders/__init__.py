@@ -2,7 +2,7 @@
 
     ROOT/out/TARGET[/TYPE[/SUBTYPE]]/NAME     files of applications, to be sent
     ROOT/sent/...                             files that the node accepted; NAME.semq.json has locator and outcome
-    ROOT/failed/...                           files that were refused; NAME.semq.json has reason and remedy
+    ROOT/failed/...                           files that were refused or not delivered; NAME.semq.json has the reason
     ROOT/in/SOURCE[/TYPE[/SUBTYPE]]/NAME      received documents; NAME.semq.json has the attributes
 
 A local node starts this program (``python -m semq.folders``) if [[folders]] is configured. It uses the node over AMQP

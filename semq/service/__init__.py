@@ -6,7 +6,7 @@ Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each 
 |---------------------------------|-----------------------------------------------------------------------|
 | process                         | the operating-system process: start, signals, end                     |
 | node                            | the life of a node, and a new engine after a loss of the store        |
-| node_host                       | the resources of the process: turn, port, database, connections       |
+| node_host                       | the resources of the process: port, database, connections             |
 | database, standby, housekeeping | the node's Postgres; the claim to its store; its regular cleaning     |
 | clockwork                       | timers and scheduled jobs                                             |
 | links                           | sessions of nodes at the listening end: at a hub, and of direct links |

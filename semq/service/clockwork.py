@@ -1,7 +1,7 @@
 """The scheduled jobs of a node, by APScheduler, and the flush of the engine's mail at the end of a turn.
 
-The engine's job is moved to an earlier time when work is due before its planned run (``next_due``). An idle engine runs
-every ``BACKSTOP_S``.
+The engine's job is moved to an earlier time when work is due before its planned run (``next_due``). Without work it
+runs every ``BACKSTOP_S``.
 
 APScheduler is only a timer within the process. Its job store in SQL is not used: every scheduler that shares it would
 run every job.
@@ -115,7 +115,7 @@ class Clockwork:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
-        """Run a job after ``in_s`` seconds, counted from the end of a present run, and then at its usual interval."""
+        """Run a job after ``in_s`` seconds (from the end of its run, if it is running), then at its usual interval."""
         record = self.records[name]
         if record.running:
             record.again_in_s = in_s if record.again_in_s is None else min(in_s, record.again_in_s)

@@ -1,8 +1,9 @@
 """The intake: a queue for each speaker, where received frames wait until they are passed to the engine.
 
-A speaker is a session (at the listening end of links), a partner (at a local node with a hub), or another instance (on
-the carrier of a hub). In each turn of the event loop the intake passes on a bounded number of frames and bytes, speaker
-by speaker, so that no speaker delays the others. It passes on none while too much earlier work is not committed.
+A speaker is, for instance, a session (at the listening end of links), the source of a packet (at the dialling end), or
+a queue (on the carrier of a hub). In each turn of the event loop the intake passes on a bounded number of frames and
+bytes, speaker by speaker, so that no speaker delays the others. It passes on none while too much earlier work is not
+committed.
 
 The callers limit the bytes that wait for a speaker.
 """

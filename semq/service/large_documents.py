@@ -56,7 +56,7 @@ def _size_and_count(manifest: PiecesManifest | None) -> dict[str, Any]:
 class _LastRead(NamedTuple):
     """The document that was read last."""
 
-    bref: int  #: the row of the manifest
+    bref: int  #: row number of the manifest
     manifest: PiecesManifest
     piece_brefs: list[int]
 

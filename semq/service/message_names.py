@@ -100,7 +100,7 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
                 facts[name] = line[name]
         side, event = str(line["side"]), str(line["event"])
         is_accepted = is_accepted or event == Event.ACCEPTED.name
-        # A refusal ends an SQL submission; of an accepted document it concerns only a copy.
+        # A refusal before the acceptance ends an SQL submission; a later one concerns only a copy of the document.
         is_refusal = side == "sender" and event == Event.REFUSED.name and not is_accepted
         if is_refusal or event in FINAL_EVENTS.get(side, ()):
             facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
@@ -127,7 +127,7 @@ def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
 
 
 def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
-    """Return the messages that a search by name has found, each once, newest first like ``lk0s``.
+    """Return the messages that a search by name has found, each once, in the order of ``lk0s``: the newest first.
 
     A message whose short name is ``name`` comes first. Raises NotThere, and BadArguments if a number or a short name
     fits several messages.

@@ -76,7 +76,7 @@ class Nightly:
             self._due = now + timedelta(seconds=RETRY_S)
 
     async def stop(self) -> None:
-        """Stop a running extract; an incomplete extract leaves no files."""
+        """Stop a running extract."""
         self._is_stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):

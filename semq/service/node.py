@@ -63,8 +63,8 @@ E = TypeVar("E", bound=TickedEngine)
 # child processes keep them open.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
-ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
-PACKET_BYTES_MAX = 8 << 20  # a packet of records; the largest, of certificates, have some 4 MiB
+ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
+PACKET_BYTES_MAX = 8 << 20  # bytes of a packet; the largest packets, those with certificates, have some 4 MiB
 
 
 class Node(Generic[E]):
@@ -411,7 +411,7 @@ class Node(Generic[E]):
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
-        """Return the limits of a connection, in which the largest message can be assembled."""
+        """Return the limits of a connection, which leave room for the largest message."""
         body_max = self.settings.amqp.max_message_bytes
         arriving_max = max(ARRIVING_BYTES_MAX, body_max)
         return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)

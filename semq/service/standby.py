@@ -34,7 +34,7 @@ class Claim:
         self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)
 
     def owner(self) -> Owner:
-        """Return this process as an owner. Each call tries again to take the lock."""
+        """Return this process as an owner. Each call tries again to lock the data directory."""
         place = EMBEDDED if self._lock is None else self._lock.take()
         return Owner(self._node, self._host, self._process, place)
 

@@ -1,4 +1,4 @@
-"""The rate, tested with tables and with hypothesis: loss that lowers the rate, bounds, documents judged once."""
+"""The rate of datagrams: the loss that lowers it, its bounds, and documents that are judged once."""
 
 import pytest
 from hypothesis import given

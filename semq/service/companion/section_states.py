@@ -1,7 +1,7 @@
 """States of the sections of a companion: failing folders or webhooks, and counts of events.
 
 The companion writes a line of JSON to its standard output when a section fails or works again, and at most once a
-second for counts. Its node shows the failing sections in its health and the counts in its metrics.
+second for the counts of a section. The node shows the failing sections in its health and the counts in its metrics.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from semq.foreign_text import shown
 
 ERROR_MAX = 500  # characters of an error in a line
 SECTIONS_MAX = 1000  # sections of one companion that its node remembers
-COUNTS_S = 1.0  # between two lines about counts
+COUNTS_S = 1.0  # between two lines about the counts of a section
 
 
 class FailingSection(msgspec.Struct, frozen=True):

@@ -89,7 +89,7 @@ class SharedCensus:
 
 
 def _marked_rows(surroundings: Surroundings) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Return the numbers of sent and received rows whose cause depends on the engine's memory, MARKED_MAX per cause."""
+    """Return numbers of sent and received rows whose cause is in the engine's memory, at most MARKED_MAX per cause."""
     count_max = census.MARKED_MAX
     silent = [number for number, inquiries in (surroundings.inquiry_counts or {}).items() if inquiries >= SILENT_AFTER]
     sent = {"away": list(surroundings.away_rows)[:count_max], "silent": silent[:count_max]}

@@ -30,7 +30,10 @@ class CreateToken(Arguments, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX, description="Purpose of the token.")]
     scopes: Annotated[tuple[RightName, ...], Meta(min_length=1, max_length=7, description="Rights of the token.")]
-    days: Annotated[float, Meta(gt=0, le=DAYS_MAX, description="Days until it ends; default: no end.")] | None = None
+    days: (
+        Annotated[float, Meta(gt=0, le=DAYS_MAX, description="Days until the token ends; default: it never ends.")]
+        | None
+    ) = None
     inbox: (
         Annotated[
             str,

@@ -1,4 +1,4 @@
-"""Protection against forms of other sites, by a token of the session and the request's origin.
+"""Protection against forms of other sites: checks of the session's token, and of the request's origin.
 
 A request carries the token in the form field ``csrf`` or the header ``X-CSRF-Token``.
 """

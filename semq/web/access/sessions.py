@@ -20,10 +20,10 @@ from semq.web.access.secret import hash_of, new_secret
 from semq.web.access.visitor import Visitor, rights_of
 from semq.web.node.database import Database
 
-CACHE_S, CACHE_MAX = 1.0, 1000  # longest age, and largest number, of sessions in memory
+CACHE_S, CACHE_MAX = 1.0, 1000  # seconds until a session is read again; sessions in memory
 # Interval between two updates of ``seen_at``; a tenth of http.idle_s if that is shorter
 SEEN_S = 60.0
-FORM_S = 3600  # validity of the cookie for forms before the sign-in
+FORM_S = 3600  # seconds of validity of the cookie for forms before the sign-in
 LINK_USER = "first sign-in"  # user of a session that the one-time link began
 
 

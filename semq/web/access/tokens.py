@@ -13,7 +13,7 @@ from semq.store.accounts import Token
 from semq.web.access.visitor import Visitor, rights_of
 from semq.web.node.database import Database
 
-CACHE_S, CACHE_MAX = 1.0, 10_000  # longest age, and largest number, of tokens in memory
+CACHE_S, CACHE_MAX = 1.0, 10_000  # seconds until a token is read again; tokens in memory
 LENGTH_MAX = 100  # characters of a token
 
 

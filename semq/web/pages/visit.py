@@ -158,7 +158,7 @@ Handler = Callable[[Visit], Awaitable[Response]]
 
 
 def page(path: str, handler: Handler, *, role: AccessRole | None = AccessRole.VIEWER, name: str | None = None) -> Route:
-    """Return the route of a page; ``role`` None: no sign-in is needed. ``name``: of the route, if not the handler's."""
+    """Return the route of a page. ``role`` None: no sign-in is needed; ``name`` None: the name of the handler."""
     return Route(path, _endpoint(handler, role), methods=["GET"], name=name or handler.__name__)
 
 

@@ -17,7 +17,7 @@ from semq.web.errors import ForeignHost
 from semq.web.transport.failures import problem
 
 ANY = "*"  # in http.hosts: all names are accepted
-ACCEPTED_MAX = 1000  # headers that are remembered
+ACCEPTED_MAX = 1000  # accepted values of the header Host that are remembered
 PORT = re.compile(r":[0-9]*$")
 
 

@@ -204,7 +204,7 @@ async def test_a_hostile_node_acknowledges_only_messages_addressed_to_it(scene: 
     violations = counts.get("violation", 0)
     false_ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=sent)
     await scene.send(packet(Function.RECEIPTS, Primitive.INDICATION, false_ack2))
-    await until(lambda: counts.get("violation", 0) > violations)  # only the sender knows the addressee
+    await until(lambda: counts.get("violation", 0) > violations)  # the sender checks the addressee
     for receipt in (
         Receipt(ack_flag=AckFlag.TRANSPORT, ident=sent, src_ref_id=row_id),
         Receipt(ack_flag=AckFlag.TRANSPORT, ident="1.10008.1.1.5.7", src_ref_id=row_id),
