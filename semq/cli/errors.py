@@ -1,4 +1,4 @@
-"""Errors of the command line, codes from 2200 on, and exit statuses; `main` has the table of their meanings."""
+"""Errors of the command line, codes from 2200 on, and exit statuses; `main` has the table of the statuses."""
 
 from semq.errors import BadInput, Misconfigured, SemqError
 

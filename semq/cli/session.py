@@ -153,7 +153,7 @@ def url_of(node: str | None, config: Path | None, institution: str | None = None
 
 def read_config(config: Path, institution: str | None = None) -> "Settings":
     """Read a node's settings from its file and the environment. Raises ConfigUnreadable, ConfigInvalid."""
-    # Imported here: it takes as long as the start of other commands.
+    # Imported here, because the import takes as long as the start of other commands.
     from semq.config import load
 
     return load(config, environment(), institution)

@@ -13,7 +13,7 @@ async def in_daemon_thread(function: Callable[[], T]) -> T:
     """Return the result of a function that may hang.
 
     Python joins the threads of ``asyncio.to_thread`` before the process ends, so a call that hangs would keep the
-    process.
+    process running.
     """
     result: Future[T] = Future()
     # From now on the future cannot be cancelled: a time limit of the caller ends only the caller's wait.

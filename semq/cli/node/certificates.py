@@ -21,7 +21,7 @@ Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, stored 
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """List certificates. A hub lists all that it has issued, an institution's node those in its slots."""
+    """List certificates: at a hub, all that it has issued; at an institution's node, those in its slots."""
     rows = await session.ask("cert.list")
     if session.out.as_json:
         session.out.data(rows)

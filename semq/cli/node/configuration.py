@@ -13,7 +13,7 @@ group = typer.Typer()
 @group.command()
 def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Check a configuration file and the environment; report all faults together."""
-    # Imported here: it takes as long as the start of other commands.
+    # Imported here, because the import takes as long as the start of other commands.
     from semq.config.errors import ConfigInvalid
 
     out = Output(as_json=json)

@@ -95,7 +95,7 @@ class ParameterReading:
         self._is_list = is_list
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value of a text, or those of a list. Raises BadParameter.
+        """Return the value of a text, or the values of a list of texts. Raises BadParameter.
 
         None becomes an empty tuple for a list, and stays None otherwise.
         """
