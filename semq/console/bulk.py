@@ -21,8 +21,8 @@ from semq.web.pages.visit import Visit
 from semq.web.services import Web
 
 log = structlog.get_logger("semq.console")
-ACTS_MAX = 50  # acts that a process remembers
-AUDIT_PREFIX = "bulk."  # of the names of these acts in the audit log
+ACTS_MAX = 50  # largest number of acts that a process remembers
+AUDIT_PREFIX = "bulk."  # beginning of the names of these acts in the audit log
 LINES_MAX = 200  # newest audit lines that are searched for interrupted acts
 Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of each finished batch
 
@@ -32,7 +32,7 @@ class BulkAct:
     """One act on many messages."""
 
     key: str  #: random, in the address of the act's page
-    user: str  #: its author
+    user: str  #: the user who prepared it
     act: str  #: a key of ``words.ACTS``
     back: str  #: address of the list from which the act was prepared
     total: int
@@ -126,7 +126,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the audit lines about beginnings of acts whose end no line notes, the newest first.
+    """Return the audit lines of acts that began and have no line about their end, the newest first.
 
     Acts of this process are left out. Only the newest LINES_MAX lines are searched.
     """

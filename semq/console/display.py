@@ -34,7 +34,7 @@ def translator(visit: Visit) -> Callable[[str], str]:
 
 
 def now_ms(visit: Visit) -> int:
-    """Return the present time in milliseconds."""
+    """Return the present time in milliseconds since 1970 UTC."""
     return round(visit.web.clock.wall().timestamp() * 1000)
 
 
@@ -56,7 +56,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
 
 
 def at(value: object, *, exact: bool = False) -> Markup:
-    """Return a time in UTC as an HTML element; empty for None, and a value that is not a time as text.
+    """Return a time in UTC as an HTML element. None becomes empty; any other value that is not a time becomes text.
 
     ``exact``: with milliseconds.
     """
@@ -111,7 +111,7 @@ def percent(part: float, total: float) -> int:
 
 
 def state_of(row: Row) -> str:
-    """Return the status of a message in one word."""
+    """Return the outcome of a message, else its status, else an empty text."""
     for name in ("outcome", "ss_status", "app_status", "state", "status", "last_event"):
         if row.get(name):
             return str(row[name])

@@ -37,7 +37,7 @@ async def held(visit: Visit) -> Response:
 
 
 async def prepare(visit: Visit) -> Response:
-    """Prepare an act on the selected copies, or on all that match the filter and were stored until now."""
+    """Prepare an act on the selected copies, or on all that match the filter and are stored now."""
     _ = translator(visit)
     fields = await visit.form()
     chosen: dict[str, Any] = {

@@ -23,7 +23,7 @@ from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
-CONTINUED = ("outbound", "inbound")  # parameters: the first row of each side on the page
+CONTINUED = ("outbound", "inbound")  # parameters: the row of each queue after which the page begins
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
 # Fields that the list of facts leaves out
