@@ -19,7 +19,7 @@ class DocumentTasks:
 
     def __init__(self, handle: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self._handle = handle
-        self._last: dict[str, Document] = {}  #: by LK0: its last delivery
+        self._last: dict[str, Document] = {}  #: LK0 | last delivery of the document
 
     def last(self, lk0: str) -> Document:
         """Return the last delivery of a document whose task runs."""

@@ -22,7 +22,7 @@ class PulledDocuments:
         self._unsettled = len(documents)
 
     async def note_settled(self) -> None:
-        """Note that one more document is settled; return when the node has read that. Raises NodeUnreachable."""
+        """Note that one more document is settled; return when the node knows it. Raises NodeUnreachable."""
         self._unsettled -= 1
         try:
             await self._channel.qos(1)  # the reply shows that the node has read everything sent before

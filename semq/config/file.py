@@ -277,7 +277,7 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
 
 
 def _suggestion(parts: list[str]) -> str:
-    """Return the end of a fault that suggests a similar key, first of the same section; empty if no key is similar."""
+    """Return the end of a fault that suggests a similar key, preferably of the same section; empty if there is none."""
     section, name = ".".join(parts[:-1]), parts[-1]
     in_section = {key: f"{section}.{key}".lstrip(".") for key in keys_of(parts[:-1])}
     in_all_sections = {key[-1]: ".".join(key) for key in all_keys()}

@@ -146,7 +146,7 @@ class Settings(BaseSettings):
     def set_origins(
         self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Set the origin of each value that is not a default, ``file`` and ``environment``."""
+        """Store ``file``, ``environment``, and the origin of each value that is not a default."""
         self._origins = origins
         self._file = file
         self._environment = dict(environment or {})
@@ -356,7 +356,7 @@ class _Leaf(NamedTuple):
     value: Any
     section: type[BaseModel]
     field: str
-    list_key: str = ""  #: key of the list of sections in which the setting is set; otherwise empty
+    list_key: str = ""  #: for a setting that is set in a list of sections: key of the list; otherwise empty
 
 
 def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:

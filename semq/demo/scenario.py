@@ -75,7 +75,7 @@ class Scenario:
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
-        """Run all steps; return the counts and the result, as the function ``run``."""
+        """Run all steps; return what the function ``run`` returns."""
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
@@ -242,7 +242,7 @@ class Scenario:
                 self._start_task(self._await_outcome(document))
 
     async def _await_outcome(self, document: TrackedDocument) -> None:
-        """Wait for the outcome of a document: a killed node may not have sent its event."""
+        """Wait for the outcome of a document: a killed node may not have sent an event about it."""
         while not document.is_final:
             try:
                 await self._clients[SENDER].wait_for_delivery(document.lk0, self._options.patience_s)

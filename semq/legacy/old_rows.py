@@ -1,4 +1,4 @@
-"""Reading of one row of an older SEMQ: the task of the import and the attributes, or why the row is refused. Pure."""
+"""Reading of one row of an older SEMQ: the task of the import and the attributes, or why the row is refused."""
 
 import binascii
 import re
