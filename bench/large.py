@@ -2,7 +2,7 @@
 
 Without ``--beside``, one document of N bytes goes from a file at A to a file at B. The time begins before the
 application's first byte and ends when the receiving application has the last byte and has acknowledged the document.
-The memory is the maximum of four samples a second, of each node's process without its Postgres, and of the process of
+The memory is the maximum of four samples a second: for each node's process without its Postgres, and for the process of
 the applications at both ends.
 
 With ``--beside``, small documents at ``--small`` a second are sent alone and beside large documents in turns

@@ -30,7 +30,7 @@ from tests.prepared.client import SOCKET, PreparedProcess, start_server
 MEMORY = Path("/dev/shm")  # a file system in memory
 FREE_BYTES_MIN = 6 << 30  # a test run needs this much
 GC_THRESHOLDS = (100_000, 50, 100)
-# Package whose own tests reach every branch of it: folder of these tests.
+# Package whose own tests reach all of its branches | folder of these tests
 COVERED_BY_OWN_TESTS = {"semq/umx_t": "tests/umx_t/", "semq/amqp": "tests/amqp/", "semq/seal": "tests/seal/"}
 
 
@@ -90,7 +90,7 @@ def shorten_refusals() -> None:
 
 
 def search_no_module_for_requests() -> None:
-    """Let httpcore find at once that ``sniffio`` is missing: each request searched all folders of packages."""
+    """Let httpcore find at once that ``sniffio`` is missing; otherwise each request searches all package folders."""
     if find_spec("sniffio") is None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]
 

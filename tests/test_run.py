@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# It answers the questions of ``./run``, and prints its path instead of creating an environment.
+# A program that answers the questions of ``./run``, and prints its path instead of creating an environment.
 SIMULATED_INTERPRETER = """#!/bin/sh
 case "$*" in
     *version_info*|*flock*) exit 0 ;;

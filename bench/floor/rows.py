@@ -95,7 +95,7 @@ async def wait_clean(urls: Urls, absent: str) -> None:
 
 
 async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absent: str) -> None:
-    """Wait until one node has no row. Raises NoProgress if their number stays the same for half of PATIENCE_S."""
+    """Wait until one node has no row. Raises NoProgress if the number of rows is constant for half of PATIENCE_S."""
     last, checked_at = -1, time.monotonic()
     while True:
         began = time.monotonic()

@@ -95,7 +95,7 @@ class ScriptPlan:
     is_hub: bool
 
     def share(self, table: str, kind: str, first: int, last: int) -> int:
-        """Return the number of row changes for the documents from ``first`` until before ``last``."""
+        """Return the number of row changes for the documents from ``first`` to below ``last``."""
         total: int = getattr(self.work.tables.get(table, NO_CHANGES), kind)
         return total * last // self.work.documents - total * first // self.work.documents
 

@@ -1,7 +1,7 @@
 """The comparison of the reconciliation as plain SQL, in the dialects of DuckDB and Postgres.
 
-Facts and words are those of the job, and the same grid judges them. Wrong clocks, carried messages and missing sources
-are left out, because the generated ledgers have none.
+The facts, and the words for the situation at each side, are those of the job; the same grid judges them. Wrong clocks,
+carried messages and missing sources are left out, because the generated ledgers have none.
 """
 
 from collections.abc import Callable, Sequence

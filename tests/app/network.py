@@ -48,13 +48,13 @@ class Network:
     def start(self, exits: ExitStack) -> None:
         """Start the nodes; ``exits`` ends them when it is closed."""
         for node in self.nodes.values():
-            exits.callback(clear, node)
+            exits.callback(end_and_check, node)
             node.launch()
         for node in self.nodes.values():
             node.ensure_ready()
 
 
-def clear(node: NodeProcess) -> None:
+def end_and_check(node: NodeProcess) -> None:
     """End a node; check that no other process holds its data directory."""
     node.end()
     assert node.lock_holder() is None

@@ -62,7 +62,7 @@ def lk0(network: Network) -> str:
     return str(sent.data["lk0"])
 
 
-# Runs commands and prints the modules imported after each, in a process of its own: this one has imported all.
+# A program that runs commands and prints the modules imported after each; this process has imported all modules.
 PROBE = """
 import json, sys
 from semq.cli.main import run
