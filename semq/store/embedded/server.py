@@ -44,7 +44,7 @@ from semq.store.embedded.process import (
 from semq.store.embedded.programs import Programs, find_programs
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
-SOCKET_PATH_MAX = 107  # of Linux
+SOCKET_PATH_MAX = 107  # bytes; the limit of Linux
 SPAWNS_MAX = 5
 
 # log texts of faults after which another start may succeed

@@ -258,7 +258,7 @@ def nothing_stored(table: str, payload: bytes) -> int | None:
 
 
 def use_stored_bodies(rows: NewRows, key_of: Callable[[str, bytes], int | None]) -> Batch:
-    """Remove bodies that are stored already from the new rows; return statements that give them the keys of their rows.
+    """Remove stored bodies from the new rows; return statements that give these bodies the keys of their rows.
 
     ``key_of`` returns the key under which a body of a table is stored, or None.
     """

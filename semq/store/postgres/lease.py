@@ -67,7 +67,7 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     them wait, up to RENEW_S, for a transaction of the earlier process that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
-    if await (await connection.execute(LOCK_FREE, facts)).fetchone() is None:  # held by somebody
+    if await (await connection.execute(LOCK_FREE, facts)).fetchone() is None:  # held, locked or missing
         with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function to all users
             async with connection.transaction():
                 await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})

@@ -76,13 +76,13 @@ class WriterCounters:
     units: int = 0
     read_only: int = 0  #: units that changed nothing
     works: int = 0
-    failed: int = 0  #: pieces of work
+    failed: int = 0  #: pieces of work that failed
     rows: int = 0  #: new rows
     copied: int = 0  #: new rows that were written by COPY
     load_s: float = 0.0
     decide_s: float = 0.0
     write_s: float = 0.0
-    report_s: float = 0.0  #: actions after commits
+    report_s: float = 0.0  #: time of the actions after commits
     largest: int = 0  #: pieces of work in the largest unit
     went_back: int = 0  #: openings of the store after which earlier commits were missing
 
@@ -119,7 +119,7 @@ class Writer:
         self._alone = 0  # number of queued pieces, from the first, that get a unit each
         self._renew_at = time.monotonic() + RENEW_S
         self._ready = asyncio.Event()
-        self._is_due = False  # the queue is processed now
+        self._is_due = False  # whether the queue is processed without waiting for more work
         self._later: asyncio.TimerHandle | None = None  # timer of queued ``later`` work
         self._in_transaction = False
         self._stopping = False

@@ -16,7 +16,7 @@ FIGURES = ("rows", "bytes", "oldest", "id")
 GROUPS_MAX = 20_000
 FAILED_MAX = 10_000
 MARKED_MAX = 10_000  # marked rows of one kind
-Marks = Mapping[str, Sequence[int]]  # row ids by mark, a fact that no column shows
+Marks = Mapping[str, Sequence[int]]  # numbers of rows by mark; a mark is a fact that no column shows
 OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
 OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT)
 

@@ -169,7 +169,7 @@ def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
 def stuck_candidates(
     connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
 ) -> list[dict[str, Any]]:
-    """Return rows that may be stuck: old rows, and rows that wait for an operator.
+    """Return rows that may be stuck: unfinished rows from before ``before_ms``, and rows that wait for an operator.
 
     ``limit`` applies to each of the two queues. ``after``: row numbers in tb_0031 and tb_0030, exclusive.
     """

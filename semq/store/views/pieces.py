@@ -15,7 +15,7 @@ from semq.store.views.submissions import IS_IN_PIECES
 from semq.umx_t.pieces import NOTICE_NUMBER, PIECES_USER, GivenUpNotice
 from semq.umx_t.status import AppStatus, Arrival
 
-PIECES_OF = text("SELECT bref, number, size, digest FROM semq_pieces_of(:source, :document)")  # also for SQL receivers
+PIECES_OF = text("SELECT bref, number, size, digest FROM semq_pieces_of(:source, :document)")
 P, S, TAKEN, OUT, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0031_taken.c, tb_0031.c, tb_0030.c
 
 
