@@ -37,7 +37,10 @@ def receive_number(connection: socket.socket) -> int:
 
 
 def serve(listening: socket.socket) -> tuple[Request, list[int]]:
-    """Start a keeper for each connection. Returns only in a node, with its request and its output and error."""
+    """Start a keeper for each connection.
+
+    Returns only in a node: its request, and the descriptors of its output and error.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
     while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
@@ -52,7 +55,7 @@ def serve(listening: socket.socket) -> tuple[Request, list[int]]:
 
 
 def become_node(connection: socket.socket) -> tuple[Request, list[int]]:
-    """Receive a request and fork the node. Returns only in the node, as ``serve``."""
+    """Receive a request and fork the node. Returns only in the node: what ``serve`` returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, descriptors, _, _ = socket.recv_fds(connection, NUMBER.size, 2)
     request: Request = pickle.loads(connection.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 POISON = b"\xff"
-# Content types that the hub refuses: always, as a document that is too large; sometimes, as beyond a quota.
+# Content types that the hub refuses: REFUSED always, REFUSED_AT_TIMES at random.
 REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 

@@ -323,7 +323,7 @@ class InstancesWorld(World):
             when += self._of_stores.expovariate(1 / REPLACED_EVERY_S)
 
     def _lose_carrier(self, away_s: float) -> None:
-        """Cut all instances off from the carrier, or one."""
+        """Cut off one instance from the carrier, or all."""
         if not self.faults.active:
             return
         self.faults.count += 1

@@ -377,7 +377,10 @@ class Faults:
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)
 
     def retire(self, store: Store) -> None:
-        """Declare the loss at each process of the hub that has not noted it; again later, after restores."""
+        """Declare the loss at each process of the hub that has not noted it.
+
+        Repeat this every 20 s, because a restore may lose the note.
+        """
         name = store.semq_id, store.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine

@@ -27,7 +27,7 @@ class SimulatedMessage:
     poison: bool = False  #: its receiver cannot open it
     barred: bool = False  #: the hub refuses it on arrival, always or at times
     returned: bool = False  #: an operator of the hub has refused a stored copy
-    refused_as: set[bool] = field(default_factory=set)  #: copies that operators refused: False: payload, True: marker
+    refused_as: set[bool] = field(default_factory=set)  #: what operators refused: payload (False), marker (True)
     falsely_refused: bool = False  #: the hub has refused it although its receiver has it
     refused_without_notice: bool = False  #: an operator refused a copy while the hub did not serve its source
     recorded: Arrival | None = None  #: entry in the receiver's store as it is now

@@ -49,7 +49,7 @@ class Oracle:
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: by token: running numbers of its submissions
-        self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that were in the store of one life of a process
+        self.held: dict[tuple[int, int], set[LK0]] = {}  #: by process and life: copies in its store at any time
         self.schedule, self.groups = ScheduleRecords(self), GroupRecords(self)
         self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
 

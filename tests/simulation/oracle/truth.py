@@ -94,7 +94,7 @@ def _was_returned(message: SimulatedMessage) -> bool:
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether an operator refused its marker, or a person gave it up while the hub did not serve its target."""
+    """Whether its marker was refused, or, while the hub did not serve its target, a copy or the cancellation."""
     if row.reason is None:
         return False
     if says_returned(row.reason):
