@@ -20,7 +20,7 @@ LINES_MAX = 1000  # lines of one link
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A section of the chain, as stored in the table."""
+    """A section of the chain, as stored in ``semq_chain``."""
 
     day: str  #: ISO date, UTC
     place: int  #: position in the chain, counted from 1

@@ -78,7 +78,7 @@ def tree_message(receiver: str, sender: str, count: int, root_: bytes) -> bytes:
 
 
 def packet_message(source: str, target: str, kind: str, body: bytes) -> bytes:
-    """Return the data to be signed for a packet of other records. ``kind``: function and primitive."""
+    """Return the data to be signed for a packet of records that are not receipts. ``kind``: function and primitive."""
     return canonical("semq packet 1", source, target, kind, sha256(body).digest())
 
 
