@@ -45,11 +45,11 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
     functions: dict[str, Any] = {
         "at": at, "size": size, "state_of": state_of, "colour_of": colour_of, "document_label": document_label,
         "href": href,
-        "node_name": node_name, "name_of": name_of, "percent": percent, "as_of": now,
+        "node_name": node_name, "message_name": message_name, "percent": percent, "as_of": now,
         "ago": lambda value: ago(_, value, now),
         "span": lambda value: span(_, value),
         "words": lambda value: _(WORDS.get(str(value), str(value))),
-        "cause_step": lambda row: cause_step(_, row),
+        "next_step_of": lambda row: next_step_of(_, row),
         "message_path": message_path, "coded": coded,
     }  # fmt: skip
     return visit.render(template, **(functions | context))
@@ -129,7 +129,7 @@ def node_name(address: object) -> str:
     return str(address or "").removeprefix("1.")
 
 
-def name_of(row: Row) -> str:
+def message_name(row: Row) -> str:
     """Return the short name of a message; without one, its locator."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
@@ -139,7 +139,7 @@ def document_label(row: Row) -> str:
     parts = str(row.get("app_key") or "").split("/", 3)
     if len(parts) == 4 and parts[3]:
         return " ".join(part for part in (parts[1], parts[3]) if part)
-    return str(row.get("app_key") or "") or name_of(row)
+    return str(row.get("app_key") or "") or message_name(row)
 
 
 def href(path: str, **query: object) -> str:
@@ -160,7 +160,7 @@ def coded(text: str) -> Markup:
     return Markup("").join(elements)
 
 
-def cause_step(_: Callable[[str], str], row: Row) -> str:
+def next_step_of(_: Callable[[str], str], row: Row) -> str:
     """Return the next step for a stuck message, translated."""
     stuck = row.get("stuck") or {}
     cause = StuckCause.__members__.get(str(stuck.get("cause")))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
-from semq.console.display import at, cause_step, href, message_path, name_of, node_name, show, translator
+from semq.console.display import at, href, message_name, message_path, next_step_of, node_name, show, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
 from semq.engine.people.stuck import StuckCause
@@ -63,7 +63,7 @@ async def message(visit: Visit) -> Response:
     name, parties = visit.request.path_params["name"], visit.query.get("parties") == "1"
     row = await visit.ask("msg.show", id=name)
     if "members" in row:
-        pairs = [(_("short name"), name_of(row)), (_("locator (LK0)"), row["lk0"]), *row["summary"].items()]
+        pairs = [(_("short name"), message_name(row)), (_("locator (LK0)"), row["lk0"]), *row["summary"].items()]
         return show(visit, "group.html", row=row, pairs=pairs, live=LIVE)
     traced = await visit.ask("msg.trace", id=name, parties=True if parties else None)
     outlook = []
@@ -75,7 +75,7 @@ async def message(visit: Visit) -> Response:
     for side in outlook:
         cause = StuckCause.__members__.get(str(side["cause"]))
         if cause is not None:
-            step = cause_step(_, row | {"side": side["side"], "stuck": side})
+            step = next_step_of(_, row | {"side": side["side"], "stuck": side})
             causes.append({"cause": side["cause"], "meaning": _(cause.meaning), "step": step})
         if side["waits_for"] != "nothing":
             line.append(outlook_line(_, side | {"next_step": ""}, is_hub))
@@ -110,7 +110,7 @@ def _acts(_: Callable[[str], str], row: Mapping[str, Any], is_hub: bool) -> Iter
 
 def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     _ = translator(visit)
-    yield _("short name"), name_of(row)
+    yield _("short name"), message_name(row)
     yield _("locator (LK0)"), row["lk0"]
     for name, word in (("source", _("sender")), ("target", _("receiver"))):
         yield word, node_name(row.get(name))
