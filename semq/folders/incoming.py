@@ -1,4 +1,4 @@
-"""Documents of an inbox as files: note and file are written and forced to disk, then the document is acknowledged.
+"""Documents of an inbox as files: note (NAME.semq.json) and file are forced to disk, then the document is acknowledged.
 
 A document that is delivered again after a crash replaces its own file, which the locator in the note identifies. While
 a folder cannot be written, documents wait at the node.

@@ -1,4 +1,4 @@
-"""Outcomes of sent documents: written into the notes beside their files.
+"""Outcomes of sent documents: written into the notes beside their files (NAME.semq.json).
 
 The file of a document that was not delivered is moved to ``failed``, and back if a later event corrects the outcome.
 Events come from a durable queue of the node.

@@ -1,4 +1,4 @@
-"""The scheduled jobs of a node, by APScheduler, and the flush of the engine's mail at the end of a turn.
+"""The scheduled jobs of a node, by APScheduler, and the flush of the engine's mail at the end of an event-loop turn.
 
 The engine's job is moved to an earlier time when work is due before its planned run (``next_due``). Without work it
 runs every ``BACKSTOP_S``.

@@ -1,4 +1,7 @@
-"""Documents in pieces, as operations show them: size and body of the document replace those of its manifest."""
+"""Documents in pieces, as operations show them: with size and body of the document instead of those of its manifest.
+
+The manifest is the message that lists the pieces.
+"""
 
 import asyncio
 from collections.abc import Sequence

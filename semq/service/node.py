@@ -31,7 +31,7 @@ from semq.service import access
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
-from semq.service.companion.program import Companion, Program
+from semq.service.companion.program import Companion, CompanionModule
 from semq.service.credentials.secrecy import vault_of
 from semq.service.errors import PortTaken
 from semq.service.housekeeping import Housekeeping
@@ -56,8 +56,8 @@ from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the URL of the node
-# Companion programs by section of the configuration; any other section has Program("semq.SECTION").
-PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
+# Companion programs by section of the configuration; any other section has CompanionModule("semq.SECTION").
+PROGRAMS = {"http": CompanionModule("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
 # Seconds between two checks whether the node's own Postgres runs. Connections do not show its death as long as its
 # child processes keep them open.
@@ -241,7 +241,7 @@ class Node(Generic[E]):
             return
         arguments = ("--config", str(self.settings.file), "--with-parent", *self._institution_arguments())
         for section in sections:
-            program = PROGRAMS.get(section, Program(f"semq.{section}"))
+            program = PROGRAMS.get(section, CompanionModule(f"semq.{section}"))
             environment = self._database_environment if program.reads_database else self._companion_environment
             companion = Companion(program, arguments, environment, self.clock)
             self._cleanup.push_async_callback(companion.stop)

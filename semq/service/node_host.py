@@ -24,7 +24,7 @@ class NodeHost:
     poll_factor = 1.0  #: multiplies the intervals of jobs that search the database for work
 
     def turn(self) -> Turn:
-        """Return the ``Turn`` of the node's output."""
+        """Return the ``Turn`` that flushes the node's output."""
         return Turn()
 
     def probe(self, host: str, port: int) -> None:

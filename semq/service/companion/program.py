@@ -27,7 +27,7 @@ GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CompanionModule:
     """The module of a companion, and its resources."""
 
     module: str
@@ -39,7 +39,11 @@ class Companion:
     """A program that is kept running: ``python -P -m MODULE ARGUMENTS``."""
 
     def __init__(
-        self, program: Program, arguments: Sequence[str], environment: Callable[[], Mapping[str, str]], clock: Clock
+        self,
+        program: CompanionModule,
+        arguments: Sequence[str],
+        environment: Callable[[], Mapping[str, str]],
+        clock: Clock,
     ) -> None:
         """``environment`` returns variables for the program that only the running node knows, such as its port."""
         self._program = program

@@ -1,8 +1,8 @@
 """The keys of a node, and the trusted certificates of partners: ``KeyHolder`` (``semq.engine.secrecy.sealing``).
 
-A certificate of the directory is trusted if a trusted authority has signed it, it names the partner, and it is among
-the partner's pins (``secrecy.pins``), if there are any. An expired certificate still verifies signatures; no document
-is sealed for its key. A certificate that was revoked or removed from the directory verifies nothing.
+A certificate from the hub's directory is trusted if a trusted authority has signed it, it names the partner, and it is
+among the partner's pins (``secrecy.pins``), if there are any. An expired certificate still verifies signatures; no
+document is sealed for its key. A certificate that was revoked or removed from the directory verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -278,7 +278,7 @@ METRICS = (
            "forgotten before their spans ended, because too many were in progress.", _spans),
     Metric("semq_telemetry_spans_waiting", "gauge", "Spans that wait for the collector.",
            _number_in("telemetry", "waiting")),
-    Metric("semq_telemetry_up", "gauge", "1 if the collector accepted the last spans.", _telemetry_up),
+    Metric("semq_telemetry_up", "gauge", "0 if the collector did not accept the last spans, else 1.", _telemetry_up),
     Metric("semq_datagram_documents_total", "counter", "Documents with @Reliable=0: sent and received as datagrams; "
            "not sent as datagrams because of their size (too_large), a closed path (not_open), or the rate (too_fast); "
            "no_room: the part of these that was dropped, because the connection had no room either.",

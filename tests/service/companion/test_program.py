@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from semq.clock import SystemClock
-from semq.service.companion.program import Companion, Program
+from semq.service.companion.program import Companion, CompanionModule
 from tests.waiting import until
 
 ENDING = "this"  # a module of Python that ends
@@ -16,7 +16,7 @@ SERVER = ("http.server", ("0", "--bind", "127.0.0.1"))
 
 
 def companion(module: str, *arguments: str) -> Companion:
-    return Companion(Program(module), arguments, dict, SystemClock())
+    return Companion(CompanionModule(module), arguments, dict, SystemClock())
 
 
 async def test_a_program_that_ends_is_started_again() -> None:
