@@ -57,7 +57,7 @@ class SendingRate:
 
 class ByteBucket:
     """A token bucket: the bytes that a rate allows now. It holds at most the bytes of ``BURST_S`` or of the largest
-    datagram, whichever are more.
+    datagram, whichever is more.
     """
 
     def __init__(self, datagram_bytes_max: int, now: float) -> None:

@@ -28,7 +28,7 @@ class BadName(BadInput):
     """The name of the file, or of a folder that contains it, is not UTF-8."""
 
     code = "SEMQ-1345"
-    remedy = "Rename it, then move the file back to out."
+    remedy = "Rename the file or folder, then move the file back to out."
 
 
 class FolderInUse(Unavailable):

@@ -42,7 +42,7 @@ def copy_empty_database(data_dir: Path) -> None:
 def _home_of_original(folder: Path) -> Path:
     """Return the folder of the database to copy; make it if none fits Postgres, the tables and the date.
 
-    The date counts because of the partitions of the ledger.
+    The date matters, because the ledger has a partition for each day.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     today = SystemClock().wall().date()

@@ -1,4 +1,4 @@
-"""A node that is started again after an unexpected end, and stops when its starter ends.
+"""A node that is started again after an unexpected end, and ends with the process that started it.
 
 Users of the demo may ``kill -9`` a node and start it by hand. ``stop`` therefore also ends a node that a user has
 started.

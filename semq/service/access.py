@@ -22,8 +22,8 @@ def inbox_name(user: str) -> str:
 class ApplicationPermissions(Permissions):
     """Permissions in the virtual host of applications.
 
-    The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. An inbox also has to
-    be in ``inboxes``, unless that is None.
+    The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. The name of an inbox
+    must also be in ``inboxes``, unless that is None.
     """
 
     is_admin: bool = False

@@ -27,7 +27,7 @@ timeout_s = 20
 """
 
 
-def semq(node: NodeProcess, *words: str, body: bytes = b"") -> str:
+def semq_at(node: NodeProcess, *words: str, body: bytes = b"") -> str:
     result = command.semq(*words, "--node", node.url, stdin=body)
     assert result.status == 0, result
     return result.out
@@ -53,8 +53,10 @@ def bodies(hook: Hook) -> list[bytes]:
 
 def test_a_document_and_its_event_are_posted(network_and_hook: tuple[Network, Hook]) -> None:
     network, hook = network_and_hook
-    until(lambda: "semq.webhooks.erp" in semq(network.sender, "broker", "queues"))  # events are collected from now on
-    semq(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
+    until(
+        lambda: "semq.webhooks.erp" in semq_at(network.sender, "broker", "queues")
+    )  # events are collected from now on
+    semq_at(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
     until(lambda: b"first" in bodies(hook))
     until(lambda: any(b"semq.document.delivered" in request.body for request in hook.received))
     content = next(json.loads(request.body) for request in hook.received if b"semq.document.delivered" in request.body)
@@ -72,7 +74,7 @@ def test_a_document_is_posted_again_until_the_application_accepts_it(network_and
         return (503, {}) if failures_left >= 0 and request.body == b"patient" else (204, {})
 
     hook.answer = fails_first
-    semq(network.sender, "msg", "send", "--to", "56001", body=b"patient")
+    semq_at(network.sender, "msg", "send", "--to", "56001", body=b"patient")
     until(lambda: bodies(hook).count(b"patient") == 4)
     until(lambda: unacknowledged(network) == 0)
     hook.answer = lambda request: (204, {})
@@ -81,8 +83,8 @@ def test_a_document_is_posted_again_until_the_application_accepts_it(network_and
 def test_a_document_that_is_refused_is_set_aside_with_the_answer(network_and_hook: tuple[Network, Hook]) -> None:
     network, hook = network_and_hook
     hook.answer = lambda request: (422, {}) if request.body == b"wrong" else (204, {})
-    semq(network.sender, "msg", "send", "--to", "56001", body=b"wrong")
-    until(lambda: "answer 422" in semq(network.receiver, "failed", "list", "--json"))
+    semq_at(network.sender, "msg", "send", "--to", "56001", body=b"wrong")
+    until(lambda: "answer 422" in semq_at(network.receiver, "failed", "list", "--json"))
     assert bodies(hook).count(b"wrong") == 1
     hook.answer = lambda request: (204, {})
 
@@ -94,7 +96,7 @@ def test_nothing_is_lost_when_the_program_is_killed(network_and_hook: tuple[Netw
     folder.mkdir()
     for number in range(60):
         (folder / f"{number}.txt").write_bytes(f"load {number}".encode())
-    semq(network.sender, "msg", "send", "--to", "56001", *(f"--file={path}" for path in sorted(folder.iterdir())))
+    semq_at(network.sender, "msg", "send", "--to", "56001", *(f"--file={path}" for path in sorted(folder.iterdir())))
     until(lambda: any(body in wanted for body in bodies(hook)))
     os.kill(program_of(network.receiver), signal.SIGKILL)
     until(lambda: wanted <= set(bodies(hook)))
@@ -103,7 +105,7 @@ def test_nothing_is_lost_when_the_program_is_killed(network_and_hook: tuple[Netw
 
 def unacknowledged(network: Network) -> int:
     """Return the number of documents that the receiver's application has not acknowledged."""
-    rows = json.loads(semq(network.receiver, "msg", "list", "--side", "inbound", "--json"))
+    rows = json.loads(semq_at(network.receiver, "msg", "list", "--side", "inbound", "--json"))
     return sum(row.get("app_status") in ("NEW", "GIVEN") for row in rows)
 
 

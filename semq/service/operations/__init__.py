@@ -4,7 +4,7 @@
 |-----------|-----------------------------------------------------------------------------|
 | operation | a row of a table: name, kind, role, arguments, handler; binding to a node   |
 | arguments | reading a request into a struct; fields that several operations have        |
-| node      | status, health, metrics, reload, the table itself                           |
+| node      | status, health, metrics, reload, the list of operations                     |
 | messages  | lists, one message, its body, counts, stuck messages and their causes       |
 | broker    | queues, consumers, connections, channels, exchanges, bindings, workers      |
 | overview  | figures, causes, pages and search in large queues                           |

@@ -1,6 +1,6 @@
 """The audit log at a node: a line for every act and every shown payload that is requested over AMQP; ``audit.list``.
 
-The web process writes the lines about its requests itself, and names the line's number in the request. Lines
+The web process writes the lines about its requests itself, and puts the number of the line into the request. Lines
 (``semq.store.audit``) contain no payloads or secrets, and have a bounded length.
 """
 

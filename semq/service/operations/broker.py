@@ -1,8 +1,8 @@
 """Operations ``broker.*`` and ``worker.list`` of ``semq.admin``: queues, consumers, connections, channels, exchanges,
 bindings.
 
-Rows are sorted by virtual host and main name (of the queue, user, exchange or source). ``next`` of an answer, as
-``after``, requests the following page. A request makes one pass over all names; only the rows of the page are built.
+Rows are sorted by virtual host and main name (of the queue, user, exchange or source). ``next`` of an answer is the
+argument ``after`` for the following page. A request makes one pass over all names; only the rows of the page are built.
 """
 
 import heapq
