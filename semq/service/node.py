@@ -166,7 +166,7 @@ class Node(Generic[E]):
         if self._is_serving:
             self.reloading.start()
         else:
-            log.warning("not_reloaded", text="the node does not serve yet; it has the configuration of its start")
+            log.warning("not_reloaded", text="the node is starting or stopping; the configuration was not read again")
 
     def jobs(self) -> list[ScheduledJob]:
         """Return the jobs of this kind of node."""

@@ -53,9 +53,8 @@ def bodies(hook: Hook) -> list[bytes]:
 
 def test_a_document_and_its_event_are_posted(network_and_hook: tuple[Network, Hook]) -> None:
     network, hook = network_and_hook
-    until(
-        lambda: "semq.webhooks.erp" in semq_at(network.sender, "broker", "queues")
-    )  # events are collected from now on
+    # From now on, events are collected.
+    until(lambda: "semq.webhooks.erp" in semq_at(network.sender, "broker", "queues"))
     semq_at(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
     until(lambda: b"first" in bodies(hook))
     until(lambda: any(b"semq.document.delivered" in request.body for request in hook.received))

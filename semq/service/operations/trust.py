@@ -30,7 +30,7 @@ class AddTrust(Arguments, frozen=True, kw_only=True):
 class RemoveTrust(Arguments, frozen=True, kw_only=True):
     """An authority to stop trusting."""
 
-    fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 of the certificate.")]
+    fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 fingerprint, from trust.list.")]
 
 
 class NodeWithAuthorities(Protocol):
