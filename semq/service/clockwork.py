@@ -190,7 +190,7 @@ class Clockwork:
                 self.hasten(job.name, again_in_s)
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
-        """Return the time of a job's next run; None if the job is paused or the clockwork has stopped."""
+        """Return the time of a job's next run; None if the job is paused or the clockwork does not run."""
         planned = self._scheduler.get_job(job.name) if self._scheduler.running else None
         if planned is None or self.records[job.name].paused_at is not None:
             return None

@@ -26,7 +26,7 @@ class SentEvents:
         return streams[-1]
 
     def sent_up_to(self, queue: str, last: str) -> set[str]:
-        """Return the identifiers up to ``last`` of the stream that has sent it; empty if none has."""
+        """Return the identifiers up to ``last`` of the stream that has sent ``last``; empty if none has."""
         for sent in self._streams.get(queue, ()):
             if last in sent:
                 return set(islice(sent, sent.index(last) + 1))
