@@ -173,7 +173,7 @@ class InvalidPath(ConnectionException):
 
 
 class FrameError(ConnectionException):
-    """The peer sent a frame that cannot be decoded: its length or its end byte is wrong."""
+    """The peer sent a malformed frame."""
 
     code = "SEMQ-4501"
     remedy = "Check that the peer uses AMQP 0-9-1 and observes the negotiated frame-max."

@@ -35,7 +35,7 @@ class Started(ConnectionEvent):
 
 
 class Tuned(ConnectionEvent):
-    """The negotiated limits, which apply to both directions: bytes, highest channel number, seconds; 0 for no limit."""
+    """The negotiated limits, which apply to both directions: bytes, highest channel number, seconds; 0 for none."""
 
     frame_max: int
     channel_max: int
@@ -97,7 +97,7 @@ class SecretOffered(ConnectionEvent):
 
 
 class ChannelOpened(ConnectionEvent):
-    """S: the client opened a channel, open-ok has been sent. C: open-ok has arrived."""
+    """S: the client opened a channel, and open-ok has been sent. C: open-ok has arrived."""
 
     channel: int
 

@@ -157,7 +157,7 @@ def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
 
 
 def first_difference(arguments: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
-    """Return the first argument of the table that differs between two declarations, or None."""
+    """Return the first argument in QUEUE_ARGUMENTS that differs between two declarations, or None."""
     for name in QUEUE_ARGUMENTS:
         if arguments.get(name) != current.get(name):
             return name

@@ -69,4 +69,4 @@ def _guard(step: Callable[[], None]) -> None:
     try:
         step()
     except Exception:
-        log.exception("a step at the end of the turn failed")
+        log.exception("a step of the event loop failed")

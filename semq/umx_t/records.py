@@ -1,7 +1,7 @@
 """The 810 and 809 records about messages, records of presence, and records of datagram channels.
 
 A packet is a JSON array of records (PROTOCOL.md section 17). Fields of a newer version are accepted; absent fields have
-the design's defaults. Incarnations are hexadecimal text, since many JSON readers cannot hold 63 bits.
+defaults. Incarnations are hexadecimal text, since many JSON readers cannot hold 63 bits.
 """
 
 from collections.abc import Sequence

@@ -150,7 +150,7 @@ def read_expiration(value: str | None) -> int | None:
 
 
 _NUMBER = re.compile(r"((?:[+-]?[0-9]+)?)(.*)", re.DOTALL)
-_DIGITS_MAX = 20  # numbers with more digits are refused without conversion
+_DIGITS_MAX = 20  # longer numbers are refused as too big
 
 
 class QueueEntry:

@@ -279,7 +279,7 @@ async def test_a_small_limit_of_a_service_applies_with_and_without_a_transaction
 
 
 class SmallDrainingExchange(SmallExchange):
-    """A ``SmallExchange`` that drains."""
+    """A ``SmallExchange`` that gets messages above its limit without their bodies."""
 
     drains = True
 
