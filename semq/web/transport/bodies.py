@@ -31,7 +31,7 @@ class Release(Protocol):
 
 
 class ByteBudget:
-    """Bytes of memory or disk, reserved in the order of the requests. A request for more than all bytes reserves all."""
+    """Bytes of memory or disk, reserved in the order of the requests. A request for more than the budget gets all."""
 
     def __init__(self, size: int, full: type[Unavailable] = BodiesFull) -> None:
         """``full``: the error if too few bytes are free."""
