@@ -58,7 +58,7 @@ class ConnectionStartOk(Method):
 
 
 class ConnectionSecure(Method):
-    """Server: send another challenge of the mechanism."""
+    """Server: send a challenge of the mechanism."""
 
     challenge: bytes = b""
 
@@ -78,7 +78,7 @@ class ConnectionTune(Method):
 
 
 class ConnectionTuneOk(Method):
-    """Client: set the limits, within the proposal."""
+    """Client: set the limits."""
 
     channel_max: int = 0
     frame_max: int = 0
@@ -451,7 +451,7 @@ class TxCommitOk(Method):
 
 
 class TxRollback(Method):
-    """Client: roll back to the last commit."""
+    """Client: roll back the transaction."""
 
 
 class TxRollbackOk(Method):

@@ -398,8 +398,8 @@ class BrokerChannel:
             self.session.vhost.remove_queue(source)
 
     def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None:
-        """Requeue the unacknowledged deliveries of one consumer, or with None those of the whole channel. None rolls an
-        open transaction back first.
+        """Requeue the unacknowledged deliveries of one consumer, or with None those of the whole channel. With None,
+        an open transaction is rolled back first.
         """
         if self.transaction is not None and consumer is None:
             self.restore_unacked(self.transaction.roll_back())

@@ -1,7 +1,7 @@
 """basic.publish: from the event to the queues or the service, with all checks.
 
-The confirm of a message for queues is sent at the end of the turn, or after the commit if the message must be stored;
-that of a message for a service when the service calls ``settle``.
+A message for queues is confirmed at the end of the turn; after the commit if it must be stored; at once if no queue has
+it. A message for a service is confirmed when the service calls ``settle``.
 """
 
 from semq.amqp.errors import AmqpError
