@@ -299,7 +299,7 @@ METRICS = (
     Metric("semq_store_works_total", "counter", "Pieces of work that the writer has done.",
            _number_in("store", "works")),
     Metric("semq_store_works_failed_total", "counter", "Pieces of work that failed.", _number_in("store", "failed")),
-    Metric("semq_store_rows_total", "counter", "Rows written.", _number_in("store", "rows")),
+    Metric("semq_store_rows_total", "counter", "New rows written.", _number_in("store", "rows")),
     Metric("semq_store_load_seconds_total", "counter", "Time spent on reading rows.", _number_in("store", "load_s")),
     Metric("semq_store_decide_seconds_total", "counter", "Time spent on decisions.", _number_in("store", "decide_s")),
     Metric("semq_store_write_seconds_total", "counter", "Time spent on writing and committing.",
