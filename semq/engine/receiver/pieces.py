@@ -41,7 +41,7 @@ class PieceStock:
         return self._sizes.get(bref, 0)
 
     def add(self, row: Pending) -> None:
-        """Count a recorded row, if it is a piece; after its commit."""
+        """Count a committed row if it is a piece."""
         if is_stored_piece(row):
             self._add(StoredPiece(row.bref, row.source, row.size))
 

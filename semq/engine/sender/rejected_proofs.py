@@ -71,7 +71,7 @@ class RejectedProofs:
         return rejection.times > 0 and self._core.now() >= rejection.until
 
     def note(self, object_id: int) -> None:
-        """Delay the next copy of a document in clear, each time for longer; after the commit of the report."""
+        """Note a committed report. From the second one under a key on, delay the next copy, each time for longer."""
         key, now, settings = self._secrecy.signing_key(), self._core.now(), self._core.settings
         rejection = self._rejections.get(object_id)
         if rejection is None or rejection.key != key:
