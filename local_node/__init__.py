@@ -5,7 +5,7 @@
 | node                 | the node as a process; ``ports``: the part that operations use                |
 | doors                | exchanges, queues and tables through which applications send and receive      |
 | link                 | the connections to the hub and to partners                                    |
-| pieces               | documents that are too large for one message                                  |
+| pieces               | large documents, sent in pieces                                               |
 | operations           | operations of administrators                                                  |
 | enrolment, renewal   | the node's certificate; ``errors``: the errors of requests to the hub         |
 | succession           | a change of the hub's authority                                               |

@@ -1,7 +1,7 @@
 """Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
 A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). An accepted row
-moves to tb_0031. A refused row stays (``refused_submissions``).
+leaves the table, a refused one stays (``refused_submissions``).
 
 A row that cannot be accepted yet (because of a rate, a quota or a missing key) stays with its reason. Until the next
 poll, all further rows to its target are passed over, so that they do not delay rows to other targets; tb_0031_wait

@@ -1,4 +1,4 @@
-"""Exchange ``semq``: applications publish documents. A confirm means that the document is committed in tb_0031.
+"""Exchange ``semq``: applications publish documents. A confirm means that the document is committed.
 
 The routing key is the target's address, UMX-T attributes are headers. Bad input closes the channel, with a reply code,
 the SEMQ code and the remedy. A temporary refusal is nacked (``nacks``). With ``reply_to`` the result is also published
@@ -134,7 +134,7 @@ class SubmitExchange(ServiceExchange):
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
         headers = own_headers(header)
-        # The clock is read only for documents that expire.
+        # Without an expiration, the clock is not read.
         if (
             header.expiration is not None
             and (expiry := expires_at(header, headers, self._engine().core.now_ms())) is not None

@@ -2,8 +2,8 @@
 
 PROTOCOL.md sections 10 and 26 have the rules of links, ARCHITECTURE.md the names of exchanges and queues.
 
-Documents and packets use separate channels, so that large documents never delay acknowledgements. AMQP confirms and
-acks bound the traffic in progress; they prove neither custody nor receipt.
+Documents and packets use separate channels. AMQP confirms and acks bound the documents in progress; they prove neither
+custody nor receipt.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Documents in pieces (PROTOCOL.md section 24): too large for one message, never completely in memory.
+"""Large documents, sent in pieces (PROTOCOL.md section 24).
 
 | module   | contains                                                                                    |
 |----------|---------------------------------------------------------------------------------------------|

@@ -120,7 +120,7 @@ class RegistryOperations:
         }
 
     async def revoke(self, arguments: RevokeCertificates, caller: Caller) -> dict[str, Any]:
-        """Revoke the certificates of an institution, or one by its serial number; their links end immediately."""
+        """Revoke the certificates of an institution, or one by its serial number, and end their links."""
         revoked = await self._node.registry.revoke(arguments.which, caller.signed(arguments.why))
         self._node.apply_revocations()
         return {

@@ -44,7 +44,7 @@ LEFT_OUT = {
     "pieces": "a piece has its own name",
 }
 
-SIZE = 20 * PIECE_BYTES + 5  # above the largest message
+SIZE = 20 * PIECE_BYTES + 5  # so large that the body arrives in chunks (``BrokerLimits.spill_from``)
 COUNT = deeper(10, 21)  # the number of pieces of MEDIUM
 MEDIUM = (COUNT - 1) * PIECE_BYTES + 5
 BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piece
