@@ -62,9 +62,9 @@ def send(
     """Submit a document in the caller's transaction and return the number of the submission.
 
     The node accepts it within a second of the commit. Invalid arguments raise RefusedByNode (the transaction is then
-    aborted, as after any error of Postgres) or BadAppKey. Refusals that need the node (an unknown target, an agreement)
-    follow later: ``status``, an event ``failed``, ``semq failed list``. ``expires_at`` and ``not_before`` need a time
-    zone; the other arguments are those of ``Client.send``.
+    aborted, as after any error of Postgres) or BadAppKey. The node may refuse the submission later (an unknown target,
+    no agreement): ``status``, an event ``failed`` and ``semq failed list`` show it. ``expires_at`` and ``not_before``
+    need a time zone; the other arguments are those of ``Client.send``.
     """
     scheduled = {} if not_before is None else {"@NotBefore": ceil(not_before.timestamp() * 1000)}
     values = {
@@ -100,6 +100,8 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             body=_body(connection, row),
             digest=bytes(row["digest"]).hex(),
             content_type=row["content_type"] or "",
+            content_encoding=row["content_encoding"] or "",
+            priority=row["priority"],
             order_key=row["order_key"],
             deliveries=row["deliveries"] + 1,
             headers=row["headers"] or {},

@@ -73,7 +73,7 @@ class DocumentEvent:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
-    corrects: str = ""  #: the wrong outcome in an earlier event, which only the hub had stated
+    corrects: str = ""  #: the wrong outcome in an earlier event; empty: none
     token: str = ""  #: token of the submission; it identifies a refused document, which has no ``lk0``
     group: GroupMember | None = None
     id: str = ""  #: the same whenever the node delivers this event again
@@ -91,15 +91,17 @@ class DocumentEvent:
 
 @dataclass(slots=True, eq=False)
 class Document:
-    """A received document. It stays at the node until ``ack``, and is delivered again if its connection ends before."""
+    """A received document. If the connection ends before ``ack``, the node delivers the document again."""
 
     lk0: str
-    source: str  #: the institution that sent it, and its user: 1.10008/buyer
+    source: str  #: the institution that sent it, with its user if one was named: 1.10008/buyer
     target: str  #: the address to which it was sent (1.56001/desk); from ``semq.app.sql`` only the user, or empty
     app_key: AppKey
     body: bytes | SpooledBody  #: a large body is in a file
     digest: str  #: SHA-256 computed by the sender's node, hexadecimal
     content_type: str = ""
+    content_encoding: str = ""  #: as the sender gave it, for instance gzip; the body stays encoded
+    priority: int = 0
     order_key: str = ""
     deliveries: int = 1  #: number of deliveries to an application, this one included
     redelivered: bool = False
@@ -195,6 +197,8 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
         body=delivered.body if isinstance(delivered.body, SpooledBody) else bytes(delivered.body),
         digest=_text(headers.get("@Digest")),
         content_type=header.content_type or "",
+        content_encoding=header.content_encoding or "",
+        priority=header.priority or 0,
         order_key=_text(headers.get("@OrderKey")),
         deliveries=int(headers.get("@Deliveries") or 1),
         redelivered=delivered.redelivered,

@@ -102,6 +102,9 @@ async def send(
         str | None,
         typer.Option(metavar="TYPE", help="MIME type; default: by name or content of the file."),
     ] = None,
+    content_encoding: Annotated[
+        str, typer.Option(metavar="ENCODING", help="Encoding of the file, for instance gzip; it is sent as it is.")
+    ] = "",
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Send a document even if it is empty.")] = False,
     priority: Annotated[int, typer.Option(min=0, max=9, help="Documents with a higher value are sent first.")] = 0,
     expires: Annotated[
@@ -148,6 +151,7 @@ async def send(
             order_key=order_key,
             fixed=fixed,
             content_type=content_type if content_type is not None else content_type_of(name, first_block(body)),
+            content_encoding=content_encoding,
             priority=priority,
             expires_at=milliseconds_ahead(expires) if expires else 0,
             not_before=milliseconds_ahead(not_before) if not_before else 0,
