@@ -332,7 +332,7 @@ class ProtocolSection(Section):
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = DEFAULTS.max_document_bytes
     """largest message; sender, hub and receiver refuse larger ones, each by its own limit"""
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
-    """size from which documents of class 3 without an order key go in pieces; above max_document_bytes: no pieces"""
+    """size above which documents go in pieces (which: PROTOCOL.md section 24); above max_document_bytes: no pieces"""
     max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = DEFAULTS.max_large_document_bytes
     """largest document in pieces; sender and receiver refuse larger ones, each by its own limit"""
     quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = DEFAULTS.quota_piece_bytes_per_partner
