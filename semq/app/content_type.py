@@ -1,6 +1,6 @@
 """The content type of a file, found by the suffix of its name or by its content.
 
-A known suffix decides; otherwise the beginning of the body, or a complete JSON text. Nothing else is guessed: receivers
+A known suffix decides; else the beginning of the body; else a JSON object or array. Nothing else is guessed: receivers
 read a body by its content type (`semq.app.handlers`), so a wrong guess would make a good document unreadable.
 """
 
@@ -52,7 +52,7 @@ def content_type_of(name: str, body: bytes) -> str:
 
 
 def _is_json(body: bytes) -> bool:
-    """Return whether the whole body is one JSON object or array; a text or a number alone leaves doubt."""
+    """Return whether the whole body is one JSON object or array of at most SNIFFED_MAX bytes."""
     if len(body) > SNIFFED_MAX or body.lstrip()[:1] not in (b"{", b"["):
         return False
     try:

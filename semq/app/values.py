@@ -55,7 +55,7 @@ class Fate:
 class GroupMember:
     """The place of a document in a submission to a group or to all users of an institution."""
 
-    lk0: str  #: the name of the submission, as in ``Sent``
+    lk0: str  #: the locator of the submission, as in ``Sent``
     target: str  #: the group (3.retailers), or the institution whose users are addressed (4.56001)
     member: int  #: from 1
     members: int

@@ -62,7 +62,7 @@ class Watch:
         return record, fate
 
     async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
-        """Return the last record of a document, and its outcome if there is one in time.
+        """Return the record of a document that was read last, and its outcome if there is one before ``until``.
 
         An accepted SQL submission becomes a document with another locator, which events use.
         """

@@ -17,7 +17,7 @@ group = typer.Typer()
 
 
 class NoTrust(BadInput):
-    """No authority was named by which the proof could be checked."""
+    """Neither --trust nor --any-authority was given."""
 
     code = "SEMQ-2220"
     remedy = "Give --trust FILE with the authority's certificate (`semq cert trust`), or --any-authority."
