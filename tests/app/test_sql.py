@@ -36,7 +36,7 @@ from tests.local_node.pieces.test_transfer import (
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import PATIENCE_S, until
 
-# Columns of the view ``semq_inbox`` that are no attributes, or parts of the AppKey other than its key
+# Columns of the view ``semq_inbox`` that are not named in the table of attributes
 NOT_ATTRIBUTES = {*"bref received_at size payload envelope pieces app_domain app_type app_subtype".split()}
 SIZE = 6 * PIECE_BYTES + 5  # size of a document in pieces
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)

@@ -141,7 +141,7 @@ def test_a_body_that_only_the_hub_has_is_an_error_and_not_empty(network: Network
     at = ["--node", network.sender.url]
     lk0 = semq("msg", "send", "--to", ABSENT, "--file", str(order), "--no-ack2", *at, "--json").data["lk0"]
     statuses = (semq("msg", "show", lk0, *at, "--json").data["ss_status"] for _ in range(500))
-    assert "SS_ACK" in statuses  # the hub has the document, and this node only the row
+    assert "SS_ACK" in statuses  # the hub has the body, and this node only the row
     result = semq("msg", "body", lk0, *at)
     assert (result.status, result.out) == (1, "")
     assert "SEMQ-1225" in result.err
@@ -154,7 +154,7 @@ def test_wait_accepts_every_name_of_a_message(network: Network, order: Path) -> 
         for name in (sent["name"], sent["lk0"], order.name, f"/order//{order.name}"):
             result = semq("msg", "wait", name, "--timeout", "60", "--node", node.url)
             assert (result.status, result.out) == (0, f"{sent['name']}  delivered\n")
-    result = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # the hub gets no receipts
+    result = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # a hub does not learn outcomes
     assert (result.status, "SEMQ-1304" in result.err) == (1, True)
     result = semq("msg", "trace", order.name, "--node", network.hub.url)
     assert (result.status, "only while it holds a copy" in result.err) == (1, True)
