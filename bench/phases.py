@@ -95,8 +95,8 @@ async def online(bench: Bench, messages: int) -> Result:
         receivers, submitter = await bench.receivers(stack), await bench.submitter(stack)
         watcher = await bench.watcher(stack)
         goal = await watcher.count("delivered") + messages
-        began = time.perf_counter()
         meter.start()
+        began = time.perf_counter()
         submitting = submitter.submit(numbers.start, messages, bench.size)
         _, acked_at = await asyncio.gather(submitting, watcher.wait_count("delivered", goal))
         await bench.wait_clean()

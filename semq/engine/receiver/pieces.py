@@ -17,6 +17,11 @@ from semq.umx_t.status import Arrival
 COUNTED_MIN = 64 * 1024  # each piece counts at least so many bytes, which bounds the number of tiny pieces
 
 
+def counted_size(size: int) -> int:
+    """Return the bytes that a piece of ``size`` bytes counts in the quota of its source."""
+    return max(size, COUNTED_MIN)
+
+
 class PieceStock:
     """The bytes of the pieces in tb_0030, by source."""
 
@@ -60,7 +65,7 @@ class PieceStock:
         self._sizes.pop(row.bref, None)
 
     def _add(self, piece: StoredPiece) -> None:
-        counted = self._sizes[piece.bref] = max(piece.size, COUNTED_MIN)
+        counted = self._sizes[piece.bref] = counted_size(piece.size)
         self._bytes[piece.source] += counted
         if not piece.size:
             self.notices.add(piece.bref)
@@ -77,7 +82,7 @@ def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: Engin
         return  # a notice must not be refused for the quota that it frees
     if envelope.target.user == PIECES_USER:
         number = parse_piece_name(envelope.attributes.pieces).number
-        size, counted = number * len(payload) + len(payload), max(len(payload), COUNTED_MIN)
+        size, counted = number * len(payload) + len(payload), counted_size(len(payload))
         if stored + counted > settings.quota_piece_bytes_per_partner:
             raise PiecesQuotaReached(stored=stored, quota=settings.quota_piece_bytes_per_partner)
     elif envelope.attributes.pieces:

@@ -16,7 +16,7 @@ from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, apply_event, status_without_delivery
 from semq.engine.receiver.handover import Handover
-from semq.engine.receiver.pieces import check_piece, is_stored_piece
+from semq.engine.receiver.pieces import check_piece, counted_size, is_stored_piece
 from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -295,7 +295,7 @@ class _Arrivals:
     def _piece_bytes_of(self, envelope: Envelope) -> int:
         """Return the bytes counted for the pieces of a message's source, with the pieces that this work records."""
         source = str(envelope.lk0.node)
-        new = sum(row.size for row, _ in self._rows if is_stored_piece(row) and row.source == source)
+        new = sum(counted_size(row.size) for row, _ in self._rows if is_stored_piece(row) and row.source == source)
         return self.core.pieces.of(source) + new
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[ReceiverEvent, OpenedPayload, Reason]:

@@ -75,15 +75,15 @@ class Cleaner:
     @work
     def _clean(self, outbound: list[int], pending: list[int]) -> Steps:
         unit = yield Needs(outbound=set(outbound), pending=set(pending))
-        ended = (unit.outbound.get(object_id) for object_id in outbound)
-        for row in [row for row in ended if row is not None and row.outcome is not None]:
-            if not self._is_kept(row):
-                unit.delete_outbound(row)
+        found = (unit.outbound.get(object_id) for object_id in outbound)
+        ended = [row for row in found if row is not None and row.outcome is not None and not self._is_kept(row)]
+        for row in ended:
+            unit.delete_outbound(row)
         done = (unit.pending.get(bref) for bref in pending)
         deleted = [delete_if_done(self._core, unit, received) for received in done if received is not None]
         yield COMMITTED
         self._busy = False
-        self._core.count("cleaned", len(outbound) + sum(deleted))
+        self._core.count("cleaned", len(ended) + sum(deleted))
 
     def _is_kept(self, row: Outbound) -> bool:
         return is_kept(row) and self._core.settings.keep_rejected
