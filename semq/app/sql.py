@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from semq.app.errors import RefusedByNode
-from semq.app.values import Document
+from semq.app.values import EPOCH, Document
 from semq.transport.spool import SpooledBody
 from semq.umx_t.app_key import AppKey, check_app_key
 
@@ -104,6 +104,7 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             priority=row["priority"],
             order_key=row["order_key"],
             deliveries=row["deliveries"] + 1,
+            submitted_at=row["submitted_at"] or EPOCH,
             headers=row["headers"] or {},
             origin_proved=row["proved"],
         )

@@ -172,7 +172,8 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
     assert (document.content_type, document.headers) == (
         "application/json", {"own": "yes", "n": -3, "x-correlation-id": "c"},
     )  # fmt: skip
-    assert (row["priority"], row["content_encoding"], row["order_key"]) == (7, "identity", "o")
+    assert (document.priority, document.content_encoding, row["order_key"]) == (7, "identity", "o")
+    assert timedelta(0) <= row["received_at"] - document.submitted_at < timedelta(hours=1)
 
     async def is_parked() -> bool:
         rows = await sender.request("failed.list", {"side": "inbound", "key": "attributes"})

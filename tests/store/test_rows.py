@@ -1,5 +1,5 @@
-"""Corrections in the store: a proved document replaces a forgery; a receipt replaces an outcome that only the hub
-stated.
+"""Rows of the store: a proved document replaces a forgery; a receipt replaces an outcome that only the hub stated;
+semq_inbox shows rows with any time.
 """
 
 from typing import Any
@@ -7,8 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from semq.store.rows import InStream, OutStream, OutStreamKey, Recorded, Slot
+from semq.engine.stored_envelopes import encode_envelope
+from semq.store.rows import InStream, OutStream, OutStreamKey, Recorded, Slot, Stored
 from semq.store.unit import Needs, Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.locator import LK0
 from semq.umx_t.status import Arrival, Outcome, SendStatus
 from tests.store.jobs import INC, SOURCES, Job, body_of, own, pending_row
 from tests.store.postgres.test_store import do, opened
@@ -49,6 +53,27 @@ async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT digest, proved FROM tb_0030_ledger").fetchall() == [(b"true", True)]
         connection.execute("SELECT bref, proved FROM semq_inbox")
+
+
+@pytest.mark.parametrize("at", [0, 253_402_300_800_000, 2**63 - 1])
+async def test_an_impossible_time_of_a_sender_does_not_stop_the_inbox(database: str, at: int) -> None:
+    there, here = Address(1, "10008"), Address(1, "56001")
+    shown = Envelope(
+        source=there, target=here, lk0=LK0(*there[:2], 1, 1, 1, 1), attributes=Attributes(), submitted_at=at
+    )
+
+    def record(unit: Unit) -> None:
+        row = pending_row(1, SOURCES[0], own(1).save_fwd, Arrival.RECV, 0)
+        row.sid = SLOT.sid
+        unit.in_streams[SOURCES[0]] = InStream(SOURCES[0], 1)
+        unit.changed_in_streams.add(SOURCES[0])
+        unit.record(SLOT, Recorded(Arrival.RECV, b""))
+        unit.insert_pending(row, Stored(encode_envelope(shown), b"x"))
+
+    async with opened(database) as store:
+        await do(store, Job(record, NEEDS))
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT submitted_at, payload FROM semq_inbox").fetchall() == [(None, b"x")]
 
 
 def insert_two_ended_rows(unit: Unit) -> None:
