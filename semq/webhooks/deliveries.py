@@ -77,7 +77,7 @@ class Deliveries:
             except SemqError as error:
                 if isinstance(error, RefusedByWebhook) or self._has_failed(attempt, 0, error):
                     self._states.count(self._settings.name, "dropped")
-                    log.error("event_refused", webhook=self._settings.name, id=request.id, error=str(error))
+                    log.error("event_dropped", webhook=self._settings.name, id=request.id, error=str(error))
                     return
                 await self._wait(attempt, request.id, error)
 
@@ -119,7 +119,7 @@ class Deliveries:
         # The error has a remedy for a document that waits.
         error = error.with_remedy(RefusedByWebhook.remedy)
         self._states.count(self._settings.name, "set_aside")
-        log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))
+        log.error("document_set_aside", webhook=self._settings.name, document=lk0, error=str(error))
         try:
             await self._client.request("failed.park", {"id": lk0, "error": error.advice()})
         except SemqError as fault:

@@ -1,7 +1,8 @@
 """The start page: what needs attention, and the figures of the node."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -30,10 +31,9 @@ async def overview(visit: Visit) -> Response:
         visit.ask("job.list"),
     )  # fmt: skip
     checks = worded_checks(visit, health["checks"])
-    offline = list(_offline(status, census))[:OFFLINE_MAX]
     stuck = [row for row in causes["rows"] if row["cause"] not in FAILED_CAUSES][:CAUSES_MAX]
     offline_in_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
-    offline = [partner for partner in offline if partner["node"] not in offline_in_stuck]
+    offline = list(islice(offline_partners(status, census, offline_in_stuck), OFFLINE_MAX))
     failing_jobs = [job for job in jobs if job["error"] or job["paused_at"]]
     run = await asyncio.to_thread(runs.newest, visit.web.settings)
     run_word = OUTCOMES[run["outcome"]] if run else ""
@@ -64,15 +64,17 @@ def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dic
     return sorted(worded, key=lambda check: order.get(check["verdict"], 0))
 
 
-def _offline(status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield partners that are offline while messages wait for them, the most messages first."""
+def offline_partners(
+    status: Mapping[str, Any], census: Mapping[str, Any], shown: Container[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the partners, except ``shown``, that are offline while messages wait for them, the most messages first."""
     waiting: dict[str, int] = {}
     for pair in census["pairs"]:
         waiting[pair["target"]] = waiting.get(pair["target"], 0) + pair["rows"]
     partners = status.get("partners") or {}
     for node, count in sorted(waiting.items(), key=itemgetter(1), reverse=True):
         partner = partners.get(node)
-        if count and partner is not None and not partner["online"]:
+        if count and partner is not None and not partner["online"] and node not in shown:
             yield {"node": node, "waiting": count}
 
 
