@@ -92,7 +92,6 @@ semq.console.pages.failed              console/test_roles_and_forms.py
 semq.console.pages.health              console/test_pages_in_browser.py
 semq.console.pages.held                console/test_roles_and_forms.py
 semq.console.pages.jobs                console/test_roles_and_forms.py
-semq.console.pages.overview            console/test_pages_in_browser.py
 semq.console.pages.reconciliation      console/test_roles_and_forms.py
 semq.console.pages.stuck               console/test_pages_in_browser.py
 semq.engine.core                       flows/test_documents.py
