@@ -43,7 +43,9 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
         headers = {
             "SEMQ-App-Key": key.encode(),
             "SEMQ-Header-Lot.No": "7",
+            "SEMQ-Priority": "4",
             "Content-Type": "application/xml",
+            "Content-Encoding": "identity",
             "Traceparent": PARENT,
         }
         sent = await program.post("/documents?target=56001", content=b"<order/>", headers=headers)  # type: ignore[arg-type]
@@ -60,6 +62,7 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
             "application/xml",
             {"lot.no": "7", "traceparent": PARENT},
         )
+        assert (document["content_encoding"], document["priority"]) == ("identity", 4)
         assert (await receiving_program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
         assert (await wait_until_delivered(program, lk0))["lk0"] == lk0
         trace = (await program.get(f"/documents/{lk0}/trace")).json()
