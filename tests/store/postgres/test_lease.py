@@ -190,6 +190,14 @@ async def test_the_settings_of_the_server_are_checked_at_each_opening(database: 
             await notified.store.start()
 
 
+async def test_the_isolation_level_does_not_depend_on_the_server(database: str) -> None:
+    change_default(database, "default_transaction_isolation = serializable")
+    async with open_notified_store(database, "one", "here") as notified:
+        async with await notified.store._connect() as connection:
+            assert await (await connection.execute("SHOW transaction_isolation")).fetchone() == ("read committed",)
+        assert await notified.do(accepting(1)) == [None]
+
+
 async def test_a_store_that_cannot_give_the_lease_back_stops_anyway(database: str) -> None:
     async with open_notified_store(database) as notified:
         assert await notified.do(accepting(1)) == [None]
