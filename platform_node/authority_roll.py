@@ -1,4 +1,4 @@
-"""The change of the hub's own authority while the network is in operation: the job that continues it.
+"""The change of the hub's own authority while the network is in operation.
 
 | phase    | signs  | the hub trusts | request to a node            | ends when every node that counts            |
 |----------|--------|----------------|------------------------------|---------------------------------------------|
@@ -7,13 +7,13 @@
 | withdraw | new    | new            | drop the former authority    | has dropped the former authority            |
 | done     | new    | new            | as in ``withdraw``           |                                             |
 
-Instances of one hub share the folder of its keys: each asks the nodes that are connected to it, and a phase also waits
-for every running instance. ``authority.json`` (``authority_state``) names the phase. Each run of the job does
-everything that the phase requires, so a hub that was killed continues.
-
 A node counts if it is an institution of this hub, has a valid certificate or a session with one, and is not among the
 nodes that the operator leaves behind. Partners verify each other's certificates, so no certificate of the new authority
 is issued before all these nodes trust it.
+
+Instances of one hub share the folder of its keys: each asks the nodes that are connected to it, and a phase also waits
+for every running instance. Each run of the job ``advance`` does everything that the phase requires, so a killed hub
+continues.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from semq.store.files import locked, write_safely
 from semq.umx_t.address import Address
 
 ADVANCE_S = 5.0
-CONCURRENT_MAX = 16  # nodes that are asked at the same time
+CONCURRENT_MAX = 16  # nodes asked at the same time
 log = structlog.get_logger("semq.authority")
 
 
@@ -59,7 +59,7 @@ class RolledHub(Protocol):
     guard: Guard
 
     def identity_in_use(self) -> NodeIdentity:
-        """Return the hub's certificates and authorities. Raises NoAuthority."""
+        """Raise NoAuthority without certificates."""
 
     def is_node(self, name: str) -> bool:
         """Whether this is the address of an institution."""
@@ -68,20 +68,20 @@ class RolledHub(Protocol):
         """Issue a new certificate for the hub itself."""
 
     def announce_authority(self) -> None:
-        """Announce to enrolling nodes which authority signs."""
+        """Tell enrolling nodes which authority signs."""
 
     def apply_authorities(self) -> None:
         """Apply the present authorities to new connections."""
 
     async def apply_authorities_and_end_sessions(self) -> None:
-        """Apply the present authorities, and end all sessions with certificates."""
+        """Also end all sessions with certificates."""
 
     @property
     def store_name(self) -> str:
         """The name of the store of this instance."""
 
     async def served_stores(self) -> list[str]:
-        """Return the names of the stores of all running instances."""
+        """Return the stores of all running instances."""
 
 
 class AuthorityRoll:
@@ -96,9 +96,9 @@ class AuthorityRoll:
         self._advancing = asyncio.Lock()
 
     def begin(self, left_behind: Sequence[str]) -> bool:
-        """Begin a change, or continue the present one; it does not wait for the nodes ``left_behind``.
+        """Begin a change, unless one is under way; do not wait for the nodes ``left_behind``.
 
-        Returns whether a change was begun. Raises NoAuthority.
+        Return whether a change was begun. Raises NoAuthority.
         """
         if self._hub.registry.authority is None:
             raise NoAuthority
@@ -139,7 +139,7 @@ class AuthorityRoll:
             await self._begin_next_phase()
 
     async def _establish(self, roll: Roll) -> None:
-        """Do what the phase requires of the hub itself, and note it."""
+        """Do what the phase requires of the hub itself."""
         await self._apply(roll)
         if self._hub.store_name not in roll.established:
             self._note("established", [self._hub.store_name], roll)
@@ -204,7 +204,7 @@ class AuthorityRoll:
                 self._note("dropped", [node])
 
     def _is_renewed(self, node: str) -> bool:
-        """Whether the node's session uses a certificate that the former authority has not signed."""
+        """Whether the node's session has a certificate that the former authority has not signed."""
         assert self.state is not None
         certificate, former = self._hub.guard.certificate(node), self.state.succession.former
         trusted = self._hub.identity_in_use().trust.authorities
@@ -213,7 +213,7 @@ class AuthorityRoll:
         )
 
     def _note(self, name: str, names: Iterable[str], roll: Roll | None = None) -> None:
-        """Add names to a list of the state; with ``roll``, only in the phase of ``roll``."""
+        """Add names to a list of the state, if the phase is that of ``roll`` or ``roll`` is None."""
         with self._locked_state():
             if self.state is not None and (roll is None or _is_same_phase(self.state, roll)):
                 self._save(self.state.noted(name, names))
@@ -238,13 +238,13 @@ class AuthorityRoll:
         return [store for store in await self._hub.served_stores() if store not in roll.established]
 
     async def _active(self) -> list[str]:
-        """Return the institutions with a valid certificate, or with a session by certificate."""
+        """Return the institutions with a valid certificate, or a session with one."""
         valid = {node for node, days in (await self._hub.registry.days_left()).items() if days > 0}
         return sorted(node for node in valid | set(self._hub.guard.nodes()) if self._hub.is_node(node))
 
     @contextmanager
     def _locked_state(self) -> Iterator[None]:
-        """Lock the state, and read it, because another instance may have changed it."""
+        """Lock and read the state, which other instances change, too."""
         with locked(self._folder / LOCK_FILE):
             self.state = read_roll(self._folder)
             yield
@@ -255,7 +255,7 @@ class AuthorityRoll:
             self.state = roll
 
     async def status(self) -> dict[str, Any]:
-        """Return the phase, the progress of each node, and the nodes and stores for which the phase waits."""
+        """Return the phase, the nodes and stores for which it waits, and the progress of each node."""
         self.state = read_roll(self._folder)
         authority, roll = self._hub.registry.authority, self.state
         state: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}

@@ -1,7 +1,7 @@
 """The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
-Certificates and tokens are rows in the control database, so that a token works only once. The revoked serial numbers
-are also in memory; they are read again every ten seconds, and after a NOTIFY.
+Certificates and tokens are rows in the control database, so that a token works only once. Revoked serial numbers are
+also in memory; they are read again every ten seconds, and after a NOTIFY.
 """
 
 from collections.abc import Awaitable, Callable
@@ -35,10 +35,8 @@ Execute = Callable[..., Awaitable[Any]]  # runs a query, like ``PostgresStore.ex
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
-    """Return the hub's authority; None if it is elsewhere (tls.trust). Raises KeyRefused.
-
-    At the first start, create it, and issue a certificate for the hub.
-    """
+    """Return the hub's authority; None if it is elsewhere (tls.trust). At the first start, create it and a certificate
+    for the hub. Raises KeyRefused."""
     ring = ring_of(settings)
     authority = read_authority(signing_folder(settings.pki_dir), ring.passphrase())
     if authority is None:
@@ -55,7 +53,7 @@ def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
 
 
 def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clock) -> NodeCertificate:
-    """Issue a certificate for the hub, and put it into slot next."""
+    """Issue a certificate for the hub; put it into slot next."""
     now = clock.wall()
     names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
     issued = authority.issue(ring.next_key().public_key(), ring.node, now, settings.tls.certificate_days, names)
@@ -69,7 +67,7 @@ class Registry:
         self.authority = authority
         self.revoked: set[str] = set()  #: serial numbers
         self.stores: dict[str, NodeStore] = {}  #: by node
-        self._unwritten: dict[str, NodeStore] = {}  #: by node: logins to store
+        self._unwritten: dict[str, NodeStore] = {}  #: by node
         self._execute = execute
         self._clock = clock
         self._settings = settings
@@ -82,8 +80,8 @@ class Registry:
 
     async def refresh(self) -> bool:
         """Read the serial numbers of revoked certificates; return whether there are new ones."""
-        # Includes certificates that ended less than a day ago: clocks of peers may be slow. Serial numbers are only
-        # added: a restored database must not make a revoked certificate valid.
+        # Also of certificates that ended less than a day ago, because clocks may be slow. Serial numbers are only
+        # added, because a restored database must not make a revoked certificate valid.
         day_ago = self._clock.wall() - timedelta(days=1)
         before = len(self.revoked)
         self.revoked |= await self._execute(identities.revoked, day_ago)
@@ -96,7 +94,7 @@ class Registry:
 
     # --- tokens and certificates
     async def new_token(self, node: Address, host_names: tuple[str, ...], hours: float) -> tuple[str, Ticket]:
-        """Create a token for one enrolment of one node; only its hash is stored. Raises NoAuthority."""
+        """Create a token for one enrolment; only the hash is stored. Raises NoAuthority."""
         if self.authority is None:
             raise NoAuthority
         token, now = self._clock.uuid().hex, self._clock.wall()
@@ -106,7 +104,7 @@ class Registry:
         return token, ticket
 
     async def ticket(self, token: bytes) -> Ticket | None:
-        """Return the row of a token, even if it was used; None if it is unknown or has expired."""
+        """Return the row of a token, also of a used one; None if it is unknown or has expired."""
         ticket: Ticket | None = await self._execute(identities.token, hash_of(token))
         return ticket if ticket is not None and ticket.expires_at > self._clock.wall() else None
 
@@ -131,7 +129,7 @@ class Registry:
             log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
             raise TokenRefused(node=str(node))
         log.info("node_enrolled", node=str(node), serial=stored.serial, key_id=stored.key_id)
-        # A repeated request for the same key gets the stored certificate.
+        # A repeated request for one key gets the stored certificate.
         return issued.pem if stored.serial == issued.serial_text else _pem(stored)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
@@ -158,7 +156,7 @@ class Registry:
         return self.authority.issue(key_of_request(request), node, self._clock.wall(), days, names)
 
     async def revoke(self, which: str, why: str) -> list[Issued]:
-        """Revoke certificates: one by its serial number, or all of a node. Raises NoSuchCertificate."""
+        """Revoke one certificate by serial number, or all of a node. Raises NoSuchCertificate."""
         serials = [
             issued.serial
             for issued in await self.certificates()
@@ -178,7 +176,7 @@ class Registry:
         return certificates
 
     async def days_left(self) -> dict[str, float]:
-        """Return the days until the last certificate of each institution ends."""
+        """Return the days until the last certificate of each node ends."""
         now = self._clock.wall()
         return {node: days_left(end, now) for node, end in (await self._execute(identities.latest_ends)).items()}
 
@@ -208,12 +206,12 @@ class Registry:
 
 
 def renewals(certificate_days: float) -> RateAllowance:
-    """Return the allowance for renewals: twenty per hour, or per lifetime of a certificate if that is shorter."""
+    """Return the allowance: RENEWALS_MAX renewals per hour, or per lifetime of a certificate if that is shorter."""
     return RateAllowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
 
 
 def hash_of(token: str | bytes) -> bytes:
-    """Return the hash of a token, a fast one: tokens are random and long."""
+    """Return a fast hash of a token: tokens are random and long."""
     return sha256(token.encode() if isinstance(token, str) else token).digest()
 
 

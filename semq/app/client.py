@@ -1,7 +1,4 @@
-"""The asynchronous client of a node: send, receive, follow the outcome of a document, query the node.
-
-Documents are sent with a token, so that a repeat after a lost connection is not accepted as a second document.
-"""
+"""The asynchronous client of a node: send, receive, follow the outcome of a document, query the node."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -28,9 +25,8 @@ BODY_SPEED_MIN = 1 << 20  # bytes for which a ``BlockBody`` extends the time lim
 class Client:
     """A client of one node.
 
-    ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the time for which a node may be unavailable before
-    an iteration over documents or events raises NodeUnreachable, and the default time limit of all other calls. Calls
-    raise ForeignBroker if another AMQP broker answers at the address.
+    ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the default time limit of calls; iterations over
+    documents or events raise NodeUnreachable after this time. Calls raise ForeignBroker if another AMQP broker answers.
     """
 
     def __init__(self, url: str, *, patience_s: float = 60.0, clock: Clock | None = None) -> None:
@@ -51,7 +47,7 @@ class Client:
         return self
 
     async def close(self) -> None:
-        """End all iterations and the connection; documents that were not acknowledged go back to their queue."""
+        """End all iterations and the connection; unacknowledged documents go back to their queue."""
         await self._watch.close()
         for subscription in self._subscriptions:
             await subscription.aclose()
@@ -88,15 +84,15 @@ class Client:
     ) -> Sent:
         """Send a document; return when the node has committed it.
 
-        ``ack2`` requests a receipt; None requests one unless ``save_fwd`` is 1. ``expires_at`` and ``not_before`` (the
-        earliest time of sending) are in milliseconds since 1970 UTC; 0: none. ``headers`` are the application's own. A
-        ``BlockBody`` is read while it is sent; it extends the time limit by a second for each MiB. The other arguments
-        are the attributes in README.md.
+        ``ack2`` requests a receipt; None requests one unless ``save_fwd`` is 1. ``expires_at`` and ``not_before``
+        (earliest time of sending) are in milliseconds since 1970 UTC; 0: none. ``headers`` are the application's own. A
+        ``BlockBody`` is read while it is sent; it extends the time limit by a second for each MiB. README.md describes
+        the attributes.
 
-        Raises RefusedByNode (with the node's code), LoginRefused, NodeUnreachable, NodeBusy, NoAnswer; after the last
-        three the document may be sent again with the same ``token``, which makes the repeat safe.
+        Raises RefusedByNode, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer. After the last three the document may
+        be sent again with the same ``token``: the node does not accept it twice.
         """
-        # Imported here, because the import takes long.
+        # The import takes long.
         from semq.umx_t.attributes import submission_headers
 
         token = token or str(self._clock.uuid())
@@ -139,9 +135,8 @@ class Client:
     ) -> Subscription[Document]:
         """Return the documents for this institution, or for its user ``user``, in order; the caller settles each one.
 
-        The result is an iterator and a context manager: ``async with client.receive() as documents: async for document
-        in documents``. At most ``prefetch`` documents are unacknowledged. The iteration ends when none has arrived for
-        ``idle_s`` seconds (None: never). ``consumer_tag`` names this consumer at the node.
+        The result is an iterator and a context manager. At most ``prefetch`` documents are unacknowledged. The
+        iteration ends when none has arrived for ``idle_s`` seconds (None: never).
         """
         queue = f"{INBOX}.{user}" if user else INBOX
 
@@ -161,9 +156,7 @@ class Client:
         )
 
     async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> PulledDocuments:
-        """Take up to ``at_most`` documents on demand instead of by an iteration; wait up to ``wait_s`` for the first.
-
-        Each document is settled later, in any order.
+        """Take up to ``at_most`` documents; wait up to ``wait_s`` for the first. They may be settled in any order.
 
         Raises RefusedByNode, NodeUnreachable, LoginRefused.
         """
@@ -182,12 +175,12 @@ class Client:
         idle_s: float | None = None,
         behind: int = 0,
     ) -> Subscription[DocumentEvent]:
-        """Return events about documents that this institution has sent; ``keys`` is a pattern with * and #, which is
-        compared with ``<event>.<target id>.<type>``.
+        """Return events about documents that this institution has sent. ``keys`` is a pattern (* and #) for
+        ``<event>.<target id>.<type>``.
 
-        Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps
-        events; the node deletes it after ``expires_s`` seconds without a consumer (None: never). Each step of the
-        iteration acknowledges all earlier events except the last ``behind``, for programs that forward events.
+        Without ``queue``, events are missed while the client is not connected. A named queue is durable; the node
+        deletes it after ``expires_s`` seconds without a consumer (None: never). Each step of the iteration acknowledges
+        all earlier events except the last ``behind``.
         """
         arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 
@@ -218,19 +211,19 @@ class Client:
     async def wait_for_delivery(self, name: str, timeout_s: float | None = None) -> Fate:
         """Wait until the receiving node has committed a document (SS_ACK2). ``look`` lists the forms of its name.
 
-        Raises NotDelivered for any other outcome, NotYetKnown after the time limit (the document has not failed),
-        NoReceiptRequested if this node will never know the outcome (for instance class 1 or 2 without ``ack2``),
-        RefusedByNode if the node knows no such document, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer.
+        Raises NotDelivered for any other outcome, NotYetKnown after the time limit, NoReceiptRequested if this node
+        will never know the outcome (for instance class 1 or 2 without ``ack2``), RefusedByNode if the document is
+        unknown, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer.
         """
         return await self._watch.wait(name, self._limit(timeout_s))
 
     # Requests.
 
     async def look(self, name: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Return the node's record of a message, named by short name, locator, ``sql-NUMBER``, row number, AppKey
-        or its key.
+        """Return the node's record of a message, named by short name, locator, ``sql-NUMBER``, row number, AppKey, or
+        the last part of the AppKey.
 
-        For a finished message whose row was deleted, the record comes from the ledger (``cleaned``).
+        ``cleaned``: the row was deleted, and the record comes from the ledger.
 
         Raises RefusedByNode (SEMQ-1207: unknown), NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """
@@ -249,8 +242,8 @@ class Client:
         """Run an operation of ``semq.admin``, for instance ``node.status``, and return its result.
 
         ``by``: the person for whom a program asks; the node records the name with acts. ``asked``: the number of the
-        line that this program has written into the node's audit log before the act. ``repeat``: send the request again
-        after a lost connection; False: raise NodeUnreachable instead.
+        line that this program has written into the node's audit log before the act. ``repeat``: after a lost connection
+        send the request again; False: raise NodeUnreachable.
 
         Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """

@@ -1,7 +1,6 @@
 """The interface between broker and node: exchanges and queues that are served by code of the node.
 
-To clients they look like exchanges and queues that were declared before, but clients cannot bind, purge or delete them.
-The methods are called in the event loop and must not block.
+Clients see them as declared exchanges and queues, but cannot bind, purge or delete them. The methods must not block.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,9 +18,7 @@ from semq.transport.peer import PeerInfo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionInfo:
-    """A connection and its user. A service may keep data in ``state``; ``close`` ends the connection with the reply
-    code of the error.
-    """
+    """A connection and its user. A service may keep data in ``state``; ``close`` ends the connection."""
 
     user: str
     peer: PeerInfo
@@ -34,7 +31,7 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The service accepted the message: it is safe."""
+    """The service accepted the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class ServiceNacked:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedToSender:
-    """The message has no receiver. It is confirmed; a mandatory one is returned first, with this code and text."""
+    """The message has no receiver. It is confirmed; a mandatory one is returned first."""
 
     reply_code: int = 312
     reply_text: str = "NO_ROUTE"
@@ -57,7 +54,7 @@ class ReturnedToSender:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The message is not acceptable: the channel is closed with this error."""
+    """The channel is closed with this error."""
 
     error: AmqpError
 
@@ -81,9 +78,8 @@ class ArrivingDocument(LargeBody):
 
 
 class OfferedMessage(NamedTuple):
-    """A message that a client has published to a service. ``body`` is empty if ``document`` has it, or if it was
-    dropped.
-    """
+    """A message that a client has published to a service. ``body`` is empty if ``document`` has it, or if the exchange
+    ``drains`` it."""
 
     session: SessionInfo
     routing_key: str
@@ -97,15 +93,13 @@ class OfferedMessage(NamedTuple):
 class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
-    ``publish`` gets each message when all of it has arrived. A message with a body of more than ``body_max`` bytes is
-    refused (311), unless the service ``drains``. If it neither ``drains`` nor ``streams``, the server's limit
-    (``AmqpServer.message_max``) applies, too.
+    ``publish`` gets complete messages. A body of more than ``body_max`` bytes is refused (311), unless the service
+    ``drains``. If it neither ``drains`` nor ``streams``, ``AmqpServer.message_max`` applies, too.
     """
 
     is_service = True
-    #: messages above ``body_max`` are passed without their body; ``header.body_size`` has its size
-    drains: ClassVar[bool] = False
-    streams: ClassVar[bool] = False  #: the service receives large bodies in parts (``arriving``)
+    drains: ClassVar[bool] = False  #: messages above ``body_max`` are passed without body
+    streams: ClassVar[bool] = False  #: large bodies are received by ``arriving``
     __slots__ = ("body_max", "service_type")
 
     def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:
@@ -120,17 +114,12 @@ class ServiceExchange(Exchange):
     def arriving(
         self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
     ) -> ArrivingDocument | None:
-        """Return the receiver of a large body that begins to arrive; None: the body is collected in memory.
-
-        ``pause(True)`` stops reading from the client, ``pause(False)`` resumes. Raises AmqpError to refuse the message.
-        """
+        """Return the receiver of a large body; None: the body is collected in memory. Raises AmqpError to refuse the
+        message. ``pause(True)`` stops reading from the client, ``pause(False)`` resumes."""
         return None
 
     def publish(self, message: OfferedMessage) -> None:
-        """Process one message. Call ``message.settle`` exactly once, now or later; the channel may be closed by then.
-
-        An AmqpError raised here is the same as settling with ``Refused``.
-        """
+        """Process a message: call ``message.settle`` exactly once, now or later, or raise an AmqpError to refuse."""
         raise NotImplementedError
 
     def match(self, routing_key: str, headers: Headers) -> list[BindingDestination]:
@@ -152,9 +141,8 @@ class ServiceConsumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called when it may have
-        risen.
-        """
+        """The number of messages that may be delivered now. ``ServiceQueue.resume`` is called when it may have risen
+        from 0."""
 
     def deliver(
         self,
@@ -165,9 +153,8 @@ class ServiceConsumer(Protocol):
         redelivered: bool,
         token: Any,
     ) -> None:
-        """Deliver one message. ``ServiceQueue.settled`` gets ``token`` when the client settles the delivery, or at the
-        end of the turn if the consumer has ``no_ack``.
-        """
+        """Deliver a message. ``ServiceQueue.settled`` gets ``token`` when the client settles the delivery, with
+        ``no_ack`` at the end of the turn."""
 
     def cancel(self) -> None:
         """End the consumer and notify the client; unacknowledged tokens are settled as lost."""
@@ -190,12 +177,12 @@ class ServiceGetter(Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the channel still waits; it may have been closed."""
+        """False: the channel was closed."""
 
     def answer(self, delivery: ServiceDelivery | None, remaining: int) -> None:
-        """Answer once, with a message (None: there is none) and the number of messages left after it.
+        """Answer once, with a message (None: there is none) and the number of messages left.
 
-        If the channel was closed meanwhile, the message is settled as lost.
+        If the channel was closed, the message is settled as lost.
         """
 
 
@@ -217,25 +204,21 @@ class ServiceQueue:
         raise NotImplementedError
 
     def detach(self, consumer: ServiceConsumer) -> None:
-        """Remove a consumer. Its deliveries may still be settled; at the end of the channel the open ones are settled
-        as lost.
-        """
+        """Remove a consumer. Open deliveries can be settled until the channel ends, then they are settled as lost."""
         raise NotImplementedError
 
     def resume(self, consumer: ServiceConsumer) -> None:
-        """Note that the consumer's credit may have risen; it may still be zero."""
+        """Note that the consumer's credit may have risen."""
         raise NotImplementedError
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """Note that deliveries were settled, in order, in batches of one consumer and disposition. ``consumer`` is None
-        for messages of basic.get.
-        """
+        """Note settled deliveries, in order. ``consumer`` is None for messages of basic.get."""
         raise NotImplementedError
 
     def get(self, getter: ServiceGetter) -> None:
-        """Process basic.get: answer ``getter``, now or later."""
+        """Answer basic.get, now or later."""
         getter.answer(None, 0)
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
-        """Answer queue.declare, now or later, with the number of waiting messages and of consumers."""
+        """Answer queue.declare, now or later, with the numbers of waiting messages and of consumers."""
         answer(0, 0)

@@ -18,7 +18,7 @@ from semq.umx_t.records import Presence
 
 
 class Link(Protocol):
-    """A session with another node. Messages keep their order, and packets theirs. A lost frame is not reported."""
+    """A session with another node, in order for messages and for packets. Lost frames are not reported."""
 
     @property
     def peer(self) -> Address:
@@ -26,7 +26,7 @@ class Link(Protocol):
 
     @property
     def room(self) -> int:
-        """The number of messages that may be sent now; packets are never held back."""
+        """The number of messages that may be sent now. Packets need no room."""
 
     def send(self, frame: Frame) -> None:
         """Send the frame, or drop it if the session has ended."""
@@ -34,7 +34,7 @@ class Link(Protocol):
 
 @runtime_checkable
 class LinkWithDatagrams(Protocol):
-    """A link beside which best-effort documents may leave as datagrams. Datagrams use no room of the link."""
+    """A link beside which best-effort documents may leave as datagrams, which need no room."""
 
     @property
     def takes_datagrams(self) -> bool:
@@ -43,7 +43,7 @@ class LinkWithDatagrams(Protocol):
 
 
 def takes_datagrams(link: object) -> bool:
-    """Whether best-effort documents can leave beside a link."""
+    """Whether best-effort documents can leave as datagrams."""
     return isinstance(link, LinkWithDatagrams) and link.takes_datagrams
 
 
@@ -55,17 +55,17 @@ class Submission:
     attributes: Attributes
     body: Body
     done: Callable[["Accepted"], None]  #: called after the commit that makes it durable
-    #: called if it is refused, or if it is unknown whether it was accepted (then repeat it with the same token)
+    #: called if it is refused, or if its acceptance is unknown: it may be repeated with the same token
     failed: Callable[[Exception], None]
     token: str = ""
     sender: str = ""  #: user or application that has submitted it
     digest: bytes = b""  #: filled in by the engine
-    seal: "Seal | None" = None  #: filled in by the engine: the session that seals it
+    seal: "Seal | None" = None  #: filled in by the engine
     row_id: int = 0  #: id in tb_0031_submit, if it was submitted through SQL or was scheduled
-    not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduling``)
-    scheduled_as: str = ""  #: the name under which it waited; empty: it was not scheduled
-    name: LK0 | None = None  #: the name under which a document in pieces will wait; None for all other documents
-    members: Sequence["Submission"] = ()  #: filled in by the engine, if the target is a group (``sender.groups``)
+    not_before: int = 0  #: earliest time of sending, in milliseconds since 1970 UTC
+    scheduled_as: str = ""  #: the name of a scheduled document
+    name: LK0 | None = None  #: the name under which a document in pieces will wait; else None
+    members: Sequence["Submission"] = ()  #: filled in by the engine if the target is a group
     group: GroupPlace | None = None  #: filled in by the engine for a member
 
 
@@ -74,8 +74,8 @@ class Accepted(msgspec.Struct, frozen=True):
 
     lk0: LK0
     digest: bytes  #: SHA-256 of the submitted document
-    repeated: bool = False  #: the token was used before: nothing new was written
-    not_before: int = 0  #: if scheduled: the time of its release, in milliseconds since 1970 UTC
+    repeated: bool = False  #: the token was used before
+    not_before: int = 0  #: if scheduled: earliest time of sending, in milliseconds since 1970 UTC
     members: int = 0  #: number of messages to the members of a group; ``lk0`` names the group submission
 
 
@@ -96,11 +96,11 @@ class Inbox(Protocol):
         """Return how many documents the consumers of this user can take now."""
 
     def give(self, user: str, delivery: Delivery) -> None:
-        """Deliver a document; the inbox answers by ``finish``, ``give_back`` or ``fail`` of ``receiver.answers``."""
+        """Deliver a document. The answer follows by a method of ``receiver.answers``."""
 
 
 class AppEvent(msgspec.Struct, frozen=True):
-    """An event for an application about a document that it has sent."""
+    """An event for an application about a document that was sent or submitted here."""
 
     kind: str  #: sent, forwarded, stored, delivered, failed; refused: the submission was not accepted
     lk0: LK0 | None  #: None: the document was not accepted
@@ -113,23 +113,23 @@ class AppEvent(msgspec.Struct, frozen=True):
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
     corrects: str = ""  #: the wrong outcome that an earlier event reported; empty: none
-    group: GroupPlace | None = None  #: the submission to a group, of which the document is a member
-    document: str = ""  #: name of the document in pieces, if this document is its manifest; applications do not get it
+    group: GroupPlace | None = None  #: the group submission to which the document belongs
+    document: str = ""  #: for a manifest: name of the document in pieces; not sent to applications
 
 
 class PreparedEvent(Protocol):
-    """An event on its way into queues."""
+    """An event for queues."""
 
     @property
     def ops(self) -> Sequence[Any]:
-        """Rows for the durable queues, to be committed with the change that the event reports."""
+        """Rows of durable queues, to be committed with the change that the event reports."""
 
 
 class Events(Protocol):
-    """The destination of application events: the topic exchange ``semq.events``."""
+    """The topic exchange ``semq.events``."""
 
     def prepare(self, event: AppEvent) -> PreparedEvent | None:
-        """Return the event for the queues bound to it; None if there are none."""
+        """Return the event for the queues that are bound; None if there are none."""
 
     def publish(self, prepared: Sequence[Any]) -> None:
         """Put the events into the queues, after the commit."""
@@ -149,17 +149,17 @@ class OpenedPayload(NamedTuple):
 
 
 class PacketProof(msgspec.Struct, frozen=True):
-    """The data that proves each receipt of a signed packet later."""
+    """The data that proves single receipts of a signed packet later."""
 
     signature: str
-    leaves: bytes  #: the hashes of the statements, one after the other, in the order of the records
+    leaves: bytes  #: the joined hashes of the statements, in the order of the records
     binds_place: bool = True  #: each record names the position of its message; False for older versions
 
 
 class Seal(Protocol):
-    """A session key, ready for documents to one partner."""
+    """A session key for documents to one partner."""
 
-    kept: KeptKey | None  #: the row to be written with the first documents under this key; None after that commit
+    kept: KeptKey | None  #: the row to be written with the first documents; None after that commit
 
     def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
         """Return envelope and body as they are stored and sent. ``digest``: SHA-256 of the payload."""
@@ -179,16 +179,15 @@ class CertificateNews(msgspec.Struct, frozen=True):
 
 
 class Secrecy(Protocol):
-    """Seals and signs outgoing documents and packets; opens and checks received ones."""
+    """Sealing, opening, signing and checks of documents and packets."""
 
     # --- received documents, before they are recorded
     def takes_floor(self, source: Address) -> bool:
-        """Whether floors in messages of an institution are accepted; otherwise only those in its signed ReAck2."""
+        """Whether floors in messages of an institution are accepted; False: only those in its signed ReAck2."""
 
     def check_marker(self, envelope: Envelope) -> bool:
         """Return whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if a required
-        proof is missing or wrong.
-        """
+        proof is missing or wrong."""
 
     def check_origin(self, message: Data) -> bool:
         """Return whether the sender of a document is proved. Raises SignerGone, and the errors of ``check_marker``."""
@@ -196,24 +195,24 @@ class Secrecy(Protocol):
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         """Return the payload in clear.
 
-        Raises ProtocolViolation, Unavailable or SignerGone if the proof is wrong or cannot be checked: the copy is not
-        recorded. Raises another SemqError if the document cannot be read: it is recorded as REJ if its sender is
-        proved."""
+        Raises ProtocolViolation, Unavailable or SignerGone if the proof is wrong or cannot be checked, another
+        SemqError if the document cannot be read. Only in the latter case the copy is recorded (as REJ, if its sender is
+        proved)."""
 
     # --- outgoing documents, and packets in both directions
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
-        """Return the session for a document; None: it travels in clear. Raises SemqError if it cannot be sealed."""
+        """Return the session for a document; None: it is not sealed. Raises SemqError if it cannot be sealed."""
 
     def session_of(self, envelope: Envelope) -> bytes:
         """Return the name of the session key of a sealed message."""
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """Return ``new`` with the session key of the refused ``envelope``, wrapped for the receiver's present key.
-        ``code``: that of the refusal. None: the refused key is still the present one, or a key is missing."""
+        """Return ``new`` with the session key of the refused ``envelope``, wrapped for the receiver's present key;
+        None if the refused key is the present one, or if a key is missing. ``code``: error code of the refusal."""
 
     def sign(self, packet: Packet) -> Packet:
-        """Sign a packet for another institution if it needs a signature and this node has a certificate."""
+        """Sign a packet if it needs a signature and this node has a certificate."""
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
         """Sign a void marker if this node has a certificate."""
@@ -228,8 +227,8 @@ class Secrecy(Protocol):
         """Whether this node has sealed a document under a key that is not its present one."""
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet; return None if there is none to check. Raises SemqError if it is wrong, or
-        missing where it is required."""
+        """Check the signature of a packet; return None if no signature was checked. Raises SemqError if a signature is
+        wrong, or missing where it is required."""
 
     def introduction(self) -> tuple[str, ...]:
         """Return the certificates of this node, for the directory."""
@@ -241,21 +240,21 @@ class Secrecy(Protocol):
         """Learn a partner's certificates. Return whether the key for which documents are sealed has changed."""
 
     def known(self, node: str) -> tuple[str, ...] | None:
-        """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""
+        """Return the accepted certificates of a partner; None if none was ever accepted."""
 
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
-        """Return the certificates that are newer than all known ones of a partner and signed by a known key of it."""
+        """Return the certificates that are newer than all known ones of a partner and signed by one of its known
+        keys."""
 
 
 class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions that may exchange documents with ``node``, in one direction or both; ``node`` itself
-        may be among them."""
+        """Return the institutions to or from which ``node`` may send documents; ``node`` itself may be among them."""
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups to which an institution may send, as records for this institution."""
+        """Return the groups to which an institution may send."""
 
     def users(self, node: Address) -> Collection[str]:
         """Return the users whom the definitions name for an institution; its partners see their presence."""
@@ -267,22 +266,22 @@ class Directory(Protocol):
         """Whether ``source`` may send documents to ``target``."""
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """Return the terms of a pair; None: no agreement restricts the pair."""
+        """Return the terms of a pair; None: no agreement restricts it."""
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Return why a message is refused (section 18); None: it is not refused. ``waiting``: number of stored copies,
-        by source and target."""
+        """Return why a message is refused (PROTOCOL.md section 18); None: it is not. ``waiting`` returns the number of
+        stored copies of a source and target."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Keep the certificates that a node presents. Return all known ones of the node; None: nothing has changed.
-        Raises SemqError if they are refused."""
+        """Keep the certificates that a node presents. Return its known ones; None: nothing has changed. Raises
+        SemqError if they are refused."""
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
         """Return the certificates of an institution in PEM; None if none is known."""
 
 
 class NoEvents:
-    """Events without a destination."""
+    """Drops events."""
 
     def prepare(self, event: AppEvent) -> None:
         return None
@@ -367,7 +366,7 @@ class Counters:
 
 
 def runs(frames: Sequence[Frame]) -> Iterator[list[Data] | Packet]:
-    """Yield frames that were read together, in order: adjacent messages as one list, each packet by itself."""
+    """Yield frames in order: adjacent messages as one list, each packet by itself."""
     messages: list[Data] = []
     for frame in frames:
         if isinstance(frame, Data):

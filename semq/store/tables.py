@@ -1,9 +1,9 @@
-"""The first part of the schema: columns, constraints and storage settings of each table.
+"""The first part of the schema: columns, constraints and storage settings of tables.
 
 ``proof_tables``, ``submission_tables``, ``web_tables`` and ``control.cluster_tables`` add the other tables.
 
 Bodies are in separate tables, so that a change of status rewrites tens of bytes. No status of a message has an index,
-so that every change of status is a heap-only update. Times are ``timestamptz``, for people and SQL.
+so that every change of status is a heap-only update.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ metadata = MetaData(
 )
 
 # Tables whose rows live for seconds: room on each page for heap-only updates, and an early vacuum. Postgres' defaults
-# are relative to the size of the table, which is wrong for a queue with a large backlog.
+# would vacuum a queue with a large backlog too late.
 QUEUE = {
     "fillfactor": "50",
     "autovacuum_vacuum_scale_factor": "0.02",
@@ -54,9 +54,9 @@ QUEUE = {
     "autovacuum_analyze_threshold": "2000",
 }
 BODIES = {name: value for name, value in QUEUE.items() if name != "fillfactor"}
-# Few rows, each updated many times a second (streams, the lease, the chain): half-empty pages, vacuumed early.
+# Few rows, each updated many times a second: half-empty pages, vacuumed early.
 COUNTERS = {"fillfactor": "50", "autovacuum_vacuum_scale_factor": "0", "autovacuum_vacuum_threshold": "500"}
-# Storage parameters by table; the migrations apply them and a test compares them with the catalog.
+# Storage parameters, applied by the migrations.
 STORAGE: dict[str, dict[str, str]] = {
     "tb_0031": QUEUE,
     "tb_0031_body": BODIES,
@@ -73,7 +73,7 @@ STORAGE: dict[str, dict[str, str]] = {
     "broker_body": BODIES,
     "broker_handed_out": COUNTERS,
 }
-# Bodies are compressed, encrypted or small, so compressing them costs more than it saves.
+# Columns that Postgres does not compress: bodies are compressed, encrypted or small.
 EXTERNAL = (
     ("tb_0031_body", "envelope"),
     ("tb_0031_body", "payload"),
@@ -86,7 +86,7 @@ EXTERNAL = (
 
 
 def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> CheckConstraint:
-    """Return a constraint that allows only these numbers in a column."""
+    """Return a constraint that allows only these numbers."""
     among = f"{column} IN ({', '.join(str(int(value)) for value in values)})"
     return CheckConstraint(f"{column} IS NULL OR {among}" if nullable else among, name=f"known_{column}")
 
@@ -94,7 +94,7 @@ def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> Che
 def col(
     name: str, type_: ColumnType, default: str | None = None, *, null: bool = False, key: bool = False
 ) -> Column[Any]:
-    """Return a column, NOT NULL unless ``null``; ``default`` is SQL, ``key`` makes it a part of the primary key."""
+    """Return a column. ``default`` is SQL; ``key`` makes the column a part of the primary key."""
     initial = None if default is None else text(default)
     return Column(name, type_, nullable=null, primary_key=key, server_default=initial, autoincrement=False)
 
@@ -110,14 +110,14 @@ def app_key() -> tuple[Column[Any], ...]:
 
 
 def pos(prefix: str) -> tuple[Column[Any], Column[Any], CheckConstraint]:
-    """Return the two columns of a position in a stream, and a constraint: both are set or neither is."""
+    """Return the columns of a position in a stream, and a constraint: both are set or neither is."""
     inc, sid = f"{prefix}_inc", f"{prefix}_sid"
     whole = CheckConstraint(f"({inc} IS NULL) = ({sid} IS NULL)", name=f"whole_{prefix}")
     return col(inc, BigInteger, null=True), col(sid, BigInteger, null=True), whole
 
 
 def reason() -> tuple[Column[Any], Column[Any], CheckConstraint]:
-    """Return the two columns of a reason, code and text, and a constraint: both are set or neither is."""
+    """Return the columns of a reason, and a constraint: both are set or neither is."""
     whole = CheckConstraint("(reason_code IS NULL) = (reason_text IS NULL)", name="whole_reason")
     return col("reason_code", Text, null=True), col("reason_text", Text, null=True), whole
 
@@ -131,8 +131,8 @@ semq_meta = Table(
     col("store_uuid", Uuid),
     col("boot", BigInteger, "0"),
     col("next_queue_id", BigInteger, "1"),
-    col("broker_ended", Boolean, "false"),  # the last process of the broker ended in an orderly way
-    col("vault", LargeBinary, null=True),  # a text encrypted with the master key (``locked_bodies``); null without one
+    col("broker_ended", Boolean, "false"),  # the last process of the broker was stopped, not killed
+    col("vault", LargeBinary, null=True),  # a text encrypted with the master key (``locked_bodies``)
     CheckConstraint("single", name="one_row"),
 )
 semq_incarnation = Table(
@@ -187,7 +187,7 @@ tb_0031 = Table(
     col("source", Text, "''"),
     col("priority", SmallInteger, "0"),
     col("group_place", Text, null=True),
-    col("document", Text, null=True),  # if the row is a manifest: name of the document in pieces
+    col("document", Text, null=True),  # for a manifest: name of the document in pieces
     one_of("direction", Direction),
     one_of("save_fwd", SaveFwd),
     one_of("ss_status", SendStatus),
@@ -348,15 +348,15 @@ tb_0030_done = Table(
 
 # --------------------------------------------------------------------------------------------------------- the ledger
 
-# Index for short names: the record id in LK0. It has the first ledger lines of each message, usually one. At a hub
-# these lines state that the hub forwarded, stored, dropped or refused the message.
+# Index for short names: the record id in LK0, from the first ledger lines of each message. At a hub these lines state
+# that the hub forwarded, stored, dropped or refused the message.
 RECORD_ID = "split_part(lk0, '.', 6)"
 _AT_HUB = (Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
 FIRST_LINE = (
     f"event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"
     f" OR side = {Side.HUB:d} AND event IN ({', '.join(str(int(event)) for event in _AT_HUB)})"
 )
-REFUSAL = f"event = {Event.REFUSED:d} AND side = {Side.SENDER:d}"  # refusal of a submission by its own node
+REFUSAL = f"event = {Event.REFUSED:d} AND side = {Side.SENDER:d}"  # refusal of a submission by its node
 semq_ledger = Table(
     "semq_ledger",
     metadata,
@@ -411,7 +411,7 @@ broker_queue = Table(
 broker_binding = Table(
     "broker_binding",
     metadata,
-    # SHA-256 of all following columns, since arguments may be too long for an index
+    # SHA-256 of the following columns; arguments may be too long for an index
     col("identity", LargeBinary, key=True),
     col("vhost", Text),
     col("source", Text),
@@ -463,13 +463,13 @@ node_certificate = Table(
 node_token = Table(
     "node_token",
     metadata,
-    col("hash", LargeBinary, key=True),  # SHA-256; the token itself is not stored
+    col("hash", LargeBinary, key=True),  # SHA-256 of the token
     col("node", Text),
     col("host_names", JSONB),
     moment("made_at"),
     moment("expires_at"),
     moment("used_at", null=True),
-    col("serial", Text, null=True),  # serial number of the certificate issued for the token
+    col("serial", Text, null=True),  # of the certificate issued for the token
     CheckConstraint("(used_at IS NULL) = (serial IS NULL)", name="used_for_one"),
 )
 node_life = Table(

@@ -1,7 +1,7 @@
 """Generated ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
 
-Each message follows one of the courses below, which has the verdict that the job must give. Columns are made for one
-slice of the day at a time, so memory is bounded.
+Each message follows one of the courses below, with the verdict that the job must give. Columns are made for one slice
+of messages at a time, so memory is bounded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,17 +25,17 @@ from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
 
 HUB = "2.hub"
-# The incarnation of every store is this prefix and the date, so that messages of different dates have different names.
+# Incarnations are this prefix and the date, so that messages of different dates have different names.
 INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
-# No message is accepted in the first minute of the date. In its last two hours only late messages are accepted, because
-# lines of others would lie outside the date.
+# In the first minute of the date no message is accepted. In the last two hours only late messages are, because lines of
+# others would lie outside the date.
 _TAIL_MS = 7_200_000
 _LEAD_MS = 60_000
 Numbers = npt.NDArray[np.int64]
 
-# Parts of courses: lines as side:EVENT@milliseconds after the acceptance. Letters after the time: c, the line has the
-# locator of a stored copy; x, it has other bytes; o, its time is outside the dates of the extract.
+# Parts of courses: lines as side:EVENT@milliseconds after the acceptance. Letters after the time: c, with the locator
+# of a stored copy; x, with other bytes; o, outside the dates of the extract.
 COURSE_PARTS = {
     "go": "S:ACCEPTED@0 S:SENT@3",
     "forward": "H:FORWARDED@24",
@@ -49,8 +49,8 @@ COURSE_PARTS = {
     "release": "H:RELEASED@3600050c R:PLATFORM_ACKED@3600080c",
     "deliver2": "S:DELIVERED@3600090 R:SENDER_ACKED@3600130",
 }
-# Verdict, share of all messages, class, then parts and single lines. Share 0: all messages without another course;
-# late: a small share, accepted in the last minutes of the date.
+# Verdict, share of all messages, class, parts and single lines. Share 0: all messages without another course; late: a
+# small share, accepted in the last minutes of the date.
 COURSES = """
 MATCHED             0      3  go forward record forwarded deliver noted
 MATCHED             0.05   3  go store unload record2 release deliver2
@@ -74,7 +74,7 @@ UNKNOWN_ORIGIN      0.0001 3  forward record
 STATE_CONTRADICTION 0.0001 3  go forward forwarded deliver
 QUARANTINED         0.0001 3  go forward record forwarded deliver R:SENDER_ACKED@120o
 """
-# The lines that have a digest and a size.
+# Lines with digest and size.
 _WITH_DIGEST = {(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)}
 _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
@@ -85,11 +85,11 @@ class CourseStep(NamedTuple):
     side: Side
     event: Event
     after_ms: int
-    marks: str  #: letters explained at COURSE_PARTS
+    marks: str  #: letters of COURSE_PARTS
 
 
 class Course(NamedTuple):
-    """A course that messages may take, and its verdict."""
+    """A course of messages, and the verdict."""
 
     verdict: str
     share: float
@@ -121,7 +121,7 @@ ALL_COURSES = _read(COURSES)
 
 @dataclass(slots=True)
 class Truth:
-    """The numbers of generated messages and lines, and of messages by true verdict."""
+    """The numbers of messages and lines, and of messages by true verdict."""
 
     messages: int = 0
     rows: int = 0
@@ -143,8 +143,8 @@ def generate(
 ) -> Truth:
     """Write the extracts of ``nodes`` institutions and the hub for one date, and the true verdicts below ``truth``.
 
-    ``defects`` multiplies the shares of all courses but the first two. With ``skew``, one institution sends more than
-    half of all messages.
+    ``defects`` multiplies the shares of all courses but the first two. ``skew``: one institution sends more than half
+    of all messages.
     """
     dice = np.random.default_rng((seed, day.toordinal()))
     window = calendar.window(day)
@@ -186,7 +186,7 @@ class _Slice:
     """A slice of messages: sender, receiver and course of each.
 
     ``first``: number of messages in earlier slices. ``count``, ``total``: messages of this slice, of all slices.
-    ``begin``: start of the date. ``defects``, ``skew``: see ``generate``.
+    ``begin``: start of the date.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class _Slice:
         self._incarnation = f"{INCARNATION_PREFIX}{day:%Y%m%d}"
 
     def write(self, ledger: _Ledger, node: int, names: list[str]) -> None:
-        """Write the lines of one node in this slice by time. ``node``: index in ``names``; -1 is the hub."""
+        """Write the lines of one node by time. ``node``: index in ``names``; -1 is the hub."""
         groups = list(self._lines(node))
         if not groups:
             return
@@ -232,7 +232,7 @@ class _Slice:
         ledger.seq += len(message)
 
     def _lines(self, node: int) -> Iterator[tuple[Numbers, Numbers, CourseStep, Course]]:
-        """Yield, for each course step that a node writes: indexes of its messages, times of its lines, step, course."""
+        """Yield for each step of a course that the node writes: indexes of messages, times of lines, step, course."""
         for number, course in enumerate(ALL_COURSES):
             on_course = self.courses == number
             for step in course.steps:
@@ -253,9 +253,7 @@ class _Slice:
         steps: list[tuple[CourseStep, Course]],
         names: list[str],
     ) -> pa.RecordBatch:
-        """Return lines as a batch. ``message``, ``at``, ``step``: for each line, index of its message, time, and index
-        in ``steps``.
-        """
+        """``message``, ``at``, ``step``: for each line, index of the message, time, and index in ``steps``."""
         count = len(message)
         nodes = pa.array(names)
 

@@ -1,12 +1,11 @@
-"""The installation under test: a hub and two institutions as real processes, proxies on their links, and applications.
+"""The installation under test: a hub and institutions as processes, proxies on their links, and applications.
 
-A third institution, ``c``, has a link to the hub, and receives the documents to the group of all three.
+A third institution, ``c``, receives the documents to the group of all three.
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
-A cluster has two instances of the hub with a store each, and a standby of the second one. The institutions know three
-addresses of the hub: the proxies ``link-…``, ``other-…`` and ``standby-…``. When the store of the second instance is
-retired, the instance gets another store, in a new database of the same server.
+A cluster has two instances of the hub with a store each, and a standby of the second one. The institutions know the
+hub as the proxies ``link-…``, ``other-…`` and ``standby-…``.
 
     application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
                              └ other-a ─╮╭─╯              carrier
@@ -15,8 +14,8 @@ retired, the instance gets another store, in a new database of the same server.
 
 With a direct link, a dials b through the proxy ``direct``.
 
-With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to a different one; each
-instance also has the addresses of the other two.
+With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to one of them; each instance also
+has the addresses of the other two.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ A, B, C = "a", "b", "c"
 HUB_2 = "hub-2"
 SIDES = (A, B)
 OTHER = {A: B, B: A}
-MEMBERS = (*SIDES, C)  # members of the group; c only receives documents
+MEMBERS = (*SIDES, C)  # of the group
 ADDRESS = {A: "1.10008", B: "1.56001", C: "1.88001"}
 GROUP = "3.all"
 DEFINITIONS = """
@@ -62,11 +61,11 @@ CLUSTER_PROXIES = PROXIES | {
     "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "standby-a": STANDBY, "standby-b": STANDBY,
     "way-hub": CARRIER, "way-hub-2": CARRIER, "way-standby": CARRIER,
 }  # fmt: skip
-BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # nodes of RabbitMQ
+BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))
 RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
-# Process of the hub | proxy between it and the carrier.
+# Process of the hub | proxy on the way to the carrier.
 WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
-# Average pause between two documents of a lane: most documents go from A to B.
+# Average pause between two documents of a lane.
 PAUSE_S = {A: 0.4, B: 1.2}
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
@@ -102,17 +101,16 @@ class CrashWorld:
         rabbitmq: bool = False,
         direct: bool = False,
     ) -> None:
-        """``secure``: links with TLS and certificates, most documents sealed. ``cluster``: two instances of the hub and
-        a standby. ``rabbitmq``: needs ``cluster``. ``direct``: needs ``secure``.
-        """
+        """``secure``: links with TLS and certificates, most documents sealed. ``rabbitmq`` needs ``cluster``,
+        ``direct`` needs ``secure``."""
         self.folder = folder
         self.direct = direct
         self.secure = secure
         self.cluster = cluster
         self.rabbitmq = rabbitmq
-        #: URLs of the databases of the second instance, by name of the store, with those of retired stores.
+        #: By name of the store: database URLs of the second instance, also of retired stores.
         self.second_urls: dict[str, str] = {}
-        self.store_number = 2  #: semq_id and semq_db_id of the present store of the second instance
+        self.store_number = 2  #: semq_id and semq_db_id of the second instance's present store
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
         #: Proxy | process.
@@ -122,7 +120,7 @@ class CrashWorld:
         self.proxies = {name: Proxy() for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
         self.brokers: dict[str, BrokerProcess] = {}
-        #: Postgres server of the second instance and its standby; None without a cluster.
+        #: Postgres server of the second instance and its standby.
         self.server = SharedServer(folder / "store-2") if cluster else None
         self.streams = {
             side: DocumentStream(seed, side, OTHER[side], sealed=secure, members=other_members(side)) for side in SIDES
@@ -139,26 +137,26 @@ class CrashWorld:
 
     @property
     def store_names(self) -> tuple[str, ...]:
-        """The names of all stores with ledger lines, also retired ones."""
+        """The names of all stores, also retired ones."""
         return HUB, *self.second_urls, *MEMBERS
 
     def database(self, store: str) -> str | None:
-        """Return the URL of a store; None while its server does not run."""
+        """Return the URL of a store; None while the server does not run."""
         if self.server is None or store not in self.second_urls:
             return self.nodes[store].postgres.running_url()
         return self.second_urls[store] if self.server.postgres.pid is not None else None
 
     def store(self, hub: str) -> str:
-        """Return the present store of an instance of the hub."""
+        """Return the present store of a hub instance, as in locators."""
         return "1.1" if hub == HUB else f"{self.store_number}.{self.store_number}"
 
     def owner(self, name: str) -> CrashProcess:
-        """Return the process that serves the store of this node."""
+        """Return the process that serves this node's store: the node or the standby."""
         node = self.nodes[name]
         return node.other if node.other is not None and node.other.owns_store else node
 
     async def start(self) -> None:
-        """Start all processes; return when all nodes serve and the applications run."""
+        """Start all processes and applications; return when all nodes serve."""
         await self.prepare()
         for broker in self.brokers.values():
             broker.begin()
@@ -230,12 +228,12 @@ class CrashWorld:
         await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[member], again=True))
 
     async def remove_interrupted_pieces(self) -> None:
-        """Let nodes remove the pieces of interrupted uploads now, not at the next minute."""
-        for side in SIDES:  # c receives no documents in pieces
+        """Let nodes remove the pieces of interrupted uploads now."""
+        for side in SIDES:  # c receives no pieces
             await node_requests.ask(self.nodes[side], "job.run", name="remains")
 
     async def replace_second_store(self) -> None:
-        """Give the second instance and its standby, both stopped, another store."""
+        """Give the second instance and its standby, both stopped, another store: a new database of the same server."""
         assert self.server is not None
         former, number = self.second_urls[HUB_2], self.store_number + 1
         database = await node_requests.repeat_until_done(lambda: self._create_database(f"store_{number}"))
@@ -291,7 +289,7 @@ class CrashWorld:
         return server.url_of(database)
 
     def _connect_proxies(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
-        """Let proxies lead to a node's port while the node serves. Otherwise they reset connections."""
+        """Let proxies lead to a node while it serves. Otherwise they reset connections."""
 
         def set_target(target: tuple[str, int] | None) -> None:
             for proxy in proxies:

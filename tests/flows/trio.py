@@ -31,7 +31,7 @@ class TrioWire:
 
     def __init__(self, trio: "Trio", peer: Address, deliver: Callable[[Frame], None]) -> None:
         self.peer = peer
-        self.room = 1000  #: number of documents that may be sent now
+        self.room = 1000
         self.is_up = True
         self.sent: list[Frame] = []  #: also dropped ones
         self._trio = trio
@@ -48,7 +48,7 @@ class TrioWire:
 
 
 class TrioConsumer:
-    """An application at a node, which acknowledges each delivery immediately if ``acks``."""
+    """An application at a node; if ``acks``, it acknowledges all deliveries in the next turn."""
 
     def __init__(self) -> None:
         self.places = 100  #: maximum number of unacknowledged deliveries
@@ -69,7 +69,7 @@ class TrioConsumer:
 
 
 class TrioReports:
-    """The events that the engine has prepared for the application."""
+    """The events for the application."""
 
     def __init__(self) -> None:
         self.events: list[AppEvent] = []
@@ -86,12 +86,12 @@ class TrioReports:
 
 
 class TrioDirectory:
-    """The hub's directory: groups, and institutions. All may send to all that are not ``forbidden``."""
+    """The hub's directory. All may send to all targets that are not ``forbidden``."""
 
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
-        self.forbidden: set[Address] = set()  #: targets that the hub refuses
-        #: addresses of members by address of the group
+        self.forbidden: set[Address] = set()
+        #: by address of the group
         self.group_members: dict[str, list[str]] = {}
         self.known_certificates: dict[Address, tuple[str, ...]] = {}
 
@@ -102,7 +102,7 @@ class TrioDirectory:
         return self.addresses
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return all groups, with their members except ``node``."""
+        """Return all groups; ``node`` is left out of their members."""
         return [
             Presence(node=name, allowed=False, members=tuple(each for each in members if each != str(node)))
             for name, members in self.group_members.items()
@@ -116,7 +116,7 @@ class TrioDirectory:
         return target not in self.forbidden
 
     def terms(self, source: Address, target: Address) -> None:
-        """Return None: there are no agreements."""
+        """There are no agreements."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         if self.known_certificates.get(node) == tuple(certificates):
@@ -143,10 +143,10 @@ class Local:
         self.store = MemoryStore()
         self.app = TrioConsumer()
         self.reported = TrioReports()
-        self.up: TrioWire | None = None  #: to the hub; the link of the node's engine
-        self.down: TrioWire | None = None  #: to the node; the link of the hub's engine
+        self.up: TrioWire | None = None  #: link of the node's engine to the hub
+        self.down: TrioWire | None = None  #: link of the hub's engine to the node
         self.accepted: list[Accepted] = []
-        self.refused: list[Exception] = []  #: errors of submissions and acts
+        self.refused: list[Exception] = []  #: also errors of acts
         self.sealing = trio.secrecy(self.address)
         self.start()
 
@@ -209,7 +209,7 @@ class Local:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Return the numbers of rows in the two queues and in the dedup ledger."""
+        """The numbers of rows in the two queues and in the dedup ledger."""
         tables = self.store.tables
         return {"tb_0031": len(tables.outbound), "tb_0030": len(tables.pending), "dedup": len(tables.recorded)}
 
@@ -231,15 +231,14 @@ class Trio:
         secrecy: Callable[[Address], Sealing | None] = lambda node: None,
         has_hub: bool = True,
     ) -> None:
-        """``connected``: A and B have sessions with the hub. ``secrecy`` returns what seals and signs for a node; None:
-        documents in clear. ``has_hub`` False: the configurations of A and B name each other as partners.
-        """
+        """``connected``: A and B have sessions with the hub. ``secrecy`` returns the sealing of a node; None: documents
+        in clear. ``has_hub`` False: the configurations of A and B name each other as partners."""
         self.secrecy = secrecy
         self.has_hub = has_hub
         self.time = ManualClock()
         self.settings = settings
-        self.wires: list[tuple[TrioWire, Frame]] = []  #: frames that were sent and have not arrived
-        #: whether a frame is dropped
+        self.wires: list[tuple[TrioWire, Frame]] = []  #: frames under way
+        #: returns whether a frame is dropped
         self.lose: Callable[[TrioWire, Frame], bool] = lambda wire, frame: False
         self.directory = TrioDirectory(["10008", "56001"])
         self.hub_store = MemoryStore()
@@ -255,7 +254,7 @@ class Trio:
             self.settle()
 
     def partners(self) -> Partners | None:
-        """Return the partners in the configuration; None with a hub."""
+        """Return the configured partners; None with a hub."""
         return None if self.has_hub else Partners.configured(["1.10008", "1.56001"])
 
     def start_hub(self) -> None:
@@ -265,7 +264,7 @@ class Trio:
         )
 
     def crash_hub(self) -> None:
-        """End the hub and its links, and start it again on the same store."""
+        """End the hub and all sessions with it; start it again on the same store."""
         for node in self.nodes:
             self.cut(node)
         self.hub_store = MemoryStore(self.hub_store.tables)
@@ -309,12 +308,12 @@ class Trio:
         self.direct = ()
 
     def settle(self) -> None:
-        """Do all work, without moving the clock."""
+        """Do all work; the clock stands still."""
         while self._turn():
             pass
 
     def later(self, seconds: float, step: float = 0.25) -> None:
-        """Let time pass in small steps, and do all work after each step."""
+        """Let time pass in steps, and do all work after each step."""
         end = self.time.now + seconds
         while self.time.now < end:
             self.time.now += step
@@ -342,10 +341,7 @@ class Trio:
         return busy
 
     def caught(self, *bodies: bytes) -> list[Data]:
-        """Let A send documents to B; return their messages, which are dropped.
-
-        All messages to B are dropped until the test sets ``lose``.
-        """
+        """Let A send documents to B; return their messages. Messages to B are dropped until the test sets ``lose``."""
         messages: list[Data] = []
 
         def keep(wire: TrioWire, frame: Frame) -> bool:
@@ -375,7 +371,7 @@ def engine_turn(store: MemoryStore, engine: HubEngine | LocalEngine) -> bool:
 
 
 def forwarded() -> Trio:
-    """Return a trio in which A's row is SS_ACK_FWD, because all frames of B are dropped."""
+    """Return a trio in which A's row is SS_ACK_FWD: all frames of B are dropped."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")

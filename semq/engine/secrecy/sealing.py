@@ -2,9 +2,8 @@
 
 A node keeps its ``Sealing`` when its engine is built again, because it holds session keys in memory.
 
-Partners have to prove their documents by a seal or a signature, and receipts, answers, floors and void markers by a
-signature. Without these proofs a hub could end messages, or replace documents by its own. ``Policy`` names the partners
-that need no proof.
+Without proofs of documents, receipts, answers, floors and void markers, a hub could end messages or replace documents.
+``Policy`` names the partners that need no proof.
 """
 
 from collections import OrderedDict
@@ -44,12 +43,12 @@ from semq.umx_t.records import InquiryRole, Receipt, encode_records
 
 EVERYBODY = "*"
 SESSIONS_MAX = 10_000  # partners with a session key in memory
-WAITING_MAX = 10_000  # documents, and nodes with receipts, that wait for a certificate
-VERIFIED_MAX = 1024  # valid signatures over documents, remembered to check each once
+WAITING_MAX = 10_000  # documents and nodes that wait for a certificate
+VERIFIED_MAX = 1024  # remembered valid signatures over documents
 
 
 class KeyHolder(Protocol):
-    """Keys of this node, and the accepted certificates of partners."""
+    """Keys of this node, and the accepted certificates of partners. Methods without a text are as in ``Secrecy``."""
 
     @property
     def signing(self) -> PrivateKey | None:
@@ -59,7 +58,7 @@ class KeyHolder(Protocol):
         """Return a key of this node, also a retired one; None if it is not known."""
 
     def receiver(self, node: str) -> PublicKey | None:
-        """Return the key for which session keys are wrapped; None if no valid certificate of the node is known."""
+        """Return the key for which session keys are wrapped; None without a valid certificate of the node."""
 
     def signer(self, node: str, key_id: str) -> PublicKey:
         """Return the key with which a node signed. Raises SignerUnknown."""
@@ -70,31 +69,28 @@ class KeyHolder(Protocol):
     def introduction(self) -> tuple[str, ...]:
         """Return the certificates of this node in PEM, the active one first."""
 
-    def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Learn a partner's certificates. Return whether the key for which session keys are wrapped has changed."""
+    def learn(self, node: str, certificates: Sequence[str]) -> bool: ...
 
     def known(self, node: str) -> tuple[str, ...]:
-        """Return the accepted certificates of a partner in PEM; empty if there are none."""
+        """Return the accepted certificates of a partner in PEM."""
 
-    def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
-        """Return certificates issued after all known ones of a partner, and signed by one of its known keys."""
+    def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]: ...
 
     def check_all(self) -> None:
-        """Check all known certificates again, and accept only those that are valid now."""
+        """Check all known certificates again; keep those that are valid now."""
 
-    def news(self) -> list[CertificateNews]:
-        """Return certificates of partners that are new since the last call."""
+    def news(self) -> list[CertificateNews]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy: documents that must be sealed, and nodes whose statements count without a proof."""
+    """The documents that must be sealed, and the nodes whose statements count without a proof."""
 
-    required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
+    required_with: Collection[str] = ()  #: node ids to and from which documents must be sealed (``*``: all)
     #: node ids of an older version, which signs neither floors nor markers, and no positions in receipts
     unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: institutions of which no certificate was ever accepted need no proof, either
+    mixed: bool = False  #: likewise institutions of which no certificate was ever accepted
     limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: longest wait for the certificate of a signer
 
@@ -108,7 +104,7 @@ class Policy:
 
 
 class PartnerSession(Seal):
-    """A session key, ready for documents to one partner."""
+    """A session key for documents to one partner."""
 
     def __init__(
         self, key: SessionKey, kept: KeptKey, own: PrivateKey, receiver: PublicKey, draw: Callable[[int], bytes]
@@ -128,7 +124,6 @@ class PartnerSession(Seal):
         return sealed, key.seal(payload, data, self._draw(RANDOM_LENGTH))
 
     def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
-        """Whether the next document needs another session."""
         return self.own is not own or self.receiver is not receiver or self.key.is_over(now)
 
     def noted(self) -> None:
@@ -150,16 +145,16 @@ class Sealing:
         self._draw = draw
         self._sessions: dict[str, PartnerSession] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
-        #: Start of the wait for a certificate (monotonic seconds): by LK0 for documents, by node for receipts.
+        #: Start of the wait for a certificate (monotonic seconds), by LK0 or node.
         self._waiting: OrderedDict[str, float] = OrderedDict()
         self._verified: OrderedDict[tuple[str, bytes, bytes], None] = OrderedDict()  #: (key, signed content, signature)
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> PartnerSession | None:
-        """Return the session for a document; None: it travels in clear. Raises CannotSeal, HeaderUnfit."""
+        """Return the session for a document; None: it is not sealed. Raises CannotSeal, HeaderUnfit."""
         node = target.node
         if attributes.user_headers and self.keys.signing is not None:
-            tagged(attributes.user_headers)  # refuse a header that cannot be bound before the document is accepted
+            tagged(attributes.user_headers)  # raises HeaderUnfit
         if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
             return None
         name = str(node)
@@ -210,7 +205,7 @@ class Sealing:
 
     # --- documents that arrive
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
-        """Return the payload in clear, its digest, and whether opening it has proved the sender.
+        """Return the payload in clear.
 
         Raises NotSealed, KeyUnknown, SealMalformed: the document is refused. Raises SealBroken, SignatureWrong,
         SignerUnknown, SignerAwaited, SignerGone: nothing in this copy is proved.
@@ -237,16 +232,15 @@ class Sealing:
         return OpenedPayload(payload, digest, is_proved=True)
 
     def _raise_unknown_signer(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
-        """Raise SignerAwaited while the certificate of a signer may still arrive; then SignerGone if the source has a
-        valid certificate for another key, else SignerUnknown.
-        """
+        """Raise SignerAwaited while the certificate may still arrive; then SignerGone if the source has a valid
+        certificate for another key, else SignerUnknown."""
         self._raise_awaited(ident, error)
         if self.keys.receiver(str(source)) is not None:
             raise SignerGone.of(str(error.facts["key_id"])) from error
         raise error
 
     def _raise_awaited(self, ident: str, error: SignerUnknown) -> None:
-        """Raise SignerAwaited while a signer's certificate may still arrive; do nothing after ``patience_s``."""
+        """Raise SignerAwaited for ``patience_s``, then do nothing."""
         now, is_first = self._clock.monotonic(), ident not in self._waiting
         since = self._waiting.setdefault(ident, now)
         if len(self._waiting) > WAITING_MAX:
@@ -257,7 +251,7 @@ class Sealing:
             raise awaited from error
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved; False if it is not and no proof is required.
+        """Return whether the sender of a document is proved; False if no proof is required.
 
         Raises OriginUnproved, ReceiptForged, SignatureWrong, and the errors of ``open``.
         """
@@ -319,8 +313,7 @@ class Sealing:
         return not self.policy.mixed or self.keys.knows(str(source))
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
-        """Return the messages of one batch for an institution, signed if this node has a key. Markers are signed by
-        ``sign_marker``."""
+        """Sign the documents among ``frames`` if this node has a key; markers are signed by ``sign_marker``."""
         key, node = self.keys.signing, target.node
         if key is None or node == self.node:
             return list(frames)
@@ -357,8 +350,8 @@ class Sealing:
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet, and return the facts that prove it to others; None: no signature was
-        checked. Raises ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
+        """Check the signature of a packet; return None if no signature was checked. Raises ReceiptForged,
+        SignatureWrong, SignerUnknown, SignerAwaited."""
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
             return None
@@ -425,7 +418,7 @@ class Sealing:
 
 
 def _is_receipts(packet: Packet) -> bool:
-    """Whether a packet holds Ack2, each of which must be provable alone."""
+    """Whether a packet holds Ack2, each provable alone."""
     return packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION
 
 
@@ -434,7 +427,7 @@ def _is_reack2(packet: Packet) -> bool:
 
 
 def _is_testimony(packet: Packet) -> bool:
-    """Whether a packet between institutions can end a message at its sender, or settle positions at its receiver."""
+    """Whether a packet must be signed: it can end a message at its sender, or settle positions at its receiver."""
     match packet.function, packet.primitive:
         case Function.RECEIPTS, _:
             return bool(packet.records)
@@ -446,7 +439,7 @@ def _is_testimony(packet: Packet) -> bool:
 
 
 def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
-    """Return the leaves of a packet of receipts, and its signed content. Older leaves bind no position."""
+    """Return the leaves of a packet of receipts, and the signed content. Older leaves bind no position."""
     receiver, sender = str(packet.source.node), str(packet.target.node)
     leaves = [leaf(statement_of(receiver, "" if is_older else sender, record)) for record in packet.records]
     return leaves, tree_message(receiver, sender, len(leaves), root(leaves))

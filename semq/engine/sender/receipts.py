@@ -1,7 +1,4 @@
-"""Receipts, reports of the hub, answers and inquiries about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16).
-
-``Statements`` decides whether a node has the right to a statement; the grid decides what follows.
-"""
+"""Receipts, reports of the hub, answers and inquiries about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,13 +25,13 @@ from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
 NO_TARGET_KNOWN = "The hub knows no such target any more: it is not known whether it had arrived."
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
-# The event for each report of the hub that must name the present attempt.
+# Events of hub reports that must name the present attempt.
 NOTES = {
     HubFlag.FORWARDED: SenderEvent.fwd,
     HubFlag.FORWARD_FAILED: SenderEvent.fwd_failed,
     HubFlag.DISCARDED: SenderEvent.discarded,
 }
-# The event for the application, for each report about a message that was sent without a row (@Ack2=0).
+# Application events of hub reports about messages without a row (@Ack2=0).
 UNKEPT_EVENTS = {HubFlag.FORWARDED: "forwarded", HubFlag.STORED: "stored"}
 
 
@@ -48,9 +45,9 @@ class Receipts:
     def receive_receipts(
         self, source: Address, placed_records: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
     ) -> None:
-        """Process Ack2 of receivers, and reports and refusals of the hub, each with its place in the packet, by which
-        a signed Ack2 can be proved without the others."""
-        # Mostly an Ack2 follows an Ack-Fwd, which may therefore wait and share the commit of the Ack2.
+        """Process Ack2 of receivers, and reports and refusals of the hub, each with its index in the packet (needed to
+        prove a signed Ack2 alone)."""
+        # An Ack-Fwd may wait: mostly an Ack2 follows and shares the commit.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
         self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
 
@@ -133,13 +130,13 @@ class Receipts:
 
 
 def _next_sids(statements: Statements, streams: StreamsTo) -> dict[OutStreamKey, int]:
-    """Return the next position of each stream to the node, as committed or staged in this unit."""
+    """Return the next position of each stream to the node, committed or staged in this unit."""
     ours = (stream for key, stream in statements.unit.out_streams.items() if key.dest == str(statements.source))
     return {stream.key: stream.next_sid for stream in (*statements.unit.found.get(streams, ()), *ours)}
 
 
 def _mail_reack2(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> None:
-    """Mail ReAck2 for each piece of evidence, with the floors of the streams to the node (rules N16, N25)."""
+    """Mail ReAck2 for each piece of evidence, with floors (rules N16, N25)."""
     written: set[int] = set()
     for lk0, bref, prev in statements.after.evidence:
         floors = {}
@@ -154,8 +151,8 @@ def _mail_reack2(statements: Statements, next_sids: Mapping[OutStreamKey, int]) 
 
 
 def _floor(statements: Statements, next_sids: Mapping[OutStreamKey, int], inc: int) -> tuple[int, int | None]:
-    """Return the floor of a stream, and its number of sids if it is closed (None: open); (0, 0) for an unknown stream
-    (break F6)."""
+    """Return the floor of a stream, and the number of positions if it is closed (None: open); (0, 0) for an unknown
+    stream (break F6)."""
     key = OutStreamKey(str(statements.source), inc)
     floor = statements.sender.rows.floors.get(key)
     if inc == statements.core.inc:
@@ -176,7 +173,7 @@ class _Receipts(Statements):
         super().__init__(sender, speaker, unit, faults)
         self._kept: KeptReceipts | None = None
         self._rejected_in_clear: list[int] = []
-        self._unkept: list[int] = []  #: documents without a row whose event was prepared
+        self._unkept: list[int] = []  #: reported documents without a row
 
     def receipt(self, lk0: LK0, record: Receipt, place: int) -> None:
         row = self.row(lk0)
@@ -216,8 +213,7 @@ class _Receipts(Statements):
                 self.apply_event(row, event, reason=record.reason, cause=record.reason)
 
     def _keep(self, record: Receipt, place: int) -> str:
-        """Store the signature of the packet once. Return the ledger's text about this receipt; empty if the packet is
-        not signed."""
+        """Store the packet's signature once; return the ledger's text about this receipt, empty if unsigned."""
         if self.proof is None:
             return ""
         if self._kept is None:
@@ -239,22 +235,22 @@ class _Receipts(Statements):
             self.apply_event(row, NOTES[record.flag], reason=record.reason)
 
     def _note_unkept(self, lk0: LK0, flag: HubFlag) -> None:
-        """Report to the application, once, that the hub has forwarded or stored a document without a row."""
+        """Report once that the hub has forwarded or stored a document without a row."""
         kind, row = UNKEPT_EVENTS.get(flag), self.sender.rows.unkept.get(lk0.object_id)
         if kind is not None and row is not None and row.lk0 == lk0 and self.is_hub(row):
             self._unkept.append(lk0.object_id)
             self.core.prepare_row_event(self.unit, kind, row, self.after.events, self.after.at)
 
     def _returned(self, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
-        """S15: process the refusal of a copy; answer it also if the row is gone."""
+        """S15: process the refusal of a copy."""
         if row is None or self.is_hub(row):
             reason = record.reason or (RefusedByOperator.code, "refused at the hub")
             self.apply_event(row, refusal_event(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
-        """Section 18: end the message if the refused copy is the only one sent; otherwise let a marker decide.
+        """End the message if the refused copy is the only one; otherwise let a marker decide (PROTOCOL.md section 18).
 
-        A message that an operator has given up ends UNKNOWN if the hub knows no target to take the marker.
+        A given-up message ends UNKNOWN if the hub no longer knows the target.
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
@@ -269,7 +265,7 @@ class _Receipts(Statements):
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether nobody can have recorded another copy, and no later document can wait for this position (break F3).
 
-        A row of an earlier process may have been restored from a backup, so its number of attempts proves nothing.
+        The number of attempts of a row restored from a backup proves nothing.
         """
         if row.att != 1:
             return False
@@ -292,20 +288,20 @@ class _Receipts(Statements):
 
 
 def no_target(row: Outbound) -> Reason:
-    """Return the reason of a given-up message that ends UNKNOWN."""
+    """Return the reason of a given-up message whose target is unknown."""
     if row.reason is not None and says_returned(row.reason):
         return row.reason[0], f"{row.reason[1]}. {NO_TARGET_KNOWN}"
     return UnknownTarget.code, NO_TARGET
 
 
 def is_given_up(row: Outbound) -> bool:
-    """Whether an operator has given up a message of class 3, and its marker is under way."""
+    """Whether the marker of a class 3 message is under way that an operator has given up."""
     cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, RefusedByOperator.code)
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
 def note_custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
-    """S4: note custody of the hub, unless the hub has the payload and the row has become a void marker."""
+    """S4: note custody of the hub, except of the document if the row is a marker now."""
     if row.void and not void:
         return
     statements.sender.away_since.pop(row.object_id, None)
@@ -320,8 +316,8 @@ class _Answers(Statements):
 
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
-        self._silences: Counter[int] = Counter()  #: answers that settle nothing, by row of class 1 or 2
-        self._lost: list[LK1] = []  #: lost copies of messages that have not arrived
+        self._silences: Counter[int] = Counter()  #: negative answers by row of class 1 or 2
+        self._lost: list[LK1] = []  #: lost copies
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
         row, answer = self.row(lk0), record.effective_answer
@@ -342,11 +338,11 @@ class _Answers(Statements):
         if self.is_same(row, ending, record.digest):
             self.apply_event(row, EVENT_OF_ARRIVAL[ending], reason=record.reason)
         elif self.proof and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
-            # The document is sent again with a proof, and replaces the unproved document at its position.
+            # The document sent again has a proof, and replaces the unproved one at its position.
             self.apply_event(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 
     def _negative(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
-        """Process a negative answer to the last inquiry about a row (rule N28)."""
+        """Process a negative answer to the last inquiry (rule N28)."""
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(row)
             return
@@ -368,13 +364,13 @@ class _Answers(Statements):
             self.apply_event(row, SenderEvent.offline, "OFFLINE")
 
     def _note_loss(self, row: Outbound, answer: Answer) -> None:
-        """Note a copy as lost if its custodian has denied it, and its target has not recorded it or is offline."""
+        """Note a copy as lost if the custodian has denied it, and the target has not recorded it or is offline."""
         is_unrecorded = (answer is Answer.NOT and row.target.node == self.source) or answer is Answer.OFFLINE
         if is_unrecorded and row.custodian is not None and row.object_id in self.sender.rows.doubts:
             self._lost.append(row.custodian)
 
     def _unavailable(self, row: Outbound) -> None:
-        """S7: note that the custodian is away, after T_cust, and only if the message can be sent again (rule N27)."""
+        """S7: after T_cust, note that the custodian is away if the message can be sent again (rule N27)."""
         since = self.sender.away_since.setdefault(row.object_id, self.core.now())
         if self.core.now() - since >= self.core.settings.custody_silence_s and (row.has_payload or row.void):
             self.apply_event(row, SenderEvent.unavail)

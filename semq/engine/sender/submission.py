@@ -1,7 +1,7 @@
 """S1: documents become rows (PROTOCOL.md sections 5.1 and 14).
 
 Documents that are submitted together are committed together, except scheduled, large and refused ones. If the link is
-up and nothing waits before a document, one transaction includes S1 and S2.
+up and no document waits, one transaction includes S1 and S2.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
 
 class Acceptance:
-    """Submissions of this institution's applications."""
+    """Checks and accepts submissions."""
 
     def __init__(
         self, core: Core, rows: OutboundRows, partners: Partners, secrecy: Secrecy, uplink: NodeSessions
@@ -58,18 +58,18 @@ class Acceptance:
         self._on_scheduled: Callable[[int], None] = lambda at: None
 
     def report_scheduled(self, callback: Callable[[int], None]) -> None:
-        """Call ``callback`` after the commit of each scheduled document, with the time of its release."""
+        """Call ``callback`` after the commit of each scheduled document, with its earliest time of sending."""
         self._on_scheduled = callback
 
     def stop(self) -> None:
         self.stopping = True
 
     def take_over(self, old: "Acceptance") -> None:
-        """Continue for an engine whose store was lost: keep ``stopping`` and the callback of ``report_scheduled``."""
+        """Continue for an engine whose store was lost."""
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Check each document, and commit those that pass; ``done`` or ``failed`` of each gets its result."""
+        """Check documents and commit those that pass; call ``done`` or ``failed`` of each."""
         at_once: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
@@ -93,7 +93,7 @@ class Acceptance:
             self._post_later(submission, faults_later.get(index))
 
     def check_in_pieces(self, submission: Submission, size: int) -> None:
-        """Check a document of ``size`` bytes to be sent in pieces, before its body arrives. Raises SemqError."""
+        """Check a document of ``size`` bytes that will be sent in pieces. Raises SemqError."""
         attributes = submission.attributes
         if self.stopping:
             raise errors.Stopping
@@ -110,7 +110,7 @@ class Acceptance:
         self._check_partner(submission, size)
 
     def submit_in_pieces(self, submission: Submission) -> None:
-        """Accept the manifest of a document whose pieces are stored; it waits until they have arrived at the target."""
+        """Accept the manifest of a document whose pieces are stored. It waits until they are at the target."""
         submission.not_before = AFTER_PIECES_MS
         submission.digest = sha256(submission.body).digest()
         self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
@@ -139,8 +139,8 @@ class Acceptance:
             self._post([submissions[index] for index in batch], chosen)
 
     def _is_stored_ahead(self, submission: Submission) -> bool:
-        """Whether the body of a document is stored ahead, so that others may overtake it. A seal needs the position, so
-        a document to be sealed is not stored ahead."""
+        """Whether the body of a document is stored before its row, so that others may overtake it. Sealing needs the
+        position, so a document to be sealed is not stored ahead."""
         if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None or submission.members:
             return False
         a = submission.attributes
@@ -155,7 +155,7 @@ class Acceptance:
 
     @work
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
-        """Make each document a row, or answer a repeated token. ``faults``: by index in ``submissions``."""
+        """``faults``: by index in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
         accepted = _UnitAcceptance(self.core, self.rows, unit, began, self._uplink)
         for index, submission in enumerate(submissions):
@@ -165,7 +165,7 @@ class Acceptance:
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
-            # The store does not report which document failed: accept each by itself.
+            # The store does not report which document failed.
             for index, submission in enumerate(submissions):
                 fault = faults.get(index)
                 self._post([submission], {0: fault} if fault else {})
@@ -174,7 +174,7 @@ class Acceptance:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """Check what also refuses a repeat (``_fault`` checks the rest); set digest and order key. Raises SemqError."""
+        """Check what also refuses a repeat; set digest and order key. Raises SemqError."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
@@ -185,11 +185,8 @@ class Acceptance:
         submission.digest = sha256(submission.body).digest()
 
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
-        """Check whether a document may be accepted at this time.
-
-        The fault of a document with a token is returned, because the document may have been accepted before; without a
-        token it is raised.
-        """
+        """Check whether a document may be accepted now. With a token, return the fault, because the document may have
+        been accepted before; without a token, raise it."""
         try:
             if is_later:
                 self._check_later(submission)
@@ -197,12 +194,12 @@ class Acceptance:
                 self._check_now(submission)
         except SemqError as error:
             if submission.token:
-                return error.with_traceback(None)  # the traceback and the submission would refer to each other
+                return error.with_traceback(None)  # against a cycle of traceback and submission
             raise
         return None
 
     def _check_later(self, submission: Submission) -> None:
-        """Check a scheduled document; rate, quota and keys are checked when it is released."""
+        """Check a scheduled document; rate, quota and keys are checked at its time."""
         check_times(submission)
         self._check_partner(submission, len(submission.body))
 
@@ -223,7 +220,7 @@ class Acceptance:
             self.groups.expand(submission, self._check_target, self._take_rate)
         else:
             self._check_target(submission)
-            # Last, so that a document refused for another reason does not use up the rate.
+            # Last: refused documents do not use up the rate.
             self._take_rate(submission)
 
     def _check_target(self, submission: Submission) -> None:
@@ -239,7 +236,7 @@ class Acceptance:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
         submission.seal = self.secrecy.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:
-            submission.attributes = replace(submission.attributes, encrypt=True)  # the policy requires it
+            submission.attributes = replace(submission.attributes, encrypt=True)
 
     def _take_rate(self, submission: Submission) -> None:
         self.partners.take_rate(str(submission.target.node), submission.attributes.app_key, self.core.now())
@@ -247,21 +244,21 @@ class Acceptance:
 
 @dataclass(slots=True, eq=False)
 class _Destination:
-    """The common facts of the documents of one unit to one destination."""
+    """The documents of one unit to one destination."""
 
     dest: str
     lane: Lane
     capacity: int  #: number of messages that may be sent now
     stream: OutStreamKey
     floor: Floor
-    remark: str  #: remark in the ledger about the session for this destination
+    remark: str  #: about the session, for the ledger
     sent: list[int] = field(default_factory=list)  #: rows that are sent after this commit
-    dropped: list[int] = field(default_factory=list)  #: rows of class 1 that could not be sent and ended here
+    dropped: list[int] = field(default_factory=list)  #: rows of class 1 that could not be sent
     frames: list[Data] = field(default_factory=list)
-    waits: dict[int, int] = field(default_factory=dict)  #: number of rows that stay in SS_INIT, by priority
+    waits: dict[int, int] = field(default_factory=dict)  #: number of rows in SS_INIT, by priority
 
     def takes(self, row: Outbound, window: int) -> bool:
-        """Whether a document may be sent at once; only class 1 may overtake waiting documents."""
+        """Whether a document can be sent at once; only class 1 overtakes waiting documents."""
         if self.lane.has_waiting and row.save_fwd is not SaveFwd.DROP:
             return False
         return len(self.frames) < self.capacity and row.sid < self.floor.value + window
@@ -289,7 +286,7 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
 
 
 def _in_pieces(submission: Submission) -> str:
-    """Return the size that a manifest states, for its ledger line; empty for other documents."""
+    """Return the size in a manifest, for the ledger; empty for other documents."""
     if not submission.attributes.pieces:
         return ""
     manifest = read_manifest(bytes(submission.body))
@@ -297,7 +294,7 @@ def _in_pieces(submission: Submission) -> str:
 
 
 class _UnitAcceptance:
-    """The documents that are accepted in one unit."""
+    """The documents accepted in one unit."""
 
     def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: NodeSessions) -> None:
         """``began``: when the documents were submitted (monotonic seconds)."""
@@ -312,7 +309,7 @@ class _UnitAcceptance:
         self._destinations: dict[Address, _Destination] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
-        self._unkept: list[Outbound] = []  #: rows of documents that are sent and not stored
+        self._unkept: list[Outbound] = []  #: documents that are sent and not stored
 
     def submission(self, submission: Submission, fault: SemqError | None) -> None:
         known = self._unit.tokens.get(submission.token) if submission.token else None
@@ -372,7 +369,7 @@ class _UnitAcceptance:
             else:
                 destination.dropped.append(row.object_id)
         elif goes_now:
-            self._unkept.append(copy(row))  # a copy: it is read after the unit
+            self._unkept.append(copy(row))  # it is read after the unit
         return Accepted(row.lk0, submission.digest)
 
     def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
@@ -440,7 +437,7 @@ class _UnitAcceptance:
         )
 
     def _drop(self, row: Outbound) -> None:
-        """End a document of class 1 that cannot be sent now, because class 1 never waits."""
+        """End a document of class 1 that cannot be sent now."""
         row.outcome = Outcome.DROPPED
         self._unit.ledger.append(
             self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at)

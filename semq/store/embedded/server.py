@@ -1,16 +1,15 @@
 """The Postgres server that a node runs itself if no database is configured.
 
-A node calls ``start`` before it opens its store and ``stop`` after it has closed it. Both block. Everything is in one
-folder of the node's data directory:
+Everything is in one folder of the node's data directory:
 
-    postgres/data         the database cluster, made at first start
+    postgres/data         the database cluster
     postgres/lock         locked by the process that uses the folder
-    postgres/password     the password of the server's only role, readable by the owner only
-    postgres/port         the last TCP port, so that tools find it again
+    postgres/password     the password of the server's only role
+    postgres/port         the last TCP port, used again if possible
     postgres/run          the unix socket, if its path is short enough
     postgres/server.log   the output of the server
 
-The server is a separate process and survives a killed node: the next start adopts it.
+The server survives a killed node: the next start adopts it.
 """
 
 import fcntl
@@ -52,12 +51,12 @@ PASSING_FAULTS = ("could not bind", "could not create any TCP/IP sockets", "pre-
 
 
 class EmbeddedPostgres:
-    """One embedded server, identified by the data directory of its node. Only one thread at a time may use it."""
+    """The embedded server of a data directory. Only one thread at a time may use it."""
 
     def __init__(
         self, data_dir: Path, *, start_timeout_s: float = 300.0, overrides: Mapping[str, str] | None = None
     ) -> None:
-        """``overrides``: settings of Postgres that replace or extend SETTINGS, for benchmarks and tests."""
+        """``overrides``: settings of Postgres that replace or extend SETTINGS."""
         self.home = data_dir.resolve() / "postgres"
         self.data = self.home / "data"
         self.log = self.home / "server.log"
@@ -68,12 +67,11 @@ class EmbeddedPostgres:
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
-        """Return the URL of the server once it answers: start the server, unless it runs already.
+        """Start the server, unless it runs already; return the URL once it answers.
 
-        The first call makes the cluster. A killed server first recovers; ``start`` waits for this, up to
-        ``start_timeout_s``.
+        Blocks up to ``start_timeout_s``, for instance while a killed server recovers.
 
-        Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed(log).
+        Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed.
         """
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_foreign(self.home)
@@ -90,21 +88,21 @@ class EmbeddedPostgres:
         return self.url
 
     def stop(self, patience_s: float = 60.0) -> None:
-        """Stop the server if it runs, even if another process started it.
+        """Stop the server if it runs, even if another process started it. Blocks.
 
-        Open transactions are rolled back and a checkpoint is written, so that the next start needs no recovery. If this
-        takes longer than ``patience_s``, the server is stopped at once, and recovers at the next start.
+        Open transactions are rolled back and a checkpoint is written. If this takes longer than ``patience_s``, the
+        server is stopped at once, and recovers at the next start.
         """
         pid = postmaster_of(self.data)
         if pid is not None:
             send_signal(pid, signal.SIGINT)
             if not self._wait_ended(pid, patience_s):
-                send_signal(pid, signal.SIGQUIT)  # it recovers at the next start
+                send_signal(pid, signal.SIGQUIT)
                 self._wait_ended(pid, patience_s)
         self._release_lock()
 
     def running_url(self) -> str | None:
-        """Return the URL of the server if one runs; None otherwise."""
+        """Return the URL of the server; None if it does not run."""
         return self.url if postmaster_of(self.data) is not None else None
 
     @property
@@ -117,10 +115,8 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server: through the unix socket or, if ``tcp``, by TCP.
-
-        It is always TCP if the path of the socket is too long.
-        """
+        """Return the URL of a database of this server: through the unix socket or, if ``tcp`` or the path of the socket
+        is too long, by TCP."""
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")
@@ -162,7 +158,7 @@ class EmbeddedPostgres:
     def _spawn(self, programs: Programs, identity: SystemUser) -> None:
         run = self.home / "run"
         if self._child is not None:
-            self._child.wait()  # it was killed: Postgres would take the number of a zombie for a running process
+            self._child.wait()  # Postgres would take the process id of a zombie for a running server
         clear_remains(self.data, run)
         port = free_port(self._port())
         self._port_file.write_text(f"{port}\n")
@@ -173,7 +169,7 @@ class EmbeddedPostgres:
         settings = {**self._settings, "port": str(port), "unix_socket_directories": str(self._socket_folder() or "")}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with self._fresh_log() as log:
-            # A separate session: Ctrl-C on a terminal is for the node, which stops the server at its own end.
+            # A session of its own: Ctrl-C on a terminal is for the node, which stops the server later.
             self._child = subprocess.Popen(
                 identity.command(programs.postgres, "-D", str(self.data), *options),
                 cwd="/",
@@ -202,7 +198,7 @@ class EmbeddedPostgres:
             try:
                 self._make_database()
             except psycopg.OperationalError as error:
-                # Other errors are temporary: a server that restarts its processes, or has too many clients.
+                # Other errors are temporary: the server restarts processes, or has too many clients.
                 if "authentication failed" in str(error) or time.monotonic() > deadline:
                     raise ServerFailed(f"Postgres refuses the connection: {error}", log=self._log_tail()) from error
                 time.sleep(POLL_S)
@@ -231,7 +227,7 @@ class EmbeddedPostgres:
         return None
 
     def _port(self) -> int | None:
-        """Return the port of the running server, or its last port; None before the first start."""
+        """Return the present or last port of the server; None before the first start."""
         with suppress(OSError, ValueError):
             return port_of(self.data) or int(self._port_file.read_text())
         return None
@@ -241,7 +237,7 @@ class EmbeddedPostgres:
         return folder if len(str(folder / ".s.PGSQL.65535")) <= SOCKET_PATH_MAX else None
 
     def _fresh_log(self) -> IO[Any]:
-        """Return the log, opened to append; a large log is first renamed."""
+        """Open the log to append; a large log is renamed first."""
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
             self.log.replace(self.log.with_suffix(".log.1"))
         stream = self.log.open("ab")

@@ -1,6 +1,5 @@
-"""The SQL statements of the writer, keyed by name: those that load a unit, those that write it, and the broker's.
-
-Postgres 14 supports their syntax.
+"""The SQL statements of the writer by name: those that load a unit, those that write it, and the broker's. Postgres 14
+supports the syntax.
 """
 
 from sqlalchemy import Table
@@ -17,9 +16,9 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direction.OWN)
 NEW, OWED, NOTED = int(AppStatus.NEW), int(AckStatus.AS_INIT), int(AckStatus.AS_ACK)
-STALE, FENCED = "SQ001", "SQ002"  # SQLSTATEs of SEMQ, raised by semq_expect
+STALE, FENCED = "SQ001", "SQ002"  # SQLSTATEs raised by semq_expect
 
-# Tables whose new rows are written by COPY or by INSERT.
+# Tables whose new rows are written by COPY or INSERT.
 INSERTED: tuple[Table, ...] = (
     tables.tb_0031,
     tables.tb_0031_body,
@@ -50,8 +49,8 @@ def copy_in(table: str) -> str:
 OUT = names(tables.tb_0031)
 PEND = names(tables.tb_0030)
 
-# No plan may depend on the size that Postgres assumes for a table: queues grow from nothing to millions of rows. Rows
-# are found by ``= ANY`` on one key; where two sets are joined, LATERAL with OFFSET 0 fixes the order of the join.
+# No plan may depend on the size that Postgres assumes for a table, because queues grow from nothing to millions of
+# rows. So rows are found by ``= ANY`` on one key; where two sets are joined, LATERAL with OFFSET 0 fixes the order.
 LOAD: dict[str, str] = {
     "outbound": f"SELECT {OUT} FROM tb_0031 WHERE object_id = ANY($1::bigint[])",
     "relayed": f"SELECT {OUT} FROM tb_0031 WHERE direction = {RELAYED} AND lk0 = ANY($1::text[])",
@@ -66,7 +65,7 @@ LOAD: dict[str, str] = {
         CROSS JOIN LATERAL (
             SELECT * FROM tb_0031_order t WHERE t.dest = k.dest AND t.order_key = k.order_key OFFSET 0
         ) o""",
-    # Returns the place of the key in the parameters, so that the key need not be read and hashed again.
+    # The place of the key in the parameters is returned: reading and hashing the key would cost more.
     "in_streams": """
         SELECT k.place, s.number, s.floor, s.closed
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
@@ -83,7 +82,7 @@ LOAD: dict[str, str] = {
 
 
 def _with_bodies(table: str, key: str, rows: str) -> str:
-    """Return a query for rows with their bodies. It ends with the row at which the payloads reach $4 bytes."""
+    """Return a query for rows with bodies. The last row is the one at which the payloads reach $4 bytes."""
     columns = names(tables.metadata.tables[table])
     return f"""
         SELECT {columns}, envelope, payload
@@ -97,8 +96,7 @@ def _with_bodies(table: str, key: str, rows: str) -> str:
         ORDER BY {key}"""
 
 
-# Conditions on one source and one priority are ranges: with equalities the planner could read all rows in the order of
-# the primary key.
+# Source and priority are in ranges: with equalities the planner could read all rows in the order of the primary key.
 LAST = 2**63 - 1
 QUERY: dict[str, str] = {
     "Unsent": _with_bodies(
@@ -128,7 +126,7 @@ QUERY: dict[str, str] = {
                 AND (source, priority, bref) < ($5::text, $6::smallint, {LAST})
             ORDER BY source, priority, bref LIMIT $3::bigint""",
     ),
-    # Steps from each pair to the next one by the index: the cost depends on the number of pairs, not of rows.
+    # Steps by the index from pair to pair: the cost depends on the number of pairs, not of rows.
     "WaitingTracks": """
         WITH RECURSIVE track AS (
             (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)
@@ -195,7 +193,7 @@ QUERY: dict[str, str] = {
             wait_text, envelope, coalesce(extract(epoch FROM not_before) * 1000, 0)::bigint
         FROM tb_0031_submit
         WHERE token IS NOT NULL AND token = ANY($1::text[]) AND reason_code IS NULL AND envelope IS NOT NULL""",
-    # Both parts use the index, so the cost does not depend on other waiting rows.
+    # Both parts use the index.
     "DueSubmissions": """
         (
             SELECT number, (extract(epoch FROM not_before) * 1000)::bigint FROM tb_0031_submit
@@ -219,22 +217,17 @@ QUERY: dict[str, str] = {
 
 
 def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
-    """Return the statement for a change that must affect ``expected`` rows, a number given as SQL.
-
-    Otherwise the transaction fails with the SQLSTATE ``otherwise``.
-    """
+    """Return the statement for a change that must affect ``expected`` rows (SQL). For another number the transaction
+    fails with the SQLSTATE ``otherwise``."""
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
-CHANGES_FROM = 4  # number of the first changed column's parameter: object ids, custodians and earlier status precede it
+CHANGES_FROM = 4  # first parameter of changed columns, after object ids, custodians and earlier status
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 
 def _may_end(parameter: int) -> str:
-    """Return the condition under which the outcome may be set (PROTOCOL.md S5c).
-
-    ``parameter`` is the number of the parameter with the new outcome.
-    """
+    """Return the condition under which the outcome of a parameter may be set (PROTOCOL.md S5c)."""
     corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTABLE))
     return (
         f"(outcome IS NULL OR outcome = ${parameter}::smallint"
@@ -246,12 +239,12 @@ WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
     "commit": "COMMIT",
     "rollback": "ROLLBACK",
-    # A shared lock: a takeover waits for this transaction, or this transaction finds the new epoch.
+    # A takeover waits for this lock, or this transaction finds the new epoch.
     "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM (SELECT FROM store_lease WHERE epoch = $1 FOR SHARE) l",
     "renew": _expect(
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),
-    # A join with unnest could read the whole table, because Postgres may assume that it is empty.
+    # No join with unnest: it could read the whole table if Postgres assumes that the table is empty.
     "change_outbound": _expect(
         f"""UPDATE tb_0031
             SET custodian = ($2::text[])[array_position($1::bigint[], object_id)],
@@ -259,7 +252,7 @@ WRITE: dict[str, str] = {
             WHERE object_id = ANY($1::bigint[]) AND ss_status = $3::smallint AND {_may_end(OUTCOME_AT)}""",
         "cardinality($1::bigint[])",
     ),
-    # A row may get its outcome in the unit that deletes it.
+    # The unit that deletes a row may also set the outcome.
     "delete_outbound": _expect(
         f"DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[]) AND ss_status = $2::smallint AND {_may_end(3)}",
         "cardinality($1::bigint[])",
@@ -273,7 +266,7 @@ WRITE: dict[str, str] = {
     "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
     "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
     "keep_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3) ON CONFLICT (token) DO NOTHING",
-    # A next_sid that decreases would assign positions twice; the unit fails.
+    # Fails if next_sid would decrease: positions would be assigned twice.
     "save_out_streams": _expect(
         """INSERT INTO tb_0031_stream AS s (dest, inc, next_sid)
             SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[])
@@ -284,7 +277,7 @@ WRITE: dict[str, str] = {
         INSERT INTO tb_0031_order (dest, order_key, inc, sid)
         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
         ON CONFLICT (dest, order_key) DO UPDATE SET inc = excluded.inc, sid = excluded.sid""",
-    # Runs before the floor itself is raised, so that only the range between the old and the new floor is read.
+    # Runs before the floor is raised, to read only the range between old and new floor.
     "forget": """
         DELETE FROM tb_0030_ledger
         WHERE stream = $1::bigint AND sid >= (SELECT floor FROM tb_0030_stream WHERE number = $1::bigint)
@@ -294,7 +287,7 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
-    # The document without a proof may be a forgery.
+    # An unproved document may be forged.
     "delete_unproved": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": """
         INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)
@@ -316,7 +309,7 @@ WRITE: dict[str, str] = {
             $9::text, $10::text, $11::smallint, $12::text, $13::bytea, $14::timestamptz, $15::text::jsonb
         )""",
     "due_submissions": "UPDATE tb_0031_submit SET not_before = NULL WHERE number = ANY($1::bigint[])",
-    # A scheduled document became a message, or was refused, under another LK0.
+    # For a scheduled document that became a message, or was refused, under another LK0.
     "renamed_scheduled": """
         INSERT INTO tb_0031_renamed (lk0, number)
         SELECT lk0, number FROM tb_0031_submit
@@ -352,7 +345,7 @@ WRITE: dict[str, str] = {
     "submission_waits": """
         UPDATE tb_0031_submit SET wait_code = $2::text, wait_text = $3::text, waits_since = coalesce(waits_since, now())
         WHERE number = $1::bigint AND reason_code IS NULL""",
-    # A body that is stored already (``store.bodies_ahead``) gets the key of its row.
+    # For bodies stored ahead (``store.bodies_ahead``).
     "take tb_0031_body": _expect(
         "UPDATE tb_0031_body SET object_id = $2::bigint, envelope = $3::bytea WHERE object_id = $1::bigint", "1"
     ),
@@ -360,7 +353,7 @@ WRITE: dict[str, str] = {
         "UPDATE tb_0030_body SET bref = $2::bigint, envelope = $3::bytea WHERE bref = $1::bigint", "1"
     ),
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
-    # The link that grows is replaced in place; all other links are new.
+    # Adds a link, or extends the last one.
     "chain": _expect(
         """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
             VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)

@@ -1,7 +1,6 @@
-"""The writer of a store: collects posted work into one transaction, commits it, and then runs the actions of each piece
-(group commit).
+"""The writer of a store (group commit): collects posted work into units, each one transaction.
 
-While one unit is committed, the next is collected, so units are small under low load and grow under high load.
+While one unit is committed, work for the next is queued, so units grow with the load.
 
 | event                               | consequence for the work                                                     |
 |-------------------------------------|------------------------------------------------------------------------------|
@@ -49,19 +48,21 @@ from semq.store.rows import LedgerLine
 from semq.store.unit import Unit
 from semq.store.work import LATER_S, Work, begin_attempts
 
-OnLines = Callable[[Sequence[LedgerLine]], None]  # called with the ledger lines of each commit
+OnLines = Callable[[Sequence[LedgerLine]], None]
 P = ParamSpec("P")
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-ROWS_MAX = 2000  # new bodies and operations of the broker, in one unit
-BYTES_MAX = 16 * 1024 * 1024  # bytes of new bodies in one unit
-WORKS_MAX = 1000  # pieces of work in one unit
-KEYS_MAX = 4000  # keys that the work of one unit needs
-TURN_S = 0.01  # longest time that deciding and notifying may block the event loop
-COPY_FROM = 10  # number of new rows that justifies the round trips of COPY
-BULKY = 256 * 1024  # a unit with a body of this size is written by COPY
+# Limits of one unit
+ROWS_MAX = 2000  # new bodies and operations of the broker
+BYTES_MAX = 16 * 1024 * 1024  # of new bodies
+WORKS_MAX = 1000  # pieces of work
+KEYS_MAX = 4000  # keys in the needs of the work
+TURN_S = 0.01  # time after which deciding and notifying let other tasks run
+# A unit is written by COPY, which costs further round trips, from this number of new rows or size of a body on.
+COPY_FROM = 10
+BULKY = 256 * 1024
 # Table | index of the body among the values of a row.
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 
@@ -76,13 +77,13 @@ class WriterCounters:
     units: int = 0
     read_only: int = 0  #: units that changed nothing
     works: int = 0
-    failed: int = 0  #: pieces of work that failed
-    rows: int = 0  #: new rows
-    copied: int = 0  #: new rows that were written by COPY
+    failed: int = 0  #: pieces of work
+    rows: int = 0  #: new ones
+    copied: int = 0  #: new rows written by COPY
     load_s: float = 0.0
     decide_s: float = 0.0
     write_s: float = 0.0
-    report_s: float = 0.0  #: time of the actions after commits
+    report_s: float = 0.0  #: actions after commits
     largest: int = 0  #: pieces of work in the largest unit
     went_back: int = 0  #: openings of the store after which earlier commits were missing
 
@@ -103,7 +104,8 @@ class Writer:
         on_lines: OnLines | None = None,
         stored_key: Callable[[str, bytes], int | None] = nothing_stored,
     ) -> None:
-        """``stored_key(table, payload)`` returns the key of a body that is stored already; None: it is not stored."""
+        """``on_lines`` gets the ledger lines of each commit. ``stored_key(table, payload)`` returns the key of a stored
+        body; None: it is not stored."""
         self._stored_key = stored_key
         self._wire = wire
         self._epoch = int8(lease.epoch)
@@ -116,11 +118,11 @@ class Writer:
         self._on_lines = on_lines
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
-        self._alone = 0  # number of queued pieces, from the first, that get a unit each
+        self._alone = 0  # number of first pieces in the queue that get a unit each
         self._renew_at = time.monotonic() + RENEW_S
         self._ready = asyncio.Event()
-        self._is_due = False  # whether the queue is processed without waiting for more work
-        self._later: asyncio.TimerHandle | None = None  # timer of queued ``later`` work
+        self._is_due = False  # False: queued work still waits for more
+        self._later: asyncio.TimerHandle | None = None
         self._in_transaction = False
         self._stopping = False
         self._fault: SemqError | None = None
@@ -131,7 +133,8 @@ class Writer:
         return len(self._queue)
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue work in order. After a loss or a stop it fails, in the loop's next turn."""
+        """Queue work in order; if ``later``, it may wait LATER_S for more work. After a loss or a stop it fails, in the
+        loop's next turn."""
         if self._fault is not None or self._stopping:
             error = self._fault or StoreUnavailable("The store is being closed.")
             asyncio.get_running_loop().call_soon(_notify_failed, work, error)
@@ -161,10 +164,7 @@ class Writer:
         return not (self._queue or self._under_way or self._in_transaction or self._fault or self._stopping)
 
     async def rest(self, lease_s: float) -> bool:
-        """Finish the queued work, end, and renew the lease for ``lease_s`` seconds; return whether this succeeded.
-
-        The connection stays open.
-        """
+        """Stop, and renew the lease for ``lease_s`` seconds; return whether this succeeded."""
         await self.stop()
         if self._fault is not None:
             return False
@@ -248,7 +248,7 @@ class Writer:
             self.lose(error)
 
     async def _load_and_decide(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Return the decided unit and its works, without those that failed or exceed the unit."""
+        """Return the decided unit and its work; what failed or exceeds a unit is left out."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
@@ -260,7 +260,7 @@ class Writer:
                 return unit, works
             bad, before, after = works[done], works[:done], works[done + 1 :]
             self._counters.failed += 1
-            # The pieces before the bad one decide again; the pieces after it decide in the next unit.
+            # The pieces after the bad one decide in the next unit.
             if before:
                 self._put_back(after)
                 after = []
@@ -283,9 +283,9 @@ class Writer:
         return unit
 
     async def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
-        """Let the pieces decide in order; return the number of pieces that have decided, and the error of the next one.
+        """Let the pieces decide in order; return the number of those that have decided, and the error of the next one.
 
-        If the error is None, all pieces have decided or the unit is full.
+        None: all have decided, or the unit is full.
         """
         size, turns = _Size(), _Turns()
         for number, work in enumerate(works):
@@ -334,7 +334,7 @@ class Writer:
         counters.report_s += time.perf_counter() - written_at
 
     async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
-        """Write and commit. Raises StatementRefused if nothing was written, StoreUnavailable for an unknown result."""
+        """Raise StatementRefused if nothing was written, StoreUnavailable if the result is unknown."""
         packer, row_count = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += row_count
         if row_count < COPY_FROM and not _is_bulky(rows):
@@ -350,7 +350,7 @@ class Writer:
             raise StoreUnavailable("Postgres rolled back instead of committing.")
 
     def _locked_changes(self, unit: Unit) -> tuple[Batch, NewRows]:
-        """Return the statements and new rows of a unit, with encrypted bodies if the store has a master key."""
+        """Return the statements and new rows of a unit, encrypted if the store has a master key."""
         batch, rows = _packing(written, unit, self._line_numbers)
         return self._locking.lock(batch + use_stored_bodies(rows, self._stored_key), rows), rows
 
@@ -409,7 +409,7 @@ class Writer:
 
 
 class _Turns:
-    """Division of long synchronous work into turns of the event loop."""
+    """Turns of the event loop for long synchronous work."""
 
     __slots__ = ("_until",)
 
@@ -425,7 +425,7 @@ class _Turns:
 
 
 class _Size:
-    """The number of new rows and bytes of a unit. ``add_new`` counts what the last piece has staged."""
+    """The number of new rows and bytes of a unit."""
 
     __slots__ = ("_bodies", "_broker", "_bytes", "_pending")
 
@@ -433,7 +433,7 @@ class _Size:
         self._bodies = self._pending = self._bytes = self._broker = 0
 
     def add_new(self, unit: Unit) -> bool:
-        """Return whether the unit is full."""
+        """Count what the last piece has staged; return whether the unit is full."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),
@@ -450,7 +450,7 @@ class _Size:
 
 
 def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Pack values into statements. An invalid value raises StatementRefused, as if Postgres had refused it."""
+    """Raise StatementRefused for an invalid value, as if Postgres had refused it."""
     try:
         return pack(*args, **kwargs)
     except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:
@@ -471,7 +471,7 @@ def _notify_committed(work: Work) -> None:
     try:
         work.finish()
     except Exception:
-        # The commit is durable in any case, and the other work must still be notified.
+        # The remaining work must still be notified.
         log.exception("An action after a commit ended with an error.")
 
 

@@ -1,7 +1,5 @@
-"""View of messages for people and tools, as dictionaries. Read-only.
-
-The command line and the console rely on keys and values: names of columns, names of statuses, times in milliseconds
-since 1970 UTC.
+"""View of messages for people and tools, as dictionaries with names of columns, names of statuses, and times in
+milliseconds since 1970 UTC. Read-only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +35,7 @@ TRACE_MAX = 10_000  # lines in one trace
 
 
 def is_sent_piece(c: Any) -> ColumnElement[bool]:
-    """Return the condition that a row of tb_0031 is own and a piece of a document (PROTOCOL.md section 24)."""
+    """Return the condition that a row of tb_0031 is an own piece of a document (PROTOCOL.md section 24)."""
     return and_(c.dest_user == PIECES_USER, c.direction == Direction.OWN)
 
 
@@ -51,13 +49,13 @@ OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The selection of messages to list; a condition that is None matches every message."""
+    """The selection of messages to list; None matches every message."""
 
     side: str = "all"  #: outbound, inbound, all; submitted: only submissions that are not accepted
     state: str | None = None  #: name of a status or an outcome
     partner: str | None = None  #: the institution at the other end
-    type: str | None = None  #: data type of the AppKey
-    key: str | None = None  #: beginning of the key of the AppKey
+    type: str | None = None  #: type in the AppKey
+    key: str | None = None  #: beginning of the key in the AppKey
     code: str | None = None  #: code of the reason
     since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None  #: accepted or received since this time
     limit: int = 50
@@ -65,7 +63,7 @@ class Filter:
 
 
 def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    """Return selected rows of tb_0031 and tb_0030, and submissions that are not accepted; the newest first."""
+    """Return rows of tb_0031 and tb_0030, and submissions that are not accepted; the newest first."""
     rows: list[dict[str, Any]] = []
     if wanted.side in ("all", "outbound"):
         query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
@@ -80,25 +78,25 @@ def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]
 
 
 def waiting_for(connection: Connection, user: str, at_most: int) -> int:
-    """Return how many received documents of one user wait for the application, up to ``at_most``."""
+    """Return how many documents for a user wait for the application, up to ``at_most``."""
     some = select(IN.bref).where(IN.target_user == user, IN.app_status == AppStatus.NEW, IN.status == Arrival.RECV)
     return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
-    """Return the lines of this node's ledger about one message, in order of time, up to ``TRACE_MAX``."""
+    """Return the first ``TRACE_MAX`` lines of this node's ledger about a message, in order of time."""
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
 
 
 def certificates(connection: Connection) -> dict[str, list[str]]:
-    """Return the certificates in PEM, as learned last, keyed by node."""
+    """Return the certificates in PEM, by node."""
     return {row.node: list(row.pems) for row in connection.execute(select(semq_certificate))}
 
 
 def receipts(connection: Connection, number: int) -> KeptReceipts | None:
-    """Return a partner's signature over the receipts of a packet; None if there is none with this number."""
+    """Return a partner's signature over the receipts of a packet; None if the number is unknown."""
     c = semq_receipts.c
     query = select(c.number, c.source, c.signature, c.leaves).where(c.number == number)
     row = connection.execute(query).one_or_none()
@@ -106,14 +104,14 @@ def receipts(connection: Connection, number: int) -> KeptReceipts | None:
 
 
 def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
-    """Return a session key of this node, wrapped for the node itself; None if it is unknown."""
+    """Return a session key, wrapped for this node; None if it is unknown."""
     c = semq_session_key.c
     row = connection.execute(select(c.id, c.peer, c.key_id, c.alg, c.kept).where(c.id == id_)).one_or_none()
     return None if row is None else KeptKey(bytes(row.id), row.peer, row.key_id, row.alg, row.kept)
 
 
 def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
-    """Return the payload of a row or a submission, given as facts; None if it has been deleted."""
+    """Return the payload of a row or submission; None if it has been deleted."""
     if "submission" in facts:
         return submissions.body(connection, facts["submission"])
     if facts["side"] == "inbound":
@@ -125,7 +123,7 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
 
 
 def queue_counts(connection: Connection) -> dict[str, Any]:
-    """Return numbers of rows: of tb_0031, of tb_0030, of pieces in both, and of the receiver's ledger."""
+    """Return numbers of rows: by state without pieces, of pieces, and of the receiver's ledger."""
     state, count = func.coalesce(OUT.outcome, OUT.ss_status), func.count()
     sent = connection.execute(select(state, OUT_PIECE, count).group_by(state, OUT_PIECE)).all()
     by_status = select(IN.app_status, IN_PIECE, count).group_by(IN.app_status, IN_PIECE)
@@ -143,10 +141,7 @@ def queue_counts(connection: Connection) -> dict[str, Any]:
 
 
 def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
-    """Return figures of the messages without an outcome, for each partner.
-
-    ``rows`` leaves out pieces; ``bytes`` and ``oldest_at`` include them.
-    """
+    """Return figures of the messages without an outcome, for each partner; only ``rows`` leaves out pieces."""
     query = (
         select(OUT.dest, func.count().filter(~OUT_PIECE), func.sum(OUT.size), func.min(OUT.accepted_at))
         .where(OUT.outcome.is_(None))
@@ -160,7 +155,7 @@ def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
 
 
 def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
-    """Return the numbers of copies that a hub stores, keyed by source and target."""
+    """Return the numbers of copies that a hub stores, by source and target."""
     source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
     query = select(source, OUT.dest, func.count()).where(OUT.direction == Direction.RELAYED).group_by(source, OUT.dest)
     return {(node, dest): count for node, dest, count in connection.execute(query)}
@@ -171,7 +166,7 @@ def stuck_candidates(
 ) -> list[dict[str, Any]]:
     """Return rows that may be stuck: unfinished rows from before ``before_ms``, and rows that wait for an operator.
 
-    ``limit`` applies to each of the two queues. ``after``: row numbers in tb_0031 and tb_0030, exclusive.
+    ``limit`` applies to each queue. ``after``: last row numbers in tb_0031 and tb_0030 that were read.
     """
     late = func.to_timestamp(before_ms / 1000)
     out = or_(
@@ -192,14 +187,14 @@ def stuck_candidates(
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return submissions that may be stuck: all except those that only wait for their time (``@NotBefore``)."""
+    """Return the submissions, except those that only wait for their time (``@NotBefore``)."""
     rows = submissions.list_submissions(connection, limit, refused=True)
     rows += submissions.list_submissions(connection, limit, refused=False, in_pieces=True)
     return rows + submissions.list_submissions(connection, limit, refused=False, scheduled=False)
 
 
 def outbound_facts(row: Row[Any]) -> dict[str, Any]:
-    """Return a row of tb_0031 as facts for people."""
+    """Return a row of tb_0031 as facts."""
     facts = _facts(row, "outbound")
     facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
     facts["source"] = ".".join(row.lk0.split(".")[:2])
@@ -207,7 +202,7 @@ def outbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def inbound_facts(row: Row[Any]) -> dict[str, Any]:
-    """Return a row of tb_0030 as facts for people."""
+    """Return a row of tb_0030 as facts."""
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
     facts["origin"] = "proved" if row.proved else "not proved"
@@ -218,7 +213,7 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def _marked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Add ``piece`` to the facts if the message is a piece of a document, also at a hub."""
+    """Add ``piece`` to the facts if the message is a piece of a document."""
     return facts | {"piece": True} if facts["target"].endswith(f"/{PIECES_USER}") else facts
 
 
@@ -278,7 +273,7 @@ def has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bo
 
 
 def node_of(partner: str) -> str:
-    """Return the address of an institution that is named with or without the type of its node."""
+    """Return the address of an institution from its address or node id."""
     return partner if "." in partner else f"1.{partner}"
 
 
@@ -325,7 +320,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     if detail.endswith(MARKER) and event in MARKER_WORDS:
         words, detail = MARKER_WORDS[event], detail.removesuffix(MARKER).removesuffix("; ")
     if event in REPEATED_IN_DETAIL and detail in SENDER_EVENTS:
-        detail = ""  # the event states the same fact
+        detail = ""
     return {
         "at": _ms(row.at),
         "side": Side(row.side).name.lower(),
@@ -341,10 +336,9 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-# Events whose detail may be the name of the received event, which adds no information.
+# Events whose detail may be the name of the received event, which tells no more.
 REPEATED_IN_DETAIL = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
 SENDER_EVENTS = frozenset(event.name for event in SenderEvent)
-# Descriptions of ledger events, for people.
 WORDS: dict[Event, str] = {
     Event.ACCEPTED: "accepted from an application",
     Event.SENT: "sent",
@@ -373,7 +367,7 @@ WORDS: dict[Event, str] = {
     Event.VIOLATION: "a peer sent something impossible; refused",
     Event.OPERATOR: "action of an operator, or of a rule on an operator's behalf",
 }
-# Descriptions of events of a void marker.
+# Events of a void marker.
 MARKER_WORDS: dict[Event, str] = {
     Event.AGAIN: "its void marker is to be sent",
     Event.SENT: "its void marker was sent",

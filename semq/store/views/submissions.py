@@ -1,9 +1,8 @@
 """View of submissions that the node has not accepted: refused, waiting, scheduled (@NotBefore), or documents whose
 pieces are on their way (PROTOCOL.md section 24). Read-only.
 
-The results have the form of rows of tb_0031 in ``messages``, with ``submission``, the number in tb_0031_submit. A
-refused submission is named by the LK0 of its refusal, a scheduled one by an LK0 of its own, and any other by
-``sql-NUMBER``.
+The results are like outbound rows in ``messages``, with ``submission``, the number in tb_0031_submit. The name is the
+LK0 of the refusal or of the scheduled document, else ``sql-NUMBER``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,22 +33,20 @@ OPEN = (WAITS, SUBMITTED, SCHEDULED, IN_PIECES)
 IS_REFUSED = C.reason_code.is_not(None)
 IS_SCHEDULED = C.not_before.is_not(None)  # also documents in pieces
 IS_IN_PIECES = C.not_before == func.to_timestamp(AFTER_PIECES_MS // 1000)
-IS_NAMED = C.envelope.is_not(None)  # the node has scheduled it under an LK0 of its own
+IS_NAMED = C.envelope.is_not(None)  # scheduled under an LK0
 key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "tb_0031_submit.app_key"))
 
 
 def number_of(name: str) -> int | None:
-    """Return the number in ``sql-NUMBER``; None for a name of another kind."""
+    """Return the number in ``sql-NUMBER``; None for other names."""
     digits = name.removeprefix(PREFIX)
     is_number = name.startswith(PREFIX) and digits.isascii() and digits.isdigit() and len(digits) < 19
     return int(digits) if is_number else None
 
 
 def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Return the submissions that a name may denote, newest first.
-
-    ``lk0s``: the LK0s that the name may denote (``names.known_as``), also earlier LK0s of submissions.
-    """
+    """Return the submissions that a name may denote, newest first. ``lk0s``: the LK0s that it may denote
+    (``names.known_as``)."""
     number = number_of(name)
     if number is not None:
         return _shown(connection, C.number == number, limit)
@@ -63,29 +60,27 @@ def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], lim
 
 
 def lk0s_of_number(connection: Connection, number: int) -> list[str]:
-    """Return the LK0 of the message that a submission became, or of its refusal; an empty list while it waits."""
+    """Return the LK0 of the message that a submission became, or of the refusal; an empty list while it waits."""
     taken = connection.execute(select(TAKEN.lk0).where(TAKEN.number == number)).scalar()
     refused = connection.execute(select(C.lk0).where(C.number == number, IS_REFUSED)).scalar()
     return [lk0 for lk0 in (taken, refused) if lk0]
 
 
 def present_lk0s(connection: Connection, lk0: str) -> list[str]:
-    """Return the present LK0 of the submission whose earlier LK0 is ``lk0``.
-
-    Return ``lk0`` itself if there is no such submission, or if the submission waits.
-    """
+    """Return the present LK0 of the submission whose earlier LK0 is ``lk0``; ``lk0`` if there is none, or while the
+    submission waits."""
     return [new for number in _renamed(connection, [lk0]) for new in lk0s_of_number(connection, number)] or [lk0]
 
 
 def scheduled_as(connection: Connection, number: int) -> list[str]:
-    """Return the LK0s under which this node scheduled a submission with this number, also after its release."""
+    """Return the LK0s under which this node scheduled a submission, also after it became a message."""
     waiting = select(C.lk0).where(C.number == number, IS_NAMED)
     renamed = select(RENAMED.lk0).where(RENAMED.number == number)
     return [lk0 for query in (waiting, renamed) for lk0 in connection.execute(query).scalars()]
 
 
 def names_before(connection: Connection, name: str) -> list[str]:
-    """Return the earlier LK0s of a submission or message, under which it was refused or scheduled; oldest first."""
+    """Return the LK0s under which a submission or message was refused or scheduled before; oldest first."""
     number = number_of(name)
     if number is None:
         number = connection.execute(select(TAKEN.number).where(TAKEN.lk0 == name).limit(1)).scalar()
@@ -98,7 +93,7 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the history of a submission that is not accepted, as lines that the ledger does not have."""
+    """Return the history of a submission, as lines that the ledger does not have."""
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
@@ -106,7 +101,7 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
         count, delivered = row["pieces"]["count"], row["pieces"]["delivered"]
         detail = f"{delivered} of {count} pieces delivered"
         line = {"at": row["at"], "event": IN_PIECES, "words": "its pieces are sent first", "detail": detail}
-        lines = [line] if row["outcome"] else [*lines, line]  # a refusal is in the ledger
+        lines = [line] if row["outcome"] else [*lines, line]
     if row["state"] == SCHEDULED:
         lines.append({"at": row["at"], "event": SCHEDULED, "words": "waits for its time", "detail": ""})
     if row["state"] == WAITS:
@@ -122,9 +117,9 @@ def list_submissions(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the submissions that match, newest first.
 
-    ``refused``: only refused submissions (True), only others (False), or both (None); ``scheduled`` likewise.
-    ``in_pieces``: only documents whose pieces are on their way. ``below``: only submissions with smaller numbers.
-    ``since_ms`` and ``before_ms`` are about the time of submission; the other arguments as in ``messages.Filter``.
+    ``refused``: only refused ones (True), only others (False), or both (None); ``scheduled`` likewise. ``in_pieces``:
+    only documents whose pieces are on their way. ``below``: only smaller numbers. ``since_ms`` and ``before_ms``: time
+    of submission. The other arguments are as in ``messages.Filter``.
     """
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
@@ -152,7 +147,7 @@ def list_submissions(
 
 
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
-    """Return the numbers of submissions that are refused, waiting, scheduled, or in pieces, each up to ``at_most``."""
+    """Return the numbers of submissions by kind, each up to ``at_most``."""
 
     def count(condition: ColumnElement[bool]) -> int:
         some = select(C.number).where(condition).limit(at_most).subquery()
@@ -167,14 +162,14 @@ def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
 
 
 def late_in_pieces(connection: Connection, before_ms: int, at_most: int = 10_000) -> int:
-    """Return the number of documents in pieces that were submitted before ``before_ms``, up to ``at_most``."""
+    """Return the number of documents in pieces submitted before ``before_ms``, up to ``at_most``."""
     late = C.submitted_at < func.to_timestamp(before_ms / 1000)
     some = select(C.number).where(IS_IN_PIECES, ~IS_REFUSED, late).limit(at_most).subquery()
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def body(connection: Connection, number: int) -> bytes | None:
-    """Return the submitted payload; None if there is no such submission any more."""
+    """Return the submitted payload; None if there is no such submission."""
     payload = connection.execute(select(C.payload).where(C.number == number)).scalar()
     return None if payload is None else bytes(payload)
 
@@ -188,8 +183,7 @@ def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
 def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[int]:
     """Return the numbers of the newest matching submissions.
 
-    MATERIALIZED makes Postgres use the index of the condition, and then sort. Without it, Postgres compares the
-    submissions one by one, the newest first.
+    MATERIALIZED makes Postgres use the index of the condition, instead of reading all submissions, the newest first.
     """
     fit = select(C.number).where(condition).cte("fit").prefix_with("MATERIALIZED")
     return list(connection.execute(select(fit.c.number).order_by(fit.c.number.desc()).limit(limit)).scalars())
@@ -273,10 +267,7 @@ def _state(is_refused: bool, is_in_pieces: bool, not_before: int | None, reason:
 
 
 def _reason(row: Any) -> list[str] | None:
-    """Return the reason of a refusal or a wait, as ``semq_status`` does; None: there is none.
-
-    A submission that waits behind another one has the reason of that submission.
-    """
+    """Return the reason of a refusal or a wait, as ``semq_status`` does; None: there is none."""
     if row.reason_code is not None:
         return [row.reason_code, row.reason_text]
     if row.wait_code is not None:
