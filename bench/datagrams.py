@@ -1,9 +1,8 @@
 """``./run bench datagrams``: documents with @Reliable=0 as datagrams, compared with @Reliable=1 over the connection.
 
-Documents of class 1 go from A to B. A, the hub and B have channels for datagrams. With ``--loss``, these lead through a
-UDP relay, which loses this share of the datagrams on each of the two ways, from A to the hub and from the hub to B. The
-latency from publish to B's application is measured first, with documents at ``--rate``: with @Reliable=1, then with
-@Reliable=0. Then ``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``; ``per_s``
+Documents of class 1 go from A by the hub to B. With ``--loss``, a UDP relay loses this share of the datagrams on each
+of the two ways. First the latency from publish to B's application is measured at ``--rate``: with @Reliable=1, then
+with @Reliable=0. Then ``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``; ``per_s``
 counts until the last document has arrived. Every document must be received, or counted as lost by the end that should
 have received it.
 """
@@ -88,7 +87,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
 
 @asynccontextmanager
 async def relayed(port: int, loss: float) -> AsyncIterator[int]:
-    """Run a relay to ``port`` and yield the relay's port; without loss, yield ``port``."""
+    """Run a relay to ``port`` and yield the relay's port; without loss yield ``port``."""
     if not loss:
         yield port
         return
@@ -112,7 +111,7 @@ class BestEffortSubmitter(LoadSubmitter):
 
 
 class BestEffortReceiver(LoadReceiver):
-    """A receiver that records the time of each arrival at B's application."""
+    """Also records the time of each arrival."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -190,7 +189,7 @@ class DatagramBench:
             channels = await self._channels()
 
     async def _arrived(self, numbers: range) -> list[int]:
-        """Wait until every document has arrived or counts as lost; return the arrived ones."""
+        """Wait until every document has arrived or counts as lost; return those that have arrived."""
         end = time.perf_counter() + SILENCE_S_MAX
         while True:
             channels = await self._channels()
@@ -220,7 +219,7 @@ class DatagramBench:
         return {"p50_ms": round(cuts[49], 2), "p99_ms": round(cuts[98], 2)}
 
     async def _publish(self, numbers: range, rate: float, sent: dict[int, float]) -> None:
-        """Publish documents at a rate; ``sent`` gets the time of each."""
+        """``sent`` gets the time of each document."""
         started = time.perf_counter()
         for place, number in enumerate(numbers):
             await asyncio.sleep(max(started + place / rate - time.perf_counter(), 0))
@@ -228,7 +227,7 @@ class DatagramBench:
             self._submitter.publish(number, self._size)
 
     async def _rate(self, way: str, arguments: argparse.Namespace) -> Result:
-        """Measure documents per second sent by one way, until the last has arrived."""
+        """Measure documents per second by one way, until the last has arrived."""
         say(f"{arguments.messages} documents, {way} ...")
         self._submitter.use(way)
         numbers = self._numbers(arguments.messages)

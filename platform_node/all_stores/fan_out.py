@@ -1,7 +1,7 @@
-"""The operations of a hub with several instances: the operations in FANNED ask all stores, or the store of a message.
+"""Operations of an instance of the hub that ask all stores, or the store of a message (FANNED).
 
-An operation without a row in FANNED is about this instance, or about the control database that all instances share. If
-stores cannot be asked, StoresUnreached names them and contains the answer of the other stores, if there is one.
+All other operations are about this instance, or about the shared control database. If stores cannot be asked,
+StoresUnreached names them and contains the answer of the other stores, if there is one.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Given = Mapping[str, Any]  #: the arguments of an operation, as the caller gave 
 
 
 class StoreRefused(SemqError):
-    """The refusal of another store, with its code, remedy and facts."""
+    """The refusal of another store, with code, remedy and facts."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(str(error["text"]), **error["facts"])
@@ -41,13 +41,13 @@ class StoreRefused(SemqError):
 
 
 class ManyStores(Protocol):
-    """The part of the instance that ``FanOut`` uses."""
+    """What ``FanOut`` uses of the instance."""
 
     store_questions: StoreQuestions
     store: StoreName  #: the store of this instance
 
     def stores(self) -> list[StoreName]:
-        """Return the opened stores that are not retired, in the order of their addition."""
+        """Return the opened stores that are not retired, in the order of addition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class FanOut:
         self._with_parties = with_parties
 
     def offered(self) -> dict[str, OfferedOperation]:
-        """Return the operations that the instance offers to administrators."""
+        """Return the operations for administrators."""
         return {name: self._fanned(name, bound) if name in FANNED else bound for name, bound in self._own.items()}
 
     def _fanned(self, name: str, bound: BoundOperation) -> FannedOperation:
@@ -115,7 +115,7 @@ class FanOut:
         """Return the answer of the store that has the message.
 
         Raises BadArguments if the name fits several messages, StoresUnreached if an unreached store may have the
-        message, and the refusal of a store if none has the message.
+        message, and the refusal of a store if none has it.
         """
         answered = await self.ask_all(name, given, caller)
         results = [(answer.store, answer.result) for answer in answered if not (answer.unreached or answer.error)]
@@ -136,7 +136,7 @@ class FanOut:
         return with_store(store, _result(_reached(await self._ask(store, name, given, caller))))
 
     async def trace(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return the ledger lines of all stores; with ``parties`` also those of sender and receiver."""
+        """Return the ledger lines of all stores; with argument ``parties`` also those of sender and receiver."""
         missing: StoresUnreached | None = None
         try:
             traced = await self.find_message(name, {**given, "parties": False}, caller, combination.histories)
@@ -154,14 +154,14 @@ class FanOut:
     async def _store_of(self, message: str, caller: Caller) -> StoreName:
         """Return the store of a message. Raises NotThere, TooLate, BadArguments, StoresUnreached."""
         stores = {store_text(store): store for store in self._hub.stores()}
-        named_store = stores.get(message.rpartition(".")[0])  # an LK1 begins with the name of its store
+        named_store = stores.get(message.rpartition(".")[0])  # an LK1 begins with the store
         if named_store is not None:
             return named_store
         return stores[(await self.find_message(FIND_OPERATION, {"id": message}, caller))["store"]]
 
     # --- lists from store to store
     async def listed(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return the rows of a list, store by store. Argument ``after``: field ``after`` of the last row known."""
+        """Return rows, store by store. Argument ``after``: field ``after`` of the last row known."""
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []
@@ -179,7 +179,7 @@ class FanOut:
         return _complete(rows, answered)
 
     async def paged(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return a page of at most ``limit`` rows, store by store, and the place of the next page."""
+        """Return at most ``limit`` rows, store by store, and the place of the next page."""
         cursor = "after" if name == "failed.page" else "outbound"  # name of the argument
         stores, place = self._hub.stores(), place_of(int(given.get(cursor, 0)))
         limit = int(given.get("limit", 50))
@@ -296,7 +296,7 @@ def _unreached(answered: list[StoreAnswer]) -> list[StoreAnswer]:
 
 
 def _complete(combined: Any, answered: list[StoreAnswer]) -> Any:
-    """Return the combined answer. Raises StoresUnreached, with this answer, if stores are missing in it."""
+    """Return the combined answer. Raises StoresUnreached, with this answer, if stores are missing."""
     unreached = _unreached(answered)
     if not unreached:
         return combined

@@ -35,7 +35,7 @@ class Started(ConnectionEvent):
 
 
 class Tuned(ConnectionEvent):
-    """The negotiated limits, which apply to both directions: bytes, highest channel number, seconds; 0 for none."""
+    """The limits of both directions: bytes, highest channel number, seconds; 0 for none."""
 
     frame_max: int
     channel_max: int
@@ -49,14 +49,14 @@ class OpenRequested(ConnectionEvent):
 
 
 class Opened(ConnectionEvent):
-    """C: connection.open-ok; channels may be opened."""
+    """C: connection.open-ok."""
 
 
 # Connection
 
 
 class ConnectionFailed(ConnectionEvent):
-    """This side raised a connection exception and sent connection.close; only close-ok is awaited.
+    """This side sent connection.close with an error; only close-ok is awaited.
 
     ``pause``: the negotiation was not finished, so delay the output for some seconds (4.10.2).
     """
@@ -68,7 +68,7 @@ class ConnectionFailed(ConnectionEvent):
 class ConnectionClosed(ConnectionEvent):
     """The connection has ended: write the output of ``take_output``, then close the socket.
 
-    ``error`` is None after an orderly close. ``by_peer``: the peer closed it. ``pause``: as in ``ConnectionFailed``.
+    ``error`` is None after an orderly close. ``pause``: as in ``ConnectionFailed``.
     """
 
     error: AmqpError | None
@@ -77,7 +77,7 @@ class ConnectionClosed(ConnectionEvent):
 
 
 class Blocked(ConnectionEvent):
-    """C: connection.blocked; do not publish."""
+    """C: connection.blocked."""
 
     reason: str
 
@@ -97,7 +97,7 @@ class SecretOffered(ConnectionEvent):
 
 
 class ChannelOpened(ConnectionEvent):
-    """S: the client opened a channel, and open-ok has been sent. C: open-ok has arrived."""
+    """S: a channel was opened, and open-ok has been sent. C: open-ok has arrived."""
 
     channel: int
 
@@ -105,8 +105,8 @@ class ChannelOpened(ConnectionEvent):
 class ChannelClosed(ConnectionEvent):
     """The channel is closed. ``error`` is None for reply code 200.
 
-    ``by_peer``: the peer sent channel.close, and this side has sent close-ok. Otherwise the peer made an error, and
-    this side has sent channel.close; the number is free again at ``ChannelReleased``.
+    ``by_peer``: the peer sent channel.close. Otherwise this side has sent channel.close because of an error of the
+    peer; the number is free again at ``ChannelReleased``.
     """
 
     channel: int
@@ -115,20 +115,20 @@ class ChannelClosed(ConnectionEvent):
 
 
 class ChannelReleased(ConnectionEvent):
-    """channel.close-ok has arrived: the number may be opened again."""
+    """channel.close-ok has arrived."""
 
     channel: int
 
 
 class FlowChanged(ConnectionEvent):
-    """channel.flow: stop or resume sending content on this channel; flow-ok has been sent."""
+    """channel.flow: stop or resume sending content; flow-ok has been sent."""
 
     channel: int
     active: bool
 
 
 class MethodReceived(ConnectionEvent):
-    """Any method that has no event of its own; methods of the connection have channel 0."""
+    """A method without an event of its own; methods of the connection have channel 0."""
 
     channel: int
     method: Method
@@ -191,10 +191,8 @@ class Got(ConnectionEvent):
 
 
 class ContentStarted(ConnectionEvent):
-    """A large content begins; ``header.body_size`` bytes follow as ``BodyChunk``, then ``ContentFinished``.
-
-    If the channel or the connection closes earlier, no further event of this content follows.
-    """
+    """A large content begins; ``header.body_size`` bytes follow as ``BodyChunk``, then ``ContentFinished``, unless the
+    channel or the connection closes."""
 
     channel: int
     method: BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
@@ -202,7 +200,7 @@ class ContentStarted(ConnectionEvent):
 
 
 class BodyChunk(ConnectionEvent):
-    """The next bytes of the body, at most one frame."""
+    """The next bytes of the body."""
 
     channel: int
     data: bytes
@@ -214,7 +212,7 @@ class ContentFinished(ConnectionEvent):
     channel: int
 
 
-# Acknowledgements: of deliveries (received by the server) and of publishes (received by the client)
+# Acknowledgements of deliveries (S) and of publishes (C)
 
 
 class Acked(ConnectionEvent):

@@ -1,4 +1,4 @@
-"""A virtual host: its definitions, the services of the node, and the routing of messages. Pure state."""
+"""A virtual host: definitions, services of the node, and the routing of messages. Pure state."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,34 +21,29 @@ from semq.store.broker.operations import StoreOp
 
 @dataclass(slots=True)
 class PublishResult:
-    """The result of a publish: the number of queues (for a direct reply: of channels) that have the message, whether
-    the store must save the message before it is confirmed, and whether a queue refused it.
-    """
+    """The result of a publish."""
 
-    queues: int = 0
-    must_be_stored: bool = False
-    is_refused: bool = False
+    queues: int = 0  #: that have the message; for a direct reply: channels
+    must_be_stored: bool = False  #: before the message is confirmed
+    is_refused: bool = False  #: by a queue
 
 
-# The most frequent results; shared, so never changed.
+# Shared results, never changed.
 _ACCEPTED, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)
 
 
 @dataclass(slots=True)
 class PreparedPublish:
-    """A message that the caller stores in its own transaction.
-
-    The caller writes ``ops`` in the transaction, and calls ``commit`` after it. Only then consumers see the message.
-    """
+    """A message that the caller stores in its own transaction: it writes ``ops``, and calls ``commit`` after the
+    transaction. Only then consumers see the message."""
 
     ops: list[StoreOp]
     _entries: list[tuple[Queue, QueueEntry]]
     _admit: Callable[[list[tuple[Queue, QueueEntry]]], None]
 
     def commit(self) -> int:
-        """Put the message into its queues, except deleted ones. Return the number of queues at the preparation; at a
-        second call 0.
-        """
+        """Put the message into the queues, except deleted ones. Return the number of prepared queues; at a second call
+        0."""
         entries, self._entries = self._entries, []
         self._admit(entries)
         return len(entries)
@@ -56,7 +51,7 @@ class PreparedPublish:
 
 @dataclass(slots=True)
 class SessionHooks:
-    """Callbacks: one when a connection has opened the virtual host, one when that connection has ended."""
+    """Callbacks for connections that have opened the virtual host."""
 
     on_open: Callable[[SessionInfo], None] = lambda _: None
     on_close: Callable[[SessionInfo], None] = lambda _: None
@@ -70,14 +65,14 @@ class _Death:
 
 
 class VirtualHost(Definitions):
-    """One virtual host. ``hooks`` are called for connections that open it."""
+    """One virtual host."""
 
     def __init__(
         self, name: str, env: Environment, new_queue_id: Callable[[], int], limits: VhostLimits | None = None
     ) -> None:
         super().__init__(name, env, new_queue_id, limits or VhostLimits())
         self.hooks: list[SessionHooks] = []
-        #: sends a direct reply to the channel that its routing key names; returns whether that channel exists
+        #: sends a direct reply to the channel in the routing key; returns whether the channel exists
         self.send_reply: Callable[[Message], bool] = lambda _: False
         self._deaths: deque[_Death] = deque()
         self._is_routing_dead = False
@@ -99,27 +94,27 @@ class VirtualHost(Definitions):
     # Messages.
 
     def route(self, exchange: Exchange, routing_key: str, headers: Callable[[], Mapping[str, Any]]) -> list[Queue]:
-        """Return the queues that a message with this one routing key reaches, each once."""
+        """Return the queues that one routing key reaches, each once."""
         if not exchange.name:
             queue = self.queues.get(routing_key)
             return [queue] if isinstance(queue, Queue) else []
         return route(exchange, routing_key, headers, self.exchanges.get)  # type: ignore[return-value] # never services
 
     def route_message(self, exchange: Exchange, message: Message) -> list[Queue]:
-        """Return the queues that the routing keys of a message reach, including those from CC and BCC, each once."""
+        """Return the queues that the routing keys of a message reach, also CC and BCC, each once."""
         if not (exchange.name or message.extra_keys):
             queue = self.queues.get(message.routing_key)
             return [queue] if isinstance(queue, Queue) else []
         queues = self.route(exchange, message.routing_key, message.headers)
         if not message.extra_keys:
             return queues
-        by_all_keys = dict.fromkeys(queues)  # a dict: in a list, each queue would be compared with all others
+        by_all_keys = dict.fromkeys(queues)  # a list would compare each queue with all others
         for key in dict.fromkeys(message.extra_keys):
             by_all_keys.update(dict.fromkeys(self.route(exchange, key, message.headers)))
         return list(by_all_keys)
 
     def send(self, message: Message, queues: Sequence[Queue]) -> PublishResult:
-        """Put a message into these queues, except those that are full and refuse it."""
+        """Put a message into these queues, except full ones that refuse it."""
         if len(queues) == 1 and not queues[0].is_limited:
             return _TO_BE_STORED if queues[0].publish(message) else _ACCEPTED
         outcome = PublishResult()
@@ -133,7 +128,7 @@ class VirtualHost(Definitions):
         return outcome
 
     def publish(self, exchange: Exchange, message: Message) -> PublishResult:
-        """Put a message into the queues that it reaches, or send it to the channel that waits for this direct reply."""
+        """Put a message into the queues that it reaches, or send a direct reply to the channel."""
         if not exchange.name and message.routing_key.startswith(REPLY_PREFIX):
             return PublishResult(int(self.send_reply(message)))
         return self.send(message, self.route_message(exchange, message))
@@ -145,10 +140,8 @@ class VirtualHost(Definitions):
         return outcome
 
     def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PreparedPublish:
-        """Prepare a message for a transaction of the node. Full queues that refuse the message are left out.
-
-        Raises NotFound if the exchange does not exist.
-        """
+        """Prepare a message for a transaction of the node, without full queues that refuse it. Raises NotFound if the
+        exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
         prepared = PreparedPublish([], [], self._admit_prepared)
         for queue in self.route_message(self.find_exchange(exchange), message):
@@ -169,7 +162,7 @@ class VirtualHost(Definitions):
         self.route_dead_letters()
 
     def route_dead_letters(self) -> None:
-        """Send dead messages to the dead-letter exchanges. Called when a queue has finished an operation."""
+        """Send dead messages to the dead-letter exchanges."""
         if self._is_routing_dead:
             return
         self._is_routing_dead = True

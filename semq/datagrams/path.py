@@ -1,17 +1,17 @@
-"""The path to the other end: probes, which the other end answers, show whether datagrams pass, and up to what size.
+"""The path to the other end: answered probes show whether datagrams pass, and up to what size.
 
 A probe is padded to the size that it tests. The path is open while probes are answered. Larger sizes are tried one
-after the other (RFC 8899). When probes of the present size are no longer answered, the size falls
-back to ``SIZES[0]``. Sizes are sizes of UDP payloads.
+after the other (RFC 8899). Without answers the size falls back to ``SIZES[0]``. Sizes are those of UDP payloads.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# Sizes for tunnels, for Ethernet with IPv6 and IPv4, and for jumbo frames. As in QUIC, an open path passes 1200 bytes.
+# For tunnels, for Ethernet with IPv6 and IPv4, and for jumbo frames. As in QUIC, an open path passes 1200 bytes.
 SIZES = (1200, 1280, 1352, 1400, 1452, 1472, 2952, 4452, 8900)
-TRIES = 3  # unanswered probes after which a larger size counts as too large
-SMALLER_AFTER, CLOSED_AFTER = 2, 4  # unanswered probes in a row after which the size falls back, and the path closes
+# Numbers of unanswered probes after which a larger size counts as too large, the size falls back, and the path closes
+TRIES = 3
+SMALLER_AFTER, CLOSED_AFTER = 2, 4
 OUTSTANDING_MAX = 16  # remembered probes
 
 
@@ -19,9 +19,9 @@ OUTSTANDING_MAX = 16  # remembered probes
 class PathTimes:
     """Intervals of probes, in seconds."""
 
-    answer_s: float = 1.0  #: wait for an answer, after which the probe counts as lost
-    keep_s: float = 15.0  #: interval of the probes on an open path, which keep the entry of a NAT alive
-    search_s: float = 600.0  #: pause after a size that was too large, until larger sizes are tried again
+    answer_s: float = 1.0  #: wait for an answer
+    keep_s: float = 15.0  #: interval on an open path; keeps the entry of a NAT alive
+    search_s: float = 600.0  #: pause after a size was too large, until larger sizes are tried again
 
 
 class SentProbe(NamedTuple):
@@ -29,7 +29,7 @@ class SentProbe(NamedTuple):
 
     size: int
     sent_at: float
-    is_awaited: bool  #: True until the time for its answer has passed
+    is_awaited: bool  #: False after ``answer_s``
 
 
 class PathProbe:
@@ -43,10 +43,10 @@ class PathProbe:
         self._keep_at = now  #: when the next probe of the present size is due
         self._search_at = now  #: when a probe of the next larger size is due
         self._tries = 0
-        self._sent: dict[int, SentProbe] = {}  #: keyed by the number of the datagram
+        self._sent: dict[int, SentProbe] = {}  #: by number of the datagram
 
     def restart(self, now: float) -> None:
-        """Close the path until a probe is answered, because the address of the other end has changed."""
+        """Close the path until a probe is answered: the address of the other end has changed."""
         self.is_open, self.size = False, SIZES[0]
         self._unanswered, self._tries = 0, 0
         self._sent.clear()
@@ -59,7 +59,7 @@ class PathProbe:
         awaited = [probe.size for probe in self._sent.values() if probe.is_awaited]
         if now >= self._keep_at:
             sizes.append(self.size if self._unanswered < SMALLER_AFTER else SIZES[0])
-            # The pause is doubled after each unanswered probe, up to the pause of an open path.
+            # The pause doubles after each unanswered probe.
             pause_s = self._times.answer_s * 2 ** min(self._unanswered, 10)
             self._keep_at = now + (self._times.keep_s if self.is_open else min(pause_s, self._times.keep_s))
         larger = self._next_larger()
@@ -68,20 +68,20 @@ class PathProbe:
         return sizes
 
     def note_sent(self, number: int, size: int, now: float) -> None:
-        """Note a probe that was sent, with the number of its datagram."""
+        """Note a probe. ``number``: that of the datagram."""
         self._sent[number] = SentProbe(size, now, is_awaited=True)
         while len(self._sent) > OUTSTANDING_MAX:
             del self._sent[next(iter(self._sent))]
 
     def note_too_large(self, size: int, now: float) -> None:
-        """Note that datagrams of this size cannot be sent, or do not pass."""
+        """Note that datagrams of this size cannot be sent or do not pass."""
         if size > self.size:
             self._search_at, self._tries = now + self._times.search_s, 0
         elif size > SIZES[0]:
             self._shrink(now)
 
     def note_answer(self, number: int, now: float) -> bool:
-        """Note the answer to a probe; return whether another probe may be due now."""
+        """Note an answer; return whether another probe may be due now."""
         probe = self._sent.pop(number, None)
         if probe is None:
             return False

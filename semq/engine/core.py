@@ -52,11 +52,11 @@ class Core:
         self.pieces = PieceStock(recovered.pieces)
         self._store = store
         self._next_id = recovered.first_id
-        #: A random start, so that answers to inquiries of an earlier process match no inquiry of this one.
+        #: Starts at a random number: answers to inquiries of an earlier process match no inquiry of this one.
         self._nonce = recovered.inc >> 12
 
     def reconfigure(self, settings: EngineSettings) -> None:
-        """Use other settings from now on. Inquiry intervals and the size of packets change only at the next start."""
+        """Use other settings; inquiry intervals and the size of packets change only at the next start."""
         self.settings = settings
 
     def post(
@@ -64,9 +64,9 @@ class Core:
     ) -> None:
         """Post work to the store.
 
-        ``later``: no caller waits for its commit, so it may be committed with other work. ``failed`` is called if the
-        work is abandoned; without ``failed``, timers lead to the same work again. ``ahead``: large bodies, by table;
-        other work may overtake this work while they are written.
+        ``later``: no caller waits for the commit, so the work may wait for more work. ``failed`` is called if the work
+        is abandoned; without ``failed``, timers repeat it. ``ahead``: large bodies by table; other work may overtake
+        this work while they are written.
         """
         if failed is not None:
             work.on_failure = failed
@@ -74,18 +74,18 @@ class Core:
         self._store.post(work, later=later)
 
     def new_id(self) -> int:
-        """Return the next record id; no number is used twice."""
+        """Return the next record id."""
         number = self._next_id
         self._next_id += 1
         return number
 
     def new_nonce(self) -> int:
-        """Return a new number for one inquiry (rule N28)."""
+        """Return the number of a new inquiry (rule N28)."""
         self._nonce += 1
         return self._nonce
 
     def new_lk0(self) -> LK0:
-        """Return the locator of a message that is accepted now."""
+        """Return the locator of a new message."""
         return LK0(*self.own_store, self.inc, self.new_id())
 
     def lk1(self, object_id: int) -> LK1:
@@ -97,7 +97,7 @@ class Core:
         return self.clock.monotonic()
 
     def now_ms(self) -> int:
-        """Return the present time in milliseconds since 1970 UTC."""
+        """Return milliseconds since 1970 UTC."""
         return int(self.clock.wall().timestamp() * 1000)
 
     def count(self, name: str, count: int = 1) -> None:
@@ -107,26 +107,26 @@ class Core:
     def line(
         self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
     ) -> LedgerLine:
-        """Return a ledger line about a row of tb_0031. ``at``: None: the present time."""
+        """Return a ledger line about a row of tb_0031. ``at`` None: now."""
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
     def note_violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
-        """Note a violation by a peer in the ledger, within the bound of ``violations``."""
+        """Note a violation by a peer in the ledger, as far as ``violations`` admits lines."""
         line = LedgerLine(
             self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=shortened(str(error), 500)
         )
         self.count_violation(unit.ledger, peer, line, error)
 
     def count_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine, error: SemqError) -> None:
-        """Count a violation, and add its line to ``ledger`` unless the peer has used up its lines of this minute."""
+        """Count a violation; add the line to ``ledger`` unless the peer has used up the lines of this minute."""
         self.count(line.event.name.lower())
         self.misconduct.note(peer, error.code, str(error).removeprefix(f"{error.code} "), line.at)
         if self.violations.admit(peer[:140], self.now()):
             ledger.append(line)
 
     def write_violation_counts(self, side: Side) -> None:
-        """Write for each peer how many violations of its ended minute got no line of their own."""
+        """Write for each peer how many violations of the ended minute got no line."""
         lines = [
             LedgerLine(
                 self.now_ms(), side, Event.VIOLATION, "", peer,
@@ -140,9 +140,8 @@ class Core:
     def prepare_row_event(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
-        """Prepare an application event about a row of this node (``prepare_event``). ``corrects``: the wrong outcome
-        that an earlier event reported.
-        """
+        """Call ``prepare_event`` for an event about a row. ``corrects``: the wrong outcome that an earlier event
+        reported."""
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
             kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or "",
@@ -151,9 +150,8 @@ class Core:
         self.prepare_event(unit, event, prepared)
 
     def prepare_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
-        """Add an application event to the transaction of the change that it reports, and to ``prepared``, which the
-        caller passes to ``events.publish`` after the commit.
-        """
+        """Add an application event to the unit and to ``prepared``, which the caller passes to ``events.publish`` after
+        the commit."""
         rows = self.events.prepare(event)
         if rows is not None:
             unit.broker.extend(rows.ops)
@@ -171,13 +169,13 @@ def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: N
 
 @work
 def apply_rare_changes(changes: Sequence[RareChange]) -> Steps:
-    """Change rows outside the messages' tables, for instance certificates."""
+    """Change rows outside the tables of messages, for instance certificates."""
     unit = yield NO_NEEDS
     unit.rare_changes.extend(changes)
 
 
 def earliest(dues: Iterable[float | None]) -> float | None:
-    """Return the earliest time that is not None; None if there is none."""
+    """Return the earliest time; None if there is none."""
     first = None
     for due in dues:
         if due is not None and (first is None or due < first):
@@ -186,10 +184,10 @@ def earliest(dues: Iterable[float | None]) -> float | None:
 
 
 def with_why(what: str, why: str) -> str:
-    """Return the text of an act for the ledger, with its reason if one was given."""
+    """Return the ledger's text of an act, with the reason if one was given."""
     return f"{what}: {why}" if why else what
 
 
 def with_marker_note(detail: str, is_marker: bool) -> str:
-    """Return the detail of a ledger line, with a note if the line is about a void marker."""
+    """Return the detail of a ledger line, marked if the line is about a void marker."""
     return (f"{detail}; {MARKER}" if detail else MARKER) if is_marker else detail

@@ -1,6 +1,6 @@
 """The engine of the hub: forwards or stores each message, and writes no row for a forwarded message.
 
-The node calls its methods as those of ``local_engine``.
+Methods are called at the same moments as those of ``local_engine``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ from semq.umx_t.records import AckFlag, InquiryRole, Presence
 
 
 class HubEngine:
-    """The hub node."""
+    """The engine of a hub, or of one instance of a hub."""
 
     def __init__(
         self,
@@ -59,23 +59,23 @@ class HubEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session of a node; end its earlier session."""
+        """Begin a session of a node; end an earlier one."""
         node = str(link.peer)
         old = self.sessions.get(node)
         if old is not None:
             self.link_down(old.link)
         session = self.sessions[node] = PresentNode(link, not isinstance(link, CarriedLink))
-        self.core.mail.schedule_flush()  # the node then reads the changed ``next_due``
+        self.core.mail.schedule_flush()  # the node then reads ``next_due`` again, which may be earlier now
         if session.is_here:
             self._send_directory(session)
         self._send_presence(link.peer, online=True)
-        self.flush()  # a node with a new certificate may have signed the packets that are passed on next
+        self.flush()  # certificates first: the packets that are passed on next may be signed with a new one
         self.custody.note_online(node)
         if session.is_here and self.instances is not None:
             self.instances.fronts.came(link)
 
     def link_down(self, link: Link) -> None:
-        """End a session, and report its unanswered forwards to their senders (H15)."""
+        """End a session, and report unanswered forwards to the senders (H15)."""
         node = str(link.peer)
         session = self.sessions.get(node)
         if session is None or session.link is not link:
@@ -106,7 +106,7 @@ class HubEngine:
         session.groups = self.directory.groups(link.peer)
         for record in session.groups:
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
-        # The last record completes the list; packets keep the order of records, so it arrives last.
+        # The last record completes the list; packets keep the order of records.
         self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
 
     def _send_presence(self, node: Address, *, online: bool) -> None:
@@ -118,7 +118,7 @@ class HubEngine:
 
     def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
         certificates, session = self.directory.certificates(node), self.sessions.get(str(node))
-        # A partner that logs in gets the report that was passed on last. All get the next report when it is due.
+        # A partner that logs in gets the report that was passed on last.
         present = () if session is None else session.users_passed
         return Presence(
             node=str(node),
@@ -130,7 +130,7 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to every node that is online here; former partners and groups are marked as not
+        """Send the changed directory to all nodes with a session here; former partners and groups are marked as not
         allowed."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
@@ -144,7 +144,7 @@ class HubEngine:
 
     # --- received frames
     def receive(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Process the frames that were read from a session, in order; ignore them if the session has ended."""
+        """Process the frames read from a session, in order; ignore them if the session has ended."""
         session = self.sessions.get(str(link.peer))
         if session is None or session.link is not link:
             return
@@ -181,8 +181,8 @@ class HubEngine:
             self._receive_about_copies(peer, here)
 
     def receive_checked_packet(self, speaker: Address, packet: Packet) -> None:
-        """Process a packet that another instance has checked: about copies in this store, or inquiries about messages
-        for a node whose home is this store."""
+        """Process a packet that another instance has checked: about copies in this store, or about messages for a node
+        with this store as home."""
         if packet.target.node == self.core.address:
             self._receive_about_copies(speaker, packet)
         elif packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
@@ -203,7 +203,7 @@ class HubEngine:
                 self.core.count("unknown_packet")
 
     def _receive_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
-        """Note the certificates and the present users that a node states, and send them to its partners."""
+        """Note the certificates and the present users that a node states."""
         peer = session.link.peer
         for record in records:
             if record.node != str(peer) or (record.certificates is None and record.present is None):
@@ -221,7 +221,7 @@ class HubEngine:
                 self.relay.note_violation(error, str(peer))
 
     def _pass_users_on(self, session: PresentNode) -> None:
-        """Report the present users of a node to its partners, if those whom the definitions name have changed."""
+        """Report the present users of a node to the partners, if users named by the definitions have come or gone."""
         node = session.link.peer
         named, before = set(self.directory.users(node)), session.users_passed
         session.users_passed = session.users_present
@@ -232,14 +232,14 @@ class HubEngine:
             self.instances.fronts.changed(node)
 
     def keep_certificates(self, node: Address, certificates: Sequence[str]) -> None:
-        """Keep the certificates of a node and send them to its partners. Raises SemqError if they are refused."""
+        """Keep the certificates of a node and send them to the partners. Raises SemqError if they are refused."""
         known = self.directory.introduce(node, certificates)
         if known is not None:
             self.core.post(apply_rare_changes([Certificates(str(node), known)]))
             self.send_certificates(node)
             if self.instances is not None:
                 self.instances.fronts.changed(node)
-            self.flush()  # before packets signed with the new key, which are passed on immediately
+            self.flush()  # before packets signed with a new key
 
     def send_certificates(self, node: Address) -> None:
         self._send_presence(node, online=str(node) in self.sessions)
@@ -257,7 +257,7 @@ class HubEngine:
                 self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, other_roles))
             return
         if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
-            # All records are Ack2: ``hub.speakers`` has refused the others.
+            # All records are Ack2: ``check_records`` refuses others.
             idents = [record.ident for record in packet.records]
             self.relay.acknowledged(session, idents)
             if self.instances is not None:
@@ -265,7 +265,7 @@ class HubEngine:
         self.relay.pass_on(packet)
 
     def note_violation(self, source: Address, error: SemqError) -> None:
-        """Note in the ledger that a frame of ``source`` cannot be read."""
+        """Note a violation by ``source`` in the ledger, such as an unreadable frame or too many logins."""
         self.relay.note_violation(error, str(source))
 
     # --- time and turns

@@ -1,6 +1,5 @@
-"""The search for a message by its name, and the outcomes of messages that have left the queues.
-
-Every form of name of ``semq.store.views.names`` is accepted. The ledger keeps the outcome of finished messages.
+"""The search for a message by any name of ``semq.store.views.names``, and the outcomes of messages that have left the
+queues, from the ledger.
 """
 
 from collections import Counter
@@ -27,9 +26,9 @@ FACTS_OF_ANY_LINE = ("target", "app_key", "digest", "size")
 
 
 async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
-    """Return the rows of the message with a name: one row, or two if the institution sent the message to itself.
+    """Return the rows of a message: one, or two if the institution sent the message to itself.
 
-    If a key fits several messages, the newest is meant. Raises NotThere, TooLate if the message has ended and its rows
+    If a key fits several messages, the newest is meant. Raises NotThere, TooLate if the message has ended and the rows
     are deleted, BadArguments if a number or a short name fits several messages.
     """
     rows = await store.execute(names.find_messages, name)
@@ -62,7 +61,7 @@ async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
 
 
 async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
-    """Return a group submission with a summary of the outcomes of its members; None if no group has the name.
+    """Return a group submission with a summary of outcomes; None if no group has the name.
 
     ``outcome`` is None until all messages of the group have ended. Then it is DELIVERED, or the first other outcome.
     """
@@ -86,10 +85,9 @@ async def past_record(store: PostgresStore, name: str) -> dict[str, Any]:
 
 
 def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Build a message's record from its ledger lines.
+    """Build a message's record from ledger lines, with ``last_event`` and ``ended_at`` if the message has ended here.
 
-    If the message has ended at this node, the record has ``last_event`` and ``ended_at``. ``outcome`` is set at
-    the sender only, and None elsewhere.
+    ``outcome`` is None except at the sender.
     """
     facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])
@@ -100,7 +98,7 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
                 facts[name] = line[name]
         side, event = str(line["side"]), str(line["event"])
         is_accepted = is_accepted or event == Event.ACCEPTED.name
-        # A refusal before the acceptance ends an SQL submission; a later one concerns only a copy of the document.
+        # A refusal before the acceptance ends a submission; a later one is about a copy.
         is_refusal = side == "sender" and event == Event.REFUSED.name and not is_accepted
         if is_refusal or event in FINAL_EVENTS.get(side, ()):
             facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
@@ -127,10 +125,9 @@ def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
 
 
 def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
-    """Return the messages that a search by name has found, each once, in the order of ``lk0s``: the newest first.
+    """Return found messages, each once: first the one with this short name, the others in the order of ``lk0s``.
 
-    A message whose short name is ``name`` comes first. Raises NotThere, and BadArguments if a number or a short name
-    fits several messages.
+    Raises NotThere, and BadArguments if a number or a short name fits several messages.
     """
     fitting = list(dict.fromkeys(lk0s))
     if not fitting:

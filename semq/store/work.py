@@ -1,5 +1,4 @@
-"""A piece of work for one transaction, written as a generator with three parts: needs, decisions, actions after the
-commit.
+"""A piece of work for one transaction: a generator with needs, decisions, and actions after the commit.
 
     @work
     def release(store: Copies, rows: list[int]) -> Steps:
@@ -8,9 +7,8 @@ commit.
         yield COMMITTED                             # the store writes and commits
         store.released(released)                    # only now: frames, confirms, events
 
-A store decides a unit again after a conflict, or if other work of the unit failed. It then starts new generators, so
-that nothing of the earlier attempt remains. Actions after the commit use values that the work kept while deciding,
-because later work of the unit may have changed the rows.
+After a conflict, or if other work of the unit failed, the store decides the unit again, with new generators. Actions
+after the commit use values that the work kept while deciding, because later work of the unit may have changed the rows.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -23,23 +21,22 @@ P = ParamSpec("P")
 Steps = Generator[Needs | None, Unit, None]
 Failed = Callable[[Exception], None]
 NO_NEEDS = Needs()
-LATER_S = 0.1  # longest wait of work that is posted ``later``
+LATER_S = 0.1  # longest wait of work posted ``later``
 SENT_BODIES, RECEIVED_BODIES = "tb_0031_body", "tb_0030_body"
-COMMITTED: Final = None  #: yielded by work that has decided; it resumes when the transaction is durable
+COMMITTED: Final = None  #: yielded by work that has decided; it resumes after the commit
 
 
 class Work:
-    """A generator function with its arguments, run once per attempt at a unit."""
+    """A generator function with arguments, run once per attempt at a unit."""
 
     __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "is_wait", "needs", "on_failure")
 
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
         self.on_failure = on_failure
-        #: Tables and payloads of large bodies that the store may write before this work. The engine sets them only
-        #: for work that other work may overtake.
+        #: Tables and payloads of large bodies that the store may write before this work; other work may overtake it.
         self.ahead: Sequence[tuple[str, bytes]] = ()
-        self.is_wait = False  #: whether it decides nothing, and only waits for the commit of earlier work
+        self.is_wait = False  #: whether it only waits for the commit of earlier work
         self._begin()
 
     def _begin(self) -> None:
@@ -55,7 +52,7 @@ class Work:
             self._begin()
 
     def decide(self, unit: Unit) -> None:
-        """Decide and stage the changes, with the transaction open. If this raises an error, only this work fails."""
+        """Decide and stage the changes. If this raises an error, only this work fails."""
         self._is_fresh = False
         try:
             self._steps.send(unit)
@@ -68,14 +65,14 @@ class Work:
             raise AssertionError("work yields twice: its needs, and COMMITTED")
 
     def abandon(self, error: Exception) -> None:
-        """End the work without its actions: its decision failed, or it was not committed, or the result is unknown."""
+        """End the work without actions: the decision or the commit failed, or the result is unknown."""
         self._steps.close()
         if self.on_failure is not None:
             self.on_failure(error)
 
 
 def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
-    """Decorate a generator function; calling it returns a ``Work`` with its arguments."""
+    """Decorate a generator function: calls return a ``Work``."""
 
     @wraps(steps)
     def make(*args: P.args, **kwargs: P.kwargs) -> Work:
@@ -85,7 +82,7 @@ def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
 
 
 def after_commit(then: Callable[[], None]) -> Work:
-    """Return work that decides nothing, and calls ``then`` when all work posted before it is committed."""
+    """Return work that calls ``then`` when all work posted before it is committed."""
     waiting = _then(then)
     waiting.is_wait = True
     return waiting
@@ -99,7 +96,7 @@ def _then(then: Callable[[], None]) -> Steps:
 
 
 def begin_attempts(works: Sequence[Work]) -> Needs:
-    """Begin an attempt at each of several pieces of work, and return their needs together."""
+    """Begin an attempt at pieces of work; return all their needs."""
     for piece in works:
         piece.renew()
     if len(works) == 1:
@@ -111,10 +108,10 @@ def begin_attempts(works: Sequence[Work]) -> Needs:
 
 
 class WorkStore(Protocol):
-    """The store to which an engine posts its work: ``PostgresStore``, or the store of the simulator."""
+    """The store to which an engine posts work: ``PostgresStore``, or the store of the simulator."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work. Work decides in the order of the calls, but work with ``ahead`` may be overtaken.
 
-        ``later``: no caller waits for the commit, so the work may wait up to LATER_S for other work.
+        ``later``: the work may wait up to LATER_S for more work.
         """

@@ -1,8 +1,7 @@
 """The verdicts: meaning, responsible party and next step of each, and the grid that gives exactly one to every message.
 
-Read the grid from the top. The first row that fits the situation gives the finding (first column) and the verdict
-(second column). A cell lists the words that fit; a dot means every word. The last column names the remarks that must
-hold, and with ``!`` those that must not. The rows cover all situations.
+The first row of the grid that fits the situation gives the finding and the verdict. A cell lists the words that fit; a
+dot means every word. The last column names the remarks that must hold, and with ``!`` those that must not.
 """
 
 from functools import cache
@@ -26,7 +25,7 @@ class Verdict(NamedTuple):
 
     name: str
     kind: str
-    carried: bool  #: whether the runs of the next dates judge a message with this verdict again
+    carried: bool  #: whether runs of later dates judge the message again
     owner: str
     meaning: str
     next_step: str
@@ -88,14 +87,14 @@ VERDICTS = (
 )
 # fmt: on
 
-# Abbreviations in the cells of the grid: each stands for several words.
+# Abbreviations in cells of the grid.
 ABBREVIATIONS = {
-    "open": "accepted|sent|forwarded|stored",  # states of the sender: it has no final outcome
+    "open": "accepted|sent|forwarded|stored",  # sender: no final outcome
     "moved": "sent|forwarded|stored",
     "settled": "delivered|cancelled|rejected",
-    "passed": "forwarded|released|returned|direct",  # states of the hub: it has no further task
+    "passed": "forwarded|released|returned|direct",  # hub: no further task
     "given_up": "returned|returning",  # by an operator of the hub
-    "taken": "received|parked",  # states of the receiver: recorded with its payload
+    "taken": "received|parked",  # receiver: recorded with the payload
     "recorded": "received|parked|rejected|void",
     "nothing": "none|missing",
 }
@@ -173,8 +172,8 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# For each finding: its meaning, in addition to that of its verdict; the side that can repair it, and the deed that the
-# repair list asks of that side (``repair_list.DEEDS``). Side and deed are empty if no node can repair it.
+# Finding: what it means besides the verdict; the side that can repair it, and the deed (``repair_list.DEEDS``); both
+# empty if no node can.
 FINDINGS = {
     "line_unreadable": (
         "A line does not agree with schema version 1: it has wrong or missing values, or is in the wrong ledger.",
@@ -260,11 +259,11 @@ AskedRemark = tuple[str, bool]  # a remark, and whether it must hold
 
 
 class VerdictRule(NamedTuple):
-    """A row of the grid as a test of one number: it fits a situation if ``picture & asked == wanted``."""
+    """A row of the grid: it fits a situation if ``picture & asked == wanted``."""
 
     finding: str
     verdict: str
-    asked: int  #: bits of the words that its cells exclude, and of the remarks that it names
+    asked: int  #: bits of excluded words and of named remarks
     wanted: int  #: bits of the remarks that must hold
 
     def fits(self, situation: Situation) -> bool:
@@ -293,7 +292,7 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
 
 
 def _unlisted(cell: str, words: tuple[str, ...], first: int) -> int:
-    """Return the bits of the words of one side that the cell excludes. ``first``: bit number of the first word."""
+    """Return the bits of the words that a cell excludes. ``first``: number of the first word's bit."""
     full = "|".join(ABBREVIATIONS.get(part, part) for part in cell.split("|"))
     listed = frozenset(words if cell == "." else full.split("|"))
     if not listed <= set(words):
@@ -309,7 +308,7 @@ def _remarks(cell: str) -> tuple[AskedRemark, ...]:
 
 
 RULES = _read(GRID)
-VERDICT = {verdict.name: verdict for verdict in VERDICTS}  # keyed by name
+VERDICT = {verdict.name: verdict for verdict in VERDICTS}
 EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
 
 # Order of urgency: wrong documents, lost documents, messages with a waiting party, all others.
@@ -322,7 +321,7 @@ URGENCY = (
 
 @cache
 def judge(situation: Situation) -> VerdictRule:
-    """Return the first row of the grid that fits; one always does."""
+    """Return the first row of the grid that fits; one does."""
     return next(rule for rule in RULES if rule.fits(situation))
 
 

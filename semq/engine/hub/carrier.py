@@ -1,7 +1,7 @@
 """Messages between the instances of a hub, and the port that sends them.
 
-A message may be lost, repeated, late or reordered; it never means custody, and timers repair its loss (PROTOCOL.md
-section 10). ``semq.carrier`` sends messages over AMQP.
+A message may be lost, repeated, late or reordered; it never means custody, and timers repair a loss (PROTOCOL.md
+section 10).
 """
 
 from collections.abc import Sequence
@@ -16,24 +16,24 @@ StoreName = tuple[int, int]  #: semq_id and semq_db_id
 
 
 class StoreFrames(msgspec.Struct, frozen=True):
-    """To a store: frames of a node, which the front of its session has checked."""
+    """To a store: frames of a node, which the front of the session has checked."""
 
-    number: int  #: rises with each message that one incarnation sends to any store
+    number: int  #: rises with each message of one incarnation
     speaker: Address
     frames: Sequence[Frame]
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """To a front: a frame for a node that is present there."""
+    """To a front: a frame for a node that has a session there."""
 
     node: str
     session: int
-    number: int  #: number of a document, counted by the engine that sends it; 0: a packet
+    number: int  #: number of the document, counted by the sending engine; 0: a packet
     frame: Frame
 
 
 class Credit(msgspec.Struct, frozen=True):
-    """To an engine: the progress of its documents for a node."""
+    """To an engine: the progress of documents for a node."""
 
     node: str
     session: int
@@ -42,7 +42,7 @@ class Credit(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """To a store: messages that its engine forwarded, and whose Ack2 has passed the front of the receiver."""
+    """To a store: messages that the engine forwarded, and whose Ack2 has passed the front of the receiver."""
 
     node: str
     idents: tuple[str, ...]
@@ -53,8 +53,8 @@ class Came(msgspec.Struct, frozen=True):
 
     node: str
     session: int  #: later sessions of one front have higher numbers
-    since_ms: int  #: time of its login, in milliseconds since 1970 UTC
-    room: int  #: the number of documents that the session takes now
+    since_ms: int  #: time of login, in milliseconds since 1970 UTC
+    room: int  #: as in Credit
     certificates: tuple[str, ...] | None
     users_present: tuple[str, ...] = ()
     changes: int = 0  #: number of changes of the other fields since the session began
@@ -68,31 +68,31 @@ class Went(msgspec.Struct, frozen=True):
 
 
 class PresentSessions(msgspec.Struct, frozen=True):
-    """All sessions of the sender, which serves this store."""
+    """All sessions of the sender, which serves ``store``."""
 
     store: StoreName
     sessions: tuple[int, ...]
 
 
 class Asking(msgspec.Struct, frozen=True):
-    """The sender serves this store from now on, and asks for all sessions."""
+    """The sender serves ``store`` from now on, and asks for all sessions."""
 
     store: StoreName
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """The sender serves this store. The sums show whether all its Came and Went have arrived."""
+    """The sender serves ``store``. The sums show whether all Came and Went of the sender have arrived."""
 
     store: StoreName
-    count: int  #: number of its sessions
-    total: int  #: sum of their numbers
-    changes: int = 0  #: sum of their changes
+    count: int  #: number of sessions
+    total: int  #: sum of the sessions' numbers
+    changes: int = 0  #: sum of the sessions' changes
 
 
 class Question(msgspec.Struct, frozen=True):
-    """To a front: a request of an operator about its store, answered by ``platform_node.all_stores``."""
+    """To a front: an operator's request about the store of that instance (``platform_node.all_stores``)."""
 
-    number: int  #: rises with each question that one incarnation sends to another
+    number: int  #: rises with each question of one incarnation to another
     operation: str
     arguments: bytes  #: JSON
     user: str
@@ -112,8 +112,7 @@ Message = (
 
 class HubCarrier(Protocol):
     """Sends messages to other instances, without waiting. Messages for a store that no instance serves come back to
-    ``Instances.note_returned``; other losses are not reported. ``life``: the number of an incarnation of an instance.
-    """
+    ``Instances.note_returned``; other losses are not reported. ``life``: incarnation of an instance."""
 
     def to_store(self, store: StoreName, message: Message) -> None:
         """Send to the engine that serves a store."""

@@ -1,8 +1,7 @@
 """The changes of a unit as one batch of statements and, for many rows, as data for COPY.
 
-COMMIT may follow in the same round trip, because a statement itself fails if a row is not as expected. In the tables of
-messages and their ledger entries, deletions come first, then changes, then new rows, so that a unit can use a key again
-that it frees.
+COMMIT may follow in the same round trip, because a statement fails if a row is not as expected. In the tables of
+messages and ledgers, deletions come first, then changes, then new rows, so that a unit can use a freed key again.
 """
 
 from collections import defaultdict
@@ -42,17 +41,17 @@ from semq.umx_t.pieces import NOTICE_NUMBER
 from semq.umx_t.status import AppStatus
 
 Batch = list[tuple[str, Sequence[Param]]]
-NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
+NewRows = dict[str, list[Sequence[Any]]]  # by table; values in the order of the columns
 
 LEDGER = "semq_ledger"
-FIRST_ID = 1 << 40  # record ids of a store start here; submissions by SQL have smaller ids
+FIRST_ID = 1 << 40  # first record id of a store; submissions by SQL have smaller ids
 _TABLES = [table.name for table in INSERTED]
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
 STAGED = [name for name in Unit.__slots__ if name not in LOADED and name != "submissions_wait"]
 
 
 def is_read_only(unit: Unit) -> bool:
-    """Return whether nothing has been staged."""
+    """Whether nothing was staged."""
     return unit.submissions_wait is None and not any(getattr(unit, name) for name in STAGED)
 
 
@@ -69,10 +68,7 @@ def changes(unit: Unit) -> Batch:
 
 
 def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
-    """Return everything that a unit writes: the statements, and the new rows by table.
-
-    ``line_numbers`` gives the new lines of the ledger their numbers.
-    """
+    """Return the statements and new rows of a unit. ``line_numbers``: for new lines of the ledger."""
     batch, rows = changes(unit), new_rows(unit, line_numbers)
     if unit.broker:
         net = NetEffect(unit.broker)
@@ -156,7 +152,7 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
     if unit.deleted_pending:
         brefs = int8s(unit.deleted_pending)
         batch += [("delete_pending", [brefs]), ("delete_pending_body", [brefs])]
-    # New rows of this unit are inserted with their present values; changes of deleted rows are not written.
+    # New rows are inserted with present values; changes of deleted rows are not written.
     for name in ("platform_acked", "sender_acked", "given"):
         changed = getattr(unit, name) - unit.new_pending.keys() - unit.deleted_pending
         if changed:
@@ -217,7 +213,7 @@ def _submission_values(row: Submitted) -> list[Param]:
     ]  # fmt: skip
 
 
-# Class | packed values of its fields, as parameters of the statement with the name of the class.
+# Class | packed values of the fields: parameters of the statement with the name of the class.
 _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
     KeptKey: lambda row: [row.id, row.peer.encode(), row.key_id.encode(), row.alg.encode(), row.text.encode()],
     KeptReceipts: lambda row: [int8(row.number), row.source.encode(), row.signature.encode(), row.leaves],
@@ -231,7 +227,7 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
 
 
 def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
-    """Return the new rows by table, without those of the broker."""
+    """Return the new rows, without those of the broker."""
     rows: NewRows = defaultdict(list)
     if unit.new_outbound:
         rows["tb_0031"] = [outbound_values(row) for row in unit.new_outbound.values()]
@@ -245,7 +241,7 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
         rows["tb_0030_body"] = [(bref, body.envelope, body.payload) for bref, body in unit.new_pending_bodies.items()]
     for slot, entry in unit.new_recorded.items():
         stream = unit.in_streams[slot.stream]
-        if slot.sid >= stream.floor:  # entries below the floor are not kept
+        if slot.sid >= stream.floor:  # entries below are not kept
             rows["tb_0030_ledger"].append(recorded_values(stream.number, slot.sid, entry))
     if unit.ledger:
         rows[LEDGER] = [line_values(next(line_numbers), line) for line in unit.ledger]
@@ -253,14 +249,14 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
 
 
 def nothing_stored(table: str, payload: bytes) -> int | None:
-    """Return None: the ``key_of`` of stores that write no bodies ahead of their rows."""
+    """Return None: a ``key_of`` for stores that write no bodies ahead of rows."""
     return None
 
 
 def use_stored_bodies(rows: NewRows, key_of: Callable[[str, bytes], int | None]) -> Batch:
-    """Remove stored bodies from the new rows; return statements that give these bodies the keys of their rows.
+    """Remove stored bodies from the new rows; return statements that give these bodies the keys of the rows.
 
-    ``key_of`` returns the key under which a body of a table is stored, or None.
+    ``key_of`` returns the key under which a body is stored, or None.
     """
     batch: Batch = []
     for table in (SENT_BODIES, RECEIVED_BODIES):
@@ -282,14 +278,14 @@ def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:
 
 
 def inserts(rows: NewRows, packer: Packer) -> Batch:
-    """Return one INSERT for each row: best for few rows."""
+    """Return one INSERT for each row."""
     return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
-    """Return the SQL text of a COPY for each table and a COMMIT, and the data of each COPY: best for many rows.
+    """Return the SQL text of a COPY for each table and a COMMIT, and the data of each COPY.
 
-    ``lines``: the lines of the ledger, already packed for the chain.
+    ``lines``: the packed lines of the ledger.
     """
     filled = [table for table in _TABLES if rows.get(table)]
     data: list[Buffer] = [

@@ -1,7 +1,6 @@
 """Deletion of rows whose retention period has ended, and the partitions of the ledger.
 
-Rows of the queues are not deleted here. Rows are deleted in small batches, so that the writer never waits long for a
-lock.
+Rows are deleted in small batches, so that the writer never waits long for a lock.
 
 | rows                             | kept                                                                         |
 |----------------------------------|------------------------------------------------------------------------------|
@@ -31,7 +30,7 @@ SEEN_KEPT = 100_000
 INCARNATIONS_KEPT = 100
 FOR_EVER_DAYS = 365_000
 
-# Each statement deletes at most one batch.
+# Each deletes at most one batch.
 FORGET: dict[str, str] = {
     "tokens": """
         DELETE FROM tb_0031_token WHERE token IN (
@@ -84,8 +83,8 @@ FORGET: dict[str, str] = {
             FOR UPDATE SKIP LOCKED)""",
 }
 
-# Deleted in two steps, because the writer may move a position meanwhile: the row then no longer matches. A single
-# statement would compare the new version of the row with an old snapshot of tb_0031.
+# Two steps, because the writer may move a position meanwhile: the row then no longer matches. A single statement would
+# compare the new version of the row with an old snapshot of tb_0031.
 SETTLED_KEYS = f"""
     SELECT dest, order_key, inc, sid FROM tb_0031_order o
     WHERE NOT EXISTS (
@@ -115,10 +114,10 @@ class Keep:
 
 
 async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
-    """Delete expired rows, and make the partitions of the coming days; return the numbers of deleted rows by kind.
+    """Delete expired rows, and make the partitions of the coming days; return the numbers of deleted rows by kind, and
+    as ``ledger_days`` that of dropped partitions.
 
-    ``ledger_days`` in the result is the number of dropped partitions. ``today`` is the date in UTC. Raises
-    psycopg.Error, also if a lock was not free in time.
+    ``today`` is the date in UTC. Raises psycopg.Error, also if a lock was not free in time.
     """
     values = {
         "batch": BATCH,
@@ -142,7 +141,7 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
 
 
 async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, Any]) -> int:
-    """Delete expired lines of the audit log, which its trigger permits with ``semq.audit_retention``."""
+    """Delete expired lines of the audit log; a trigger permits this with ``semq.audit_retention``."""
     total = 0
     while True:
         async with connection.transaction():

@@ -1,9 +1,8 @@
 """The right to write into a store: one process at a time, by an epoch that each takeover raises (PROTOCOL.md section
 10).
 
-The writer checks its epoch, under a row lock, in every transaction that writes. Clocks never decide who may write: a
-process that was suspended for an hour may write if its epoch is still the latest. The clock of the database only
-decides when another process may take over.
+The writer checks its epoch, under a row lock, in every transaction that writes. The clock of the database only decides
+when another process may take over: a process that was suspended for an hour may write if its epoch is still the latest.
 """
 
 from contextlib import suppress
@@ -21,7 +20,7 @@ VALID_S = 15.0
 
 IS_FREE = """(l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
         OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))"""
-# The condition stands twice: before the row is locked, so that a held lease causes no wait, and after it.
+# IS_FREE is checked twice: before the row is locked, so that a held lease causes no wait, and after it.
 TAKE = f"""
     INSERT INTO store_lease AS l (owner, epoch, until)
     SELECT %(owner)s, 1, clock_timestamp() + %(valid_s)s * interval '1 s'
@@ -30,9 +29,9 @@ TAKE = f"""
     WHERE {IS_FREE}
     RETURNING epoch"""
 LOCK_FREE = f"SELECT 1 FROM store_lease l WHERE {IS_FREE} FOR UPDATE SKIP LOCKED"
-# A process that is suspended, or whose machine or network has failed, keeps the row lock of its open transaction. So
-# the session that holds the lock of a free lease is ended, if it waits for its process and its state has not changed
-# for RENEW_S. Sessions that only read the lease have the mode AccessShareLock.
+# A suspended or unreachable process keeps the row lock of an open transaction. So the session that holds the lock of a
+# free lease is ended if it has waited for the process for RENEW_S. Sessions that only read the lease have
+# AccessShareLock.
 END_SUSPENDED = f"""
     SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
@@ -59,16 +58,16 @@ class Lease:
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     """Take the store over, in the caller's transaction.
 
-    Raises LeaseHeld(owner, until_s) if another process owns it, and StoreUnavailable while a former session of this
-    process holds the lock of the lease.
+    Raises LeaseHeld(owner, until_s) if another process owns it, StoreUnavailable while a former session of this process
+    holds the lock of the lease.
 
-    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process whose
-    place is that of the recorded owner, because this proves that the recorded owner has ended. The row lock still makes
-    them wait, up to RENEW_S, for a transaction of the earlier process that may be committing.
+    Two processes need not wait until the lease has expired: the owner on a new connection, and a process whose place is
+    that of the recorded owner, because this proves that the recorded owner has ended. Both wait up to RENEW_S for the
+    row lock, because a transaction of the earlier process may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     if await (await connection.execute(LOCK_FREE, facts)).fetchone() is None:  # held, locked or missing
-        with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function to all users
+        with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function
             async with connection.transaction():
                 await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
     held = await _held(connection)
