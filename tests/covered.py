@@ -158,7 +158,6 @@ spark_reconcile.spark.processes        spark_reconcile/spark/test_session.py
 spark_reconcile.repair.repair_list     spark_reconcile/repair/test_acts.py
 spark_reconcile.report.banner          spark_reconcile/report/test_page.py
 spark_reconcile.report.drill           spark_reconcile/report/test_page.py
-spark_reconcile.report.findings        spark_reconcile/report/test_sections.py
 spark_reconcile.report.metrics         spark_reconcile/report/test_page.py
 spark_reconcile.report.summary         spark_reconcile/report/test_page.py
 spark_reconcile.run.stages             spark_reconcile/run/test_job.py

@@ -1,6 +1,7 @@
 """The findings of a run, as counts: the source of summary, page and metrics."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -98,7 +99,7 @@ class Findings:
     tally: Tally
     absent: list[Gap]  #: extracts without which messages cannot be judged
     cells: Place  #: table of all counts by pair
-    limited_pairs: list[dict[str, Any]]  #: for pairs with thresholds of their own: counts of the date by verdict
+    limited_pairs: list[dict[str, Any]]  #: for pairs with thresholds of their own: counts by scope and verdict
     exceptions: DataFrame
     exception_lines: Place  #: table of the ledger lines of the exceptions
     other_dates: dict[str, int]  #: numbers of messages by scope: earlier, later, and none (they occur only in notes)
@@ -136,29 +137,26 @@ class Findings:
     def counts(self) -> list[VerdictCount]:
         """Return the counts for the thresholds: of the date, and exceptions of earlier dates that this run found.
 
-        Ages are those of the messages of the date.
+        Ages are also those of carried messages: a limit of three days is about messages that are open for so long.
         """
+        rows = self.tally.by_finding
         return [
-            VerdictCount("", name, self.tally.figures(name).new, self.messages, self._age_s(name))
+            VerdictCount("", name, self.tally.figures(name).new, self.messages, self._age_s(rows, name))
             for name in self.verdicts
         ]
 
     def counts_of(self, pair: str) -> list[VerdictCount]:
-        """Return the counts for the thresholds of one pair: of the date only."""
+        """Return the counts for the thresholds of one pair: of the date only; ages as in ``counts``."""
         rows = [row for row in self.limited_pairs if row["pair"] == pair]
-        total = sum(row["messages"] for row in rows)
+        of_date = Counter[str]()
+        for row in rows:
+            of_date[row["verdict"]] += row["messages"] if row["scope"] == "date" else 0
         return [
-            VerdictCount(pair, row["verdict"], row["messages"], total, self._seconds_since(row["oldest_at"]))
-            for row in rows
+            VerdictCount(pair, verdict, messages, of_date.total(), self._age_s(rows, verdict))
+            for verdict, messages in of_date.items()
         ]
 
-    def _age_s(self, verdict: str) -> int:
-        times = [
-            row["oldest_at"]
-            for row in self.tally.by_finding
-            if row["scope"] == "date" and row["verdict"] == verdict and row["oldest_at"] is not None
-        ]
-        return self._seconds_since(min(times)) if times else 0
-
-    def _seconds_since(self, at: int | None) -> int:
-        return max(self.evidence_until - at, 0) // 1000 if at is not None else 0
+    def _age_s(self, rows: Iterable[Mapping[str, Any]], verdict: str) -> int:
+        """Return the age of the oldest message with a verdict; 0 if there is none."""
+        times = [row["oldest_at"] for row in rows if row["verdict"] == verdict and row["oldest_at"] is not None]
+        return max(self.evidence_until - min(times), 0) // 1000 if times else 0

@@ -18,7 +18,7 @@ class VerdictCount(NamedTuple):
     verdict: str
     messages: int
     of: int  #: all messages of the date, or of the pair
-    age_s: int = 0  #: age of the oldest message of the date
+    age_s: int = 0  #: age of the oldest message, also of a carried one
 
 
 class Breach(NamedTuple):
@@ -42,7 +42,7 @@ def _breaches(count: VerdictCount, limit: Limit) -> Iterable[Breach]:
     measured = (
         ("max_count", count.messages, limit.max_count),
         ("max_rate", count.messages / count.of if count.of else 0.0, limit.max_rate),
-        ("max_age_s", count.age_s if count.messages else 0, limit.max_age_s),
+        ("max_age_s", count.age_s, limit.max_age_s),
     )
     for what, value, accepted in measured:
         if accepted is not None and value > accepted:

@@ -98,10 +98,10 @@ def drill(cells: Place, names: Collection[str]) -> list[Row]:
 
 
 def of_pairs(pairs: Place, names: Collection[str]) -> list[Row]:
-    """Return the counts of some pairs by verdict, of messages of the date only."""
-    columns = ("pair", "verdict", "messages", "oldest_at")
-    rows = [{name: row[name] for name in columns} for row in _of_pairs(pairs, names) if row["scope"] == "date"]
-    return sorted(rows, key=lambda row: (row["pair"], row["verdict"]))
+    """Return the counts of some pairs by verdict and scope."""
+    columns = ("pair", "verdict", "scope", "messages", "oldest_at")
+    rows = [{name: row[name] for name in columns} for row in _of_pairs(pairs, names)]
+    return sorted(rows, key=lambda row: (row["pair"], row["verdict"], row["scope"]))
 
 
 def _of_pairs(table: Place, names: Collection[str]) -> Iterator[Row]:

@@ -114,7 +114,8 @@ def test_only_the_rows_of_the_named_pairs_are_returned(tmp_path: Path) -> None:
     assert [row["messages"] for row in readings.drill(cells, ["1.a>1.b", "1.b>1.a", "1.x>1.y"])] == [1, 3]
     assert readings.drill(cells, []) == []
     assert readings.of_pairs(cells, ["1.a>1.b", "1.b>1.a"]) == [
-        {"pair": "1.a>1.b", "verdict": "MATCHED", "messages": 1, "oldest_at": 5}
+        {"pair": "1.a>1.b", "verdict": "MATCHED", "scope": "date", "messages": 1, "oldest_at": 5},
+        {"pair": "1.b>1.a", "verdict": "MATCHED", "scope": "carried", "messages": 3, "oldest_at": None},
     ]
 
 
