@@ -1,7 +1,7 @@
-"""The phases of a measurement: online, stored, latency. The docstring of each states when its time begins and ends.
+"""The phases of a measurement: online, stored, latency. Their docstrings state the measured time.
 
-Rates are sustained: the time ends when every queue of every node is clean again. The phase ``latency`` takes the times
-of documents from A's events; the other phases have many documents under way, and poll counters (``load.Watcher``).
+Rates are sustained: the time ends when every queue of every node is clean again. The phase ``latency`` measures by A's
+events; the other phases have many documents under way, and poll counters (``load.Watcher``).
 """
 
 import asyncio
@@ -33,10 +33,10 @@ class Bench:
     network: BenchNetwork
     size: int  #: bytes of a document
     next_number: int = 0  #: number of the next document
-    encrypt: bool = False  #: documents are sealed
+    encrypt: bool = False  #: whether documents are sealed
     large: range = range(0)  #: numbers of the documents with ``large_size`` bytes
     large_size: int = 0
-    #: numbers of documents that did not arrive as they should, in all phases
+    #: counts of faulty documents, in all phases
     faults: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
     def numbers(self, count: int) -> range:
@@ -48,7 +48,7 @@ class Bench:
         return self.large_size if number in self.large else self.size
 
     def check_received(self, receivers: list[LoadReceiver], numbers: range) -> None:
-        """Raise Incomplete unless every document of a phase was received once, with its full size."""
+        """Raise Incomplete unless every document of a phase was received once, with the full size."""
         received = set().union(*(receiver.received for receiver in receivers))
         at_two_receivers = sum(len(receiver.received) for receiver in receivers) - len(received)
         self.faults["repeated"] += at_two_receivers + sum(receiver.repeated for receiver in receivers)
@@ -59,7 +59,7 @@ class Bench:
 
     @property
     def databases(self) -> dict[str, str]:
-        """The URL of each node's database; a restart may change it."""
+        """The URLs of the databases, which a restart may change, by node."""
         return {name: node.database for name, node in self.network.nodes.items()}
 
     @property
@@ -86,9 +86,9 @@ class Bench:
 
 
 async def online(bench: Bench, messages: int) -> Result:
-    """Measure from the first submit at A until all nodes are clean; the partners are online and acknowledge.
+    """Measure from the first submit at A until all nodes are clean; the partners are online.
 
-    The time of ``ack2_per_s`` ends earlier, with the last SS_ACK2 at A.
+    The time of ``ack2_per_s`` ends with the last SS_ACK2 at A.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
@@ -109,10 +109,10 @@ async def online(bench: Bench, messages: int) -> Result:
 
 
 async def stored(bench: Bench, messages: int) -> Result:
-    """Measure from the first submit at A until all nodes are clean, without the time in which the partners start.
+    """Measure from the first submit at A until all nodes are clean, without the start of the partners.
 
-    The partners are offline until all documents are stored at the hub (``store_s``), and are then started. ``drain_s``
-    begins when the hub has their sessions.
+    The partners start when all documents are stored at the hub (``store_s``). ``drain_s`` begins when all partners have
+    sessions with the hub.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     network = bench.network
@@ -145,10 +145,7 @@ async def stored(bench: Bench, messages: int) -> Result:
 
 
 async def latency(bench: Bench, messages: int, rate: float) -> Result:
-    """Measure from the publish at A to the event ``delivered`` in A's application, with documents at a fixed rate.
-
-    Each document is published at its time, whether or not earlier documents have arrived.
-    """
+    """Measure from the publish at A to the event ``delivered`` in A's application, with documents at a fixed rate."""
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
         receivers = await bench.receivers(stack)
@@ -162,13 +159,13 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
 
 
 async def measure_latency(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
-    """Publish documents at a rate, wait for the event of each, and return the latencies. Raises NoProgress."""
+    """Publish documents at a rate, wait for their events, and return the latencies. Raises NoProgress."""
     sent: dict[int, float] = {}
     latencies: list[float] = []
     all_delivered = asyncio.Event()
 
     def on_delivered(number: int, moment: float) -> None:
-        if number in sent:  # other documents may be under way at the same time
+        if number in sent:  # other documents may be under way
             latencies.append((moment - sent[number]) * 1000)
         if len(latencies) == len(numbers):
             all_delivered.set()
@@ -196,7 +193,7 @@ async def measure_latency(bench: Bench, numbers: range, rate: float, stack: Asyn
 async def run_observed(
     bench: Bench, phase: Callable[[Bench, int], Coroutine[Any, Any, Result]], messages: int
 ) -> tuple[Result, Mapping[str, Observed]]:
-    """Run a phase; return its result and the work of each node. Raises Incomplete if a node built a new engine."""
+    """Run a phase. Return the result, and the work by node. Raises Incomplete if a node built a new engine."""
     before = await rows.read(bench.databases)
     commits_before = {name: await _commits(bench, name) for name in bench.network.nodes}
     pids = {name: node.pid for name, node in bench.network.nodes.items()}
@@ -206,8 +203,7 @@ async def run_observed(
     work: dict[str, Observed] = {}
     changes: dict[str, rows.RowsReading] = {}
     for name, node in bench.network.nodes.items():
-        # The counters of a restarted node began at 0.
-        earlier = commits_before[name] if node.pid == pids[name] else 0
+        earlier = commits_before[name] if node.pid == pids[name] else 0  # a new process counts from 0
         commits = await _commits(bench, name) - earlier
         changes[name] = after[name].since(before[name])
         work[name] = Observed(bench.databases[name], TableWork(changes[name].tables, messages), commits)
@@ -221,7 +217,7 @@ async def run_observed(
 
 
 async def _commits(bench: Bench, name: str) -> int:
-    """Return the number of transactions of the node's writer since its start. Raises Incomplete."""
+    """Return the number of transactions of a node's writer since the start. Raises Incomplete."""
     status = await bench.network.status(name)
     if status["engine_starts"] != 1:
         raise Incomplete(f"{name} lost its store and restarted its engine: {bench.network.nodes[name].log_tail()}")

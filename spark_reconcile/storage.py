@@ -1,8 +1,8 @@
 """Files and folders of extracts and runs, on a disk, a share or an object store.
 
-On a disk, a file is written under a temporary name, forced to disk and renamed, so that a reader sees it completely or
-not at all. On an object store, an upload becomes visible when it is closed. An object store has no locks: there,
-operators have to avoid two runs of one date at the same time.
+A reader sees a file completely or not at all: a file on a disk is written under a temporary name and renamed, and an
+upload to an object store becomes visible when it is closed. On an object store, which has no locks, operators must
+avoid simultaneous runs of one date.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ class Place:
 
     system: fs.FileSystem
     path: str
-    scheme: str = ""  #: prefix of the path in Spark's address; empty for a disk
+    scheme: str = ""  #: scheme of the address for Spark; empty for a disk
 
     @classmethod
     def at(cls, address: str | Path) -> "Place":
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def uri(self) -> str:
-        """The address for Spark, in which no character is percent-encoded."""
+        """The address for Spark, without percent-encoding."""
         return str(self) if self.scheme else f"file://{self.path}"
 
     @property
@@ -66,15 +66,15 @@ class Place:
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def folders(self) -> list["Place"]:
-        """Return the folders in this folder, sorted by name, without hidden ones; none if there is no such folder."""
+        """Return the folders in this folder, sorted, without hidden ones; none if this folder does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """Return the files in this folder, sorted by name, without hidden ones; none if there is no such folder."""
+        """Return the files in this folder, sorted, without hidden ones; none if this folder does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:
-        """Return the length of this file in bytes; -1 if there is no such file."""
+        """Return the size of this file in bytes; -1 if it does not exist."""
         info = self.system.get_file_info(self.path)
         return int(info.size) if info.type == fs.FileType.File else -1
 
@@ -82,7 +82,7 @@ class Place:
         return self.system.open_input_file(self.path)
 
     def read(self, limit: int) -> bytes:
-        """Return at most ``limit`` + 1 bytes of this file; more than ``limit`` means that it is too long."""
+        """Return at most ``limit`` + 1 bytes of this file, one more than ``limit`` if the file is too long."""
         with self.system.open_input_stream(self.path) as stream:
             return bytes(stream.read(limit + 1))
 
@@ -101,8 +101,7 @@ class Place:
     def writer(self) -> Iterator[NativeFile]:
         """Create or replace this file when the block ends.
 
-        If the block raises, a file on a disk stays unchanged; on an object store, part of the new content may replace
-        it.
+        If the block raises, a file on a disk stays unchanged; on an object store, part of the content may replace it.
         """
         if not self.is_local:
             with self.system.open_output_stream(self.path) as stream:
@@ -123,9 +122,9 @@ class Place:
         self.system.move(self.path, to.path)
 
     def make_reproducible(self) -> None:
-        """Give the files that Spark wrote into this folder reproducible names, and sort the encodings in their footers.
+        """Give the files that Spark wrote into this folder reproducible names and footers.
 
-        On an object store they stay unchanged, because renaming copies files there.
+        On an object store, where renaming copies files, do nothing.
         """
         if self.is_local:
             for file in Path(self.path).iterdir():
@@ -150,9 +149,9 @@ class Place:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock this folder for the block, and create it if it does not exist. On an object store, do nothing.
+        """Create this folder if needed, and lock it for the block. On an object store, do nothing.
 
-        Raises BeingRun if another process has locked it.
+        Raises BeingRun if another process has the lock.
         """
         if not self.is_local:
             yield

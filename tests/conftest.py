@@ -5,9 +5,9 @@
 | `postgres`         | session | the running embedded server of this worker (an EmbeddedPostgres)          |
 | `empty_database`   | test    | the URL of a new database without tables                                  |
 | `database`         | test    | the URL of a new database at the newest schema                            |
-| `new_database`     | test    | a function that makes such a database at each call                        |
+| `new_database`     | test    | a function that makes a database at the newest schema at each call        |
 | `inprocess`        | test    | an object that starts nodes in the event loop of the test file            |
-| `shared_inprocess` | module  | such an object for all tests of a file                                    |
+| `shared_inprocess` | module  | the object of `inprocess`, for all tests of a file                        |
 | `network`          | session | a hub and two institutions as processes (tests/app/network.py)            |
 """
 
@@ -44,13 +44,11 @@ from tests.surroundings import (
     uses_memory,
 )
 
-# Only tests that start nodes import these: the import takes long.
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the import takes long, so only tests that start nodes do it
     from tests.app.network import Network
     from tests.service.inprocess import InProcess
 
-# No test asserts a duration, so examples have no deadline. The profile ``default`` has the same examples in each run;
-# ``search`` and ``deep`` draw new ones.
+# The profile ``default`` has equal examples in each run; ``search`` and ``deep`` draw new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
@@ -60,14 +58,14 @@ _measuring = pytest.StashKey[Measuring]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``./run test --quick`` and ``--deep``."""
+    """Add ``--quick`` and ``--deep``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
     parser.addoption("--deep", action="store_true", help=f"more seeds, examples, cycles; also tests marked {DEEP}")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the run; choose tests by their marks, unless the command line has ``-m``."""
+    """Prepare the run. Choose tests by marks, unless the command line has ``-m``."""
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
@@ -76,8 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     collect_rarely()
     search_no_module_for_requests()
     depth.is_deep = config.getoption("deep") or PROFILE == "deep"
-    # Few are enough, because each run has the same examples.
-    examples = depth.deeper(50, 100)
+    examples = depth.deeper(50, 100)  # few are enough: they are equal in each run
     settings.register_profile("default", settings.get_profile("search"), derandomize=True, max_examples=examples)
     settings.load_profile(PROFILE)
     draw_without_constants()
@@ -111,20 +108,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude all present objects from later collections of garbage: there are millions."""
+    """Exclude all present objects, which are millions, from collections of garbage."""
     gc.freeze()
     atexit.register(gc.unfreeze)  # otherwise duckdb reports leaks
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Measure the coverage of this test if its package needs that."""
+    """Measure the coverage of a test if the package needs that."""
     item.config.stash[_measuring].begin(item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Escape bytes that are not UTF-8 in captured output: workers send their reports as UTF-8."""
+    """Escape bytes that are not UTF-8 in captured output: workers send reports as UTF-8."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
@@ -140,9 +137,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     folder = tmp_path_factory.mktemp("pg")
     copy_empty_database(folder)
-    # Autovacuum would start a process for each new database, and no test needs it.
+    # Autovacuum, which no test needs, would start a process for each new database.
     with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB", "autovacuum_naptime": "1d"}) as server:
-        # This login makes a cache of the catalogs, which is copied with the database.
+        # This login makes a cache of the catalogs, to be copied with the database.
         log_in_cheaply(server.url_of(DATABASE))
         yield server
         _admin_connection(server.url_of("postgres")).close()
@@ -205,13 +202,13 @@ def new_database_of(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
     """Copy a database and yield the URL of the copy."""
     name = f"test_{next(_numbers)}"
     query = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY {}")
-    # A copy of files takes half the processor time, but waits for the disk twice.
+    # FILE_COPY takes half the processor time, but waits for the disk twice.
     strategy = sql.SQL("FILE_COPY" if uses_memory() else "WAL_LOG")
     _execute_as_admin(postgres, query.format(sql.Identifier(name), sql.Identifier(template), strategy))
     try:
         yield postgres.url_of(name)
     finally:
-        # Forced: a failed test may have left connections.
+        # FORCE, because a failed test may have left connections.
         _execute_as_admin(postgres, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

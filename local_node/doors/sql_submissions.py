@@ -1,11 +1,10 @@
 """Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
-A NOTIFY starts a read immediately, a job starts one every ten seconds (at a virtual server less often). An accepted row
-leaves the table, a refused one stays (``refused_submissions``).
+A NOTIFY or a job starts a read. An accepted row leaves the table, a refused one stays (``refused_submissions``).
 
-A row that cannot be accepted yet (because of a rate, a quota or a missing key) stays with its reason. Until the next
-poll, all further rows to its target are passed over, so that they do not delay rows to other targets; tb_0031_wait
-names the first waiting row of each target.
+A row that cannot be accepted yet (because of a rate, a quota or a missing key) stays with the reason. Further rows to
+the target are passed over until the next poll that finds no read under way, so that they do not delay rows to other
+targets. tb_0031_wait names the first waiting row of each target.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,28 +43,27 @@ class SubmissionResult:
 
     state: str  #: accepted, refused, waits; submitted: not read yet
     lk0: str = ""  #: of the document or of the refusal
-    reason: Reason | None = None  #: reason of the refusal or of the wait
+    reason: Reason | None = None  #: of the refusal or of the wait
 
 
 class SqlSubmissions:
-    """The moves of rows from tb_0031_submit into the engine, a batch at a time."""
+    """Reads rows of tb_0031_submit in batches, submits them to the engine, and notes the results."""
 
     def __init__(self, engine: Callable[[], LocalEngine], poll_again: Callable[[], None]) -> None:
-        """If rows wait, ``poll_again`` is called, once per poll; it arranges a call of ``poll`` a second later."""
+        """``poll_again`` must arrange a call of ``poll`` a second later; it is called when rows wait."""
         self._engine = engine
         self._poll_again = poll_again
         self._under_way: set[int] = set()
-        #: rows that are being withdrawn, which reads skip
-        self._being_withdrawn: set[int] = set()
+        self._being_withdrawn: set[int] = set()  #: reads skip these rows
         self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}  #: by number of the submission
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._targets_put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
         self._stored_waits: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
-        self._must_read_again = False  #: another read is needed after the one under way
+        self._must_read_again = False  #: whether another read must follow
 
     def poll(self) -> None:
-        """Read new rows. A read under way is repeated, because it may miss the newest rows."""
+        """Read new rows. A read under way is repeated: it may miss the newest rows."""
         if self._reading_engine is not self._engine():
             self._targets_put_off = {}
             self._begin_read()
@@ -88,8 +86,7 @@ class SqlSubmissions:
     def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
         """Withdraw a waiting submission. If it is being accepted, first wait for the result.
 
-        ``failed`` gets NotThere if no submission of this number waits any more: it has become a document, was refused
-        or withdrawn, or never existed.
+        ``failed`` gets NotThere if no submission of this number waits.
         """
 
         def report(result: SubmissionResult) -> None:
@@ -125,7 +122,7 @@ class SqlSubmissions:
         query = SubmittedRows(BATCH, targets_left_out, engine.core.settings.max_document_bytes)
         unit = yield Needs(queries={query})
         loaded: Sequence[Submitted] = unit.found.get(query, ())
-        # The loaded rows include those that earlier work of this unit has taken, refused or removed.
+        # Earlier work of this unit may have taken, refused or removed loaded rows.
         settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
         rows = [row for row in loaded if row.row_id not in settled]
         yield COMMITTED
@@ -141,7 +138,7 @@ class SqlSubmissions:
                 submissions.append(self._submission_of(row))
             except SemqError as error:
                 self._refuse(row, error)
-            except Exception as error:  # noqa: BLE001  # no content of a row may stop the rows after it
+            except Exception as error:  # noqa: BLE001  # no row may stop the rows after it
                 self._refuse(row, BadInput("The row cannot be read.", fault=shortened(repr(error), 200)))
         if submissions:
             engine.submit(submissions)
@@ -153,19 +150,19 @@ class SqlSubmissions:
         self._reading_engine = None
 
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:
-        """Note the result of a row; after the last row of a read, read further rows."""
+        """Note the result of a row. After the last row of a read, read further rows."""
         self._under_way.discard(row.row_id)
         for report in self._listeners.pop(row.row_id, ()):
             report(result)
         if self._under_way:
             return
         if self._reading_engine is self._engine():
-            self._must_read_again = True  # the read under way may have found only rows that were settled just now
+            self._must_read_again = True  # the read under way may find only rows settled now
         else:
             self._begin_read()
 
     def _put_row_off(self, row: Submitted, error: Exception) -> None:
-        """Let a row wait, with its reason; until the next poll pass over all rows to its target."""
+        """Let a row wait, with the reason; pass over all rows to the target."""
         if not self._targets_put_off:
             self._poll_again()
         cause = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
@@ -178,7 +175,7 @@ class SqlSubmissions:
         self._settle(row, SubmissionResult("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
-        """Refuse a row. It stays under way until the refusal is committed, because reads find it until then."""
+        """Refuse a row. It stays under way until the commit of the refusal: reads find it until then."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
 
         def done(lk0: LK0) -> None:
@@ -210,7 +207,7 @@ class SqlSubmissions:
         )  # fmt: skip
 
     def _attributes(self, row: Submitted) -> tuple[Attributes, NodeRequests]:
-        """Return the attributes of a submission by SQL, and its requests to this node."""
+        """Return the attributes of a submission, and the requests to this node."""
         settings = self._engine().core.settings
         if row.size > settings.max_document_bytes:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)
@@ -225,8 +222,8 @@ class SqlSubmissions:
     def _store_waits(self, *, is_round_over: bool) -> None:
         """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.
 
-        A round is the reads from one poll until no read finds further rows. Until it is over, targets are only added,
-        because not all rows have been read yet.
+        A round begins with a poll, and ends with the read that finds no further rows. Until the end, targets are only
+        added.
         """
         waits = {} if is_round_over else dict(self._stored_waits or {})
         waits |= {
@@ -243,13 +240,12 @@ class SqlSubmissions:
         self._engine().core.post(_write_waits(waits), failed=lambda error: self._waits_not_written())
 
     def _waits_not_written(self) -> None:
-        """Note that the content of tb_0031_wait is unknown."""
         self._stored_waits = None
 
 
 @work
 def _note_wait(number: int, reason: Reason) -> Steps:
-    """Store why one submission waits; if this fails, the next read stores it."""
+    """Store why a submission waits. If this fails, the next read stores it."""
     unit = yield NO_NEEDS
     unit.waiting_submissions[number] = reason
 

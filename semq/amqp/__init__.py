@@ -1,6 +1,6 @@
 """AMQP 0-9-1 without IO, for clients and servers: received bytes become events, commands become bytes to send.
 
-The owner has the socket and the clock; ``now`` is in seconds of any monotonic clock::
+The owner has the socket and the clock. ``now``: seconds of any monotonic clock::
 
     connection = ServerConnection(limits, server_properties=…, mechanisms=("PLAIN", "AMQPLAIN"))
     connection = ClientConnection(limits, mechanism="PLAIN", response=sasl.plain(user, password), virtual_host="/",
@@ -10,23 +10,20 @@ The owner has the socket and the clock; ``now`` is in seconds of any monotonic c
     events = connection.receive_eof(now)       # the peer closed the socket
     events = connection.tick(now)              # at or after next_deadline: heartbeats, silent or slow peers
     when = connection.next_deadline            # float | None, on the same clock
-    pieces = connection.take_output()          # list[bytes | memoryview] for writelines; call it after each call above
+    pieces = connection.take_output()          # list[bytes | memoryview], to be written after each call above
     size = connection.output_size              # bytes waiting for take_output
 
-Do not call ``receive`` while ``output_size`` is larger than the memory you can spare: TCP then slows down a peer that
-sends requests without reading the replies.
+Do not call ``receive`` while ``output_size`` is too large: TCP then slows down a peer that does not read the replies.
 
 **Negotiation.** A server answers ``LoginOffered`` with ``accept_login()`` or ``refuse_login(text)``, and
-``OpenRequested`` with ``accept_open()`` or ``connection_error(exc)``, at any time before the handshake times out. A
-client answers nothing.
+``OpenRequested`` with ``accept_open()`` or ``connection_error(exc)``, at any time before the handshake times out.
 
 **Commands** queue output, or raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now.
-``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing if the channel or connection is
-closing or closed already.
+``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing on a channel or connection that is
+closing or closed.
 
-An error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output.
-If the specification forbids sending (unknown frame type, bad frame end, silent peer), ``ConnectionClosed`` is reported
-immediately.
+**Errors** of the peer give ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard), and a close method in the output;
+or only ``ConnectionClosed`` if the specification forbids sending (unknown frame type, bad frame end, silent peer).
 
 | modules         | subject                                                                  |
 |-----------------|--------------------------------------------------------------------------|

@@ -1,6 +1,6 @@
 """One client connection: turns the events of its state machine into work on channels and the virtual host.
 
-An error raised by the work closes the channel or the connection that caused it, with class and method of the request.
+An AMQP error raised by the work closes the channel or the connection, with class and method of the request.
 """
 
 import logging
@@ -36,7 +36,7 @@ _RIGHTS_CACHE_MAX = 4096
 
 
 class BrokerSession:
-    """One connection. ``info`` is its description for services; ``info`` and ``vhost`` exist when it is open."""
+    """One connection. ``info``: its description for services. ``info`` and ``vhost`` exist from ``open`` on."""
 
     info: SessionInfo
     vhost: VirtualHost
@@ -63,34 +63,34 @@ class BrokerSession:
         self._is_blocked = False
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
-        self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads replies
+        self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads
         self._confirming: dict[ConnectedChannel, None] = {}
-        self.feeding: dict[ConnectedChannel, None] = {}  # channels with a large body being sent
+        self.feeding: dict[ConnectedChannel, None] = {}  # channels that send a large body
         self._notices: list[tuple[int, str]] = []  # delayed notices of cancelled consumers: channel and consumer tag
         self._delays = 0  # number of replies to be sent before the notices
         self._feeds_first = False  # whether large bodies were served first the last time
-        self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the one served last is at the end
+        self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the consumer served last is at the end
 
     # From the link.
 
     def link_made(self, link: SocketLink) -> None:
         self.link = link
         if link.peer.certificate is None:
-            # EXTERNAL is not offered: a client that tries its first mechanism only would be refused.
+            # EXTERNAL is not offered: a client may try the first mechanism only, and would be refused.
             self.machine.mechanisms = tuple(name for name in self.machine.mechanisms if name != "EXTERNAL")
         self.allowance = Allowance(self.limits, link)
         self.server.sessions[self] = None
         log.debug("connection from %s", link.peer)
 
     def process(self, events: list[e.ConnectionEvent]) -> None:
-        """Process the events of one read."""
+        """Process events."""
         for event in events:
             if not self.is_ending:
                 self._process(event)
         self.settlements.flush()
 
     def flushed(self) -> None:
-        """Continue to produce output after a write, unless the peer reads too slowly."""
+        """Continue output after a write, unless the peer reads too slowly."""
         if not self.is_writable and self.link.is_writable:
             self.writable(True)
 
@@ -112,13 +112,13 @@ class BrokerSession:
         self.link.request_write()
 
     def content_queued(self) -> None:
-        """Request a write of queued content; stop producing more while much output waits."""
+        """Request a write of queued content; stop output while much of it waits."""
         self.link.request_write()
         if self.machine.output_size > self.limits.output_bytes:
             self.is_writable = False
 
     def cancel_consumer(self, number: int, tag: str) -> None:
-        """Notify the client that a consumer has ended, if the client supports such notices."""
+        """Notify the client that a consumer has ended, if the client supports these notices."""
         if self.is_ending:
             return
         if self._delays:
@@ -131,7 +131,7 @@ class BrokerSession:
         self.request_write()
 
     def delay_notices(self) -> None:
-        """Delay notices of cancelled consumers: as with RabbitMQ, a client gets queue.delete-ok before the notices."""
+        """Delay notices of cancelled consumers: as with RabbitMQ, they follow queue.delete-ok."""
         self._delays += 1
 
     def send_notices(self) -> None:
@@ -157,7 +157,7 @@ class BrokerSession:
     def _on_channel(self, event: Any, handler: Callable[[BrokerChannel, Any], None]) -> None:
         channel = self.channels.get(event.channel)
         if channel is None:
-            return  # closed by this side while the event was in transit
+            return  # this side has closed it
         if channel.held is None and not self.is_writable and _produces_output(event):
             channel.hold()
             self._stalled[channel] = None
@@ -180,7 +180,7 @@ class BrokerSession:
         release(event.body)
 
     def resume_events(self, channel: ConnectedChannel, waiting: "deque[e.ConnectionEvent]") -> None:
-        """Process the events of a channel that had to wait."""
+        """Process events of a channel that had to wait."""
         self.allowance.change_held(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
             self._process(waiting.popleft())
@@ -213,7 +213,7 @@ class BrokerSession:
         try:
             self.machine.accept_open()
         except LocalMisuse:
-            return  # the client has closed the connection without waiting; that event follows this request
+            return  # the client has closed the connection; that event follows
         self.request_write()
         self.is_open = True
         log.info("%s from %s opened %s", self.user, self.link.peer, vhost.name)
@@ -230,14 +230,14 @@ class BrokerSession:
             self._end()
 
     def fail_channel(self, channel: ConnectedChannel, error: AmqpError) -> None:
-        """Close the channel whose request failed, or the connection if the error is a hard one."""
+        """Close the channel whose request failed; the connection if the error is no ChannelException."""
         if not isinstance(error, ChannelException):
             log.warning("closing the connection of %s from %s: %s", self.user, self.link.peer, error)
             self.close(error)
             return
         log.info("closing channel %d of %s from %s: %s", channel.number, self.user, self.link.peer, error)
         if channel.feeder is not None:
-            # The close would be queued after the body that is being sent, so end the channel when the body is complete.
+            # The close is sent after the body, so end the channel when the body is complete.
             channel.feeder.end_with(lambda: self.fail_channel(channel, error))
         elif channel.is_open:
             channel.write_confirms()
@@ -281,8 +281,8 @@ class BrokerSession:
         self._allowed.add((right, name))
 
     def apply_permissions(self, permissions: Permissions | None) -> bool:
-        """Apply changed permissions (None: no access). Return False if the connection must end, because the user has no
-        access, or consumes from a queue that the user may no longer read.
+        """Apply changed permissions (None: no access). Return False if the connection must end: the user has no access,
+        or may no longer read a queue with a consumer of this connection.
         """
         if permissions == self._permissions:
             return True
@@ -303,14 +303,14 @@ class BrokerSession:
         self._consumers_in_turn.pop(consumer, None)
 
     def resume_consumers(self) -> None:
-        """Continue after output or unacknowledged deliveries have decreased: with waiting requests, large bodies, and
-        deliveries.
+        """Continue waiting requests, large bodies and deliveries. Called when output or unacknowledged deliveries have
+        decreased.
         """
         stalled, self._stalled = self._stalled, {}
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # The kind served first may fill the output, so large bodies and other deliveries take turns in being first.
+        # Large bodies and other deliveries take turns: the first to be served may fill the output.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()
@@ -322,11 +322,10 @@ class BrokerSession:
                 channel.feeder.continue_sending()
 
     def _pump(self) -> None:
-        """Resume the consumers that had no room for deliveries."""
+        """Resume consumers that had no room for deliveries."""
         for consumer in list(self._consumers_in_turn):
             if not self.is_writable:
-                # The output is full again: the other consumers are first next time (4.3: channels are served evenly).
-                break
+                break  # next time, the other consumers are first (AMQP 4.3: channels are served evenly)
             if consumer.is_set_aside:
                 self._consumers_in_turn.pop(consumer, None)
                 self._consumers_in_turn[consumer] = None
@@ -348,13 +347,13 @@ class BrokerSession:
     # Blocking.
 
     def note_published(self) -> None:
-        """Mark this client as a publisher; publishers are blocked while the broker has a shortage."""
+        """Mark this client as a publisher, to be blocked while the broker has a shortage."""
         self._is_publisher = True
         if self.server.alarm is not None:
             self.block(self.server.alarm)
 
     def block(self, reason: str) -> None:
-        """If the client is a publisher, notify it of a shortage, and stop reading from its connection."""
+        """Notify a publisher of a shortage, and stop reading."""
         if self._is_publisher and not self._is_blocked and not self.is_ending:
             self._is_blocked = True
             self.machine.block(reason)
@@ -371,17 +370,17 @@ class BrokerSession:
     # Direct reply-to.
 
     def find_reply_target(self, address: str) -> ConnectedChannel | None:
-        """Return the channel that waits for replies under this address; None if there is none in the virtual host."""
+        """Return the channel that waits for replies under this address in the virtual host; None without one."""
         return self.server.reply_targets.find(self.vhost, address)
 
 
 def _produces_output(event: e.ConnectionEvent) -> bool:
-    """Return whether an event produces output immediately. Such an event waits while the client does not read."""
+    """Whether an event produces output immediately, and so must wait while the client does not read."""
     return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 
 def _cost(event: e.ConnectionEvent) -> int:
-    """Return the cost of a waiting event: one, plus one for each 4 KiB of content."""
+    """Return the cost of a waiting event: one, and one for each 4 KiB of content."""
     if isinstance(event, e.BodyChunk):
         return 1 + len(event.data) // 4096
     return 1 + len(event.body) // 4096 if isinstance(event, e.Published) else 1

@@ -1,10 +1,10 @@
 """Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
-A batch is one transaction of the node, at a hub one for each of its stores; an act can be stopped between two batches.
-If the web process ends, the remaining messages stay unchanged.
+A batch is one transaction, at a hub one for each store. An act can be stopped between batches. If the web process ends,
+the remaining messages stay unchanged.
 
-The audit log has a line for the beginning of an act, and one for its end. If the second is missing, the act is running
-or was interrupted, or its end could not be noted.
+The audit log has a line for the beginning of an act, and one for the end. If the second is missing, the act is running
+or was interrupted, or the line could not be written.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from semq.web.pages.visit import Visit
 from semq.web.services import Web
 
 log = structlog.get_logger("semq.console")
-ACTS_MAX = 50  # largest number of acts that a process remembers
-AUDIT_PREFIX = "bulk."  # beginning of the names of these acts in the audit log
-LINES_MAX = 200  # newest audit lines that are searched for interrupted acts
+ACTS_MAX = 50  # number of acts that a process remembers; running acts are never forgotten
+AUDIT_PREFIX = "bulk."  # beginning of the names of acts on many messages in the audit log
+LINES_MAX = 200  # number of audit lines that are searched for interrupted acts
 Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of each finished batch
 
 
 @dataclass
 class BulkAct:
-    """One act on many messages."""
+    """An act on many messages."""
 
     key: str  #: random, in the address of the act's page
     user: str  #: the user who prepared it
@@ -38,7 +38,7 @@ class BulkAct:
     total: int
     sample: list[dict[str, Any]]  #: messages that the page shows
     work: Work = field(repr=False)
-    filter_text: str = ""  #: the filter of the selection, as text; empty: selected one by one
+    filter_text: str = ""  #: the filter of the selection; empty: selected one by one
     why: str = ""
     done: int = 0
     error: str = ""
@@ -48,7 +48,7 @@ class BulkAct:
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
-        """Begin the act if it is prepared. If this raises, the act has not begun."""
+        """Begin a prepared act. If this raises, the act has not begun."""
         if self.state != "prepared":
             return
         self.state, self.why, self.started_at = "running", why, at
@@ -61,7 +61,7 @@ class BulkAct:
         self._task = asyncio.get_running_loop().create_task(self._run(visit))
 
     def stop(self) -> None:
-        """Stop a running act after the batch in progress, or discard a prepared act."""
+        """Stop a running act after the present batch, or discard a prepared one."""
         if self.state in ("prepared", "running"):
             self.state = "stopped"
 
@@ -91,7 +91,7 @@ class BulkAct:
 
 
 def by_names(operation: str, names: list[str], batch: int) -> Work:
-    """Return the work that applies an operation to named messages, ``batch`` at a time."""
+    """Return work that applies an operation to named messages, ``batch`` at a time."""
 
     async def work(visit: Visit, why: str) -> AsyncIterator[int]:
         for begin in range(0, len(names), batch):
@@ -106,7 +106,7 @@ _acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # acts 
 
 
 def prepare(visit: Visit, **facts: Any) -> BulkAct:
-    """Return a new act with the fields ``facts``. Beyond ACTS_MAX, forget the oldest act that does not run."""
+    """Return a new act with the fields ``facts``. Beyond ACTS_MAX, forget the oldest acts that do not run."""
     acts = _acts.setdefault(visit.web, {})
     for key in [key for key, act in acts.items() if act.state != "running"][: max(0, len(acts) - ACTS_MAX + 1)]:
         del acts[key]
@@ -116,7 +116,7 @@ def prepare(visit: Visit, **facts: Any) -> BulkAct:
 
 
 def find(visit: Visit, key: str) -> BulkAct | None:
-    """Return an act by its key; None if it is forgotten."""
+    """Return an act by the key; None if the act is forgotten."""
     return _acts.get(visit.web, {}).get(key)
 
 
@@ -126,10 +126,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the audit lines of acts that began and have no line about their end, the newest first.
-
-    Acts of this process are left out. Only the newest LINES_MAX lines are searched.
-    """
+    """Return the first audit lines of acts that have no second line, without acts of this process, the newest first."""
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}

@@ -1,6 +1,4 @@
-"""The directory of partners at a local node, in bounded memory: records of the hub, or the configured partners of a
-node without a hub.
-"""
+"""The directory of partners at a local node, in bounded memory: from the hub, or configured if there is no hub."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,28 +17,28 @@ TERMS_BYTES_MAX = 16 << 20  # bytes of all agreements together
 
 
 class KnownGroup(NamedTuple):
-    """A group of institutions, as the hub has named it."""
+    """A group of institutions."""
 
     members: tuple[str, ...]  #: members to which this node may send
-    others: int  #: number of members to which this node may not send
+    others: int  #: number of other members
 
 
 @dataclass(slots=True)
 class Partners:
-    """The known partners and groups. Until the hub's list is complete, a target that is not named is accepted."""
+    """The known partners and groups. A target that is not named is accepted until ``complete``."""
 
     has_hub: bool = True
-    complete: bool = False  #: the last complete list was within the bounds: a target that is not named is unknown
-    allowed: dict[str, bool] = field(default_factory=dict)  #: by partner: whether this node may send to it
-    online: dict[str, bool] = field(default_factory=dict)  #: by partner: whether it has a session with the hub
-    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: no entry: no agreement restricts the node
+    complete: bool = False  #: whether the last list was complete and within the bounds
+    allowed: dict[str, bool] = field(default_factory=dict)  #: by partner: whether this node may send to the partner
+    online: dict[str, bool] = field(default_factory=dict)  #: by partner
+    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: by partner; no entry: no restrictions
     groups: dict[str, KnownGroup] = field(default_factory=dict)
-    present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
+    present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by partner
     meter: Meter = field(default_factory=lambda: Meter(1.0))
-    overflow: bool = False  #: the hub's list exceeds the bounds, so targets that are not named are accepted
-    is_listed: bool = False  #: the hub has sent its complete list in this session
-    _named: set[str] = field(default_factory=set)  #: partners named by the hub in this session, and kept
-    _named_groups: set[str] = field(default_factory=set)  #: groups named by the hub in this session, and kept
+    overflow: bool = False  #: whether the list of this session exceeds the bounds
+    is_listed: bool = False  #: whether the hub has sent a complete list in this session
+    _named: set[str] = field(default_factory=set)  #: partners kept in this session
+    _named_groups: set[str] = field(default_factory=set)  #: groups kept in this session
     _terms_bytes: int = 0
 
     @classmethod
@@ -54,23 +52,23 @@ class Partners:
         self.allowed.update(dict.fromkeys(nodes, True))
 
     def take_over(self, old: "Partners") -> None:
-        """Continue for an engine whose store was lost: share everything that is known."""
+        """Share the contents of ``old``, the directory of an engine whose store was lost."""
         self.complete, self.overflow, self.is_listed = old.complete, old.overflow, old.is_listed
         self.allowed, self.online, self.terms, self.meter = old.allowed, old.online, old.terms, old.meter
         self.groups, self.present = old.groups, old.present
         self._named, self._named_groups, self._terms_bytes = old._named, old._named_groups, old._terms_bytes
 
     def begin(self) -> None:
-        """Begin a session: the hub sends its complete list again."""
+        """Begin a session: the hub sends a complete list."""
         self._named.clear()
         self._named_groups.clear()
         self.overflow = self.is_listed = False
 
     def learn(self, records: Sequence[Presence]) -> None:
-        """Process records of the hub. The last record of the complete list removes all partners and groups that were
-        not named in this session, or that exceeded the bounds.
+        """Process records of the hub. The last record of a complete list removes all partners and groups that were not
+        kept in this session.
 
-        Raises DirectoryTooLarge, once in a session, after keeping the records within the bounds.
+        Raises DirectoryTooLarge after processing all records, but only once in a session.
         """
         overflow, first = self.overflow, None
         for record in records:
@@ -89,7 +87,7 @@ class Partners:
             raise first
 
     def _note_partner(self, record: Presence) -> errors.DirectoryTooLarge | None:
-        """Note a partner; if it exceeds a bound, return the error instead."""
+        """Note a partner, or return the error if a bound would be exceeded."""
         if not record.node:  # the end of the list
             return None
         if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
@@ -105,13 +103,13 @@ class Partners:
         return None
 
     def _note_users(self, record: Presence) -> None:
-        """Note the present users of a partner, unless they exceed the bound of all users."""
+        """Note the present users of a partner, or none if the bound would be exceeded."""
         self.present.pop(record.node, None)
         if record.online and record.present and sum(map(len, self.present.values())) + len(record.present) <= USERS_MAX:
             self.present[record.node] = record.present
 
     def _note_group(self, record: Presence) -> errors.DirectoryTooLarge | None:
-        """Note a group; if it exceeds the bound, return the error instead. A group without members has ended."""
+        """Note a group, or return the error if the bound would be exceeded. A group without members has ended."""
         self.groups.pop(record.node, None)
         used = sum(len(known.members) for known in self.groups.values())
         if not record.members:
@@ -130,7 +128,7 @@ class Partners:
             self._terms_bytes += _size(terms)
 
     def check(self, dest: str) -> None:
-        """Check a target. Raises TargetNotAllowed, and, if the directory is complete, UnknownTarget."""
+        """Check a target. Raises TargetNotAllowed; UnknownTarget if the directory is complete."""
         known = self.allowed.get(dest)
         if known is None and not self.has_hub:
             raise errors.UnknownTarget(
@@ -144,10 +142,10 @@ class Partners:
             raise errors.TargetNotAllowed(target=dest)
 
     def check_agreement(self, dest: str, app_key: AppKey, size: int, waiting: int) -> Terms | None:
-        """Return the terms for a document of ``size`` bytes; None: no agreement restricts the target. ``waiting``: the
-        number of documents for the target without an outcome.
+        """Return the terms for a document of ``size`` bytes; None if no agreement restricts the target.
 
-        Raises TypeNotAllowed, DocumentTooLarge, QuotaReached.
+        ``waiting``: number of documents for the target without an outcome. Raises TypeNotAllowed, DocumentTooLarge,
+        QuotaReached.
         """
         agreed = self.terms.get(dest)
         if agreed is None:
@@ -161,12 +159,12 @@ class Partners:
         return terms
 
     def take_rate(self, dest: str, app_key: AppKey, now: float) -> None:
-        """Count a document for the rate of its agreement. Raises TooFast."""
+        """Count a document for the rate of the agreement. Raises TooFast."""
         terms = first_covering(self.terms.get(dest, ()), app_key)
         if terms is not None and not self.meter.take(dest, terms, now):
             raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
 
 def _size(agreed: tuple[Terms, ...]) -> int:
-    """Return the approximate memory that agreements take, in bytes."""
+    """Return the approximate memory of agreements, in bytes."""
     return sum(200 + sum(60 + len(pattern) for pattern in terms.types) for terms in agreed)

@@ -1,7 +1,7 @@
 """The folders of one root, the names of files in them, and the notes beside files.
 
-A note is a JSON file beside the file of a document: NAME.semq.json beside NAME. It is written before the file appears
-under its name, so that a reader of the file finds the note.
+A note is a JSON file beside the file of a document: NAME.semq.json beside NAME. It is written first, so that a reader
+of the file finds the note.
 """
 
 import json
@@ -24,10 +24,10 @@ from semq.umx_t.app_key import AppKey
 log = structlog.get_logger("semq.folders")
 
 NOTE = ".semq.json"
-NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of unfinished files, and of notes
-NAME_BYTES_MAX = 200  # below 255, because a note and a temporary file have longer names
+NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of unfinished files and of notes
+NAME_BYTES_MAX = 200  # below 255: notes and temporary files have longer names
 DEPTH_MAX = 4  # target, type, subtype, name
-_FORBIDDEN = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some systems forbid in file names
+_FORBIDDEN = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # some systems forbid these characters in file names
 
 
 class Offered(NamedTuple):
@@ -36,11 +36,10 @@ class Offered(NamedTuple):
     path: Path
     size: int  # bytes
     modified_ns: int
-    #: ctime, which also changes when the file is moved; some file systems have no stable inode numbers
-    changed_ns: int
+    changed_ns: int  #: ctime, which also changes when the file is moved
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
-        """Whether ``status`` belongs to this file, unchanged. ``moved``: ignore ctime."""
+        """Whether the file is unchanged. ``status``: of the present file. ``moved``: ignore ctime."""
         is_unchanged = (status.st_size, status.st_mtime_ns) == (self.size, self.modified_ns)
         return is_unchanged and (moved or status.st_ctime_ns == self.changed_ns)
 
@@ -65,10 +64,10 @@ class Layout:
             folder.mkdir(parents=True, exist_ok=True)
 
     def offered(self, at_most: int, without: Container[str] = ()) -> list[Offered]:
-        """Return at most ``at_most`` files in ``out``, sorted by the time of their last modification.
+        """Return at most ``at_most`` files in ``out``, an arbitrary selection, sorted by the time of modification.
 
-        If there are more files, the selection is arbitrary. Left out are hidden files, files whose names end as in
-        NOT_OFFERED, links and special files, and the folders of the targets ``without``.
+        Left out are hidden files, names that end as in NOT_OFFERED, links and special files, and the folders of the
+        targets ``without``.
         """
         files = list(islice(_files(self.out, without), at_most))
         return sorted(files, key=lambda file: (file.modified_ns, file.path))
@@ -98,8 +97,8 @@ class Layout:
     ) -> Path | None:
         """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
-        Return the new path. If another file has this path, ``name`` or a number is added to it. If the file at ``path``
-        is not ``expected``, it stays in its folder, and the result is None. Raises OSError.
+        Return the new path, with ``name`` or a number if another file has the path. If the file at ``path`` is not
+        ``expected``, it stays there, and the result is None. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
         destination = free_path(folder / with_room_for_note(relative_path), name)
@@ -118,7 +117,7 @@ class Layout:
 
 
 def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
-    """Yield the files below a folder, without the names ``without`` directly in it. ``depth``: folders from ``out``."""
+    """Yield the files below a folder. ``without``: names directly in the folder that are left out."""
     for entry in _entries(folder):
         if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED) or entry.name in without:
             continue
@@ -141,10 +140,7 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def file_name_for(text: str) -> str:
-    """Return a valid file name for a foreign text.
-
-    A name that differs from the text contains a digest of the text, so that different texts have different names.
-    """
+    """Return a valid file name for a foreign text: the text, or a name with a digest of it."""
     name = _FORBIDDEN.sub("_", in_page(text)).strip(". ")
     if name == text and len(os.fsencode(name)) <= NAME_BYTES_MAX and not name.endswith(NOT_OFFERED):
         return name
@@ -157,7 +153,7 @@ def file_name_for(text: str) -> str:
 
 
 def with_room_for_note(path: Path) -> Path:
-    """Return a path whose name is short enough for the name of a note."""
+    """Return a path whose name is short enough for a note."""
     return path if len(os.fsencode(path.name)) <= NAME_BYTES_MAX else path.with_name(file_name_for(path.name))
 
 
@@ -167,14 +163,14 @@ def marked(path: Path, mark: str) -> Path:
 
 
 def free_path(path: Path, mark: str = "") -> Path:
-    """Return a path that no file has: this path, the path with the mark, or a numbered path."""
+    """Return a path that no file has: the path, the path with the mark, or a numbered path."""
     preferred = [path, marked(path, mark)] if mark else [path]
     numbered = (marked(path, f"{mark}~{number}" if mark else str(number)) for number in count(2))
     return next(candidate for candidate in chain(preferred, numbered) if not os.path.lexists(candidate))
 
 
 def note_of(path: Path) -> Path:
-    """Return the path of the note beside a file."""
+    """Return the path of the note of a file."""
     return path.with_name(path.name + NOTE)
 
 
@@ -186,7 +182,7 @@ def write_note(path: Path, note: Mapping[str, Any]) -> None:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """Return the note beside a file; empty if it is missing or unreadable."""
+    """Return the note of a file; empty if it is missing or unreadable."""
     try:
         note = json.loads(note_of(path).read_bytes())
     except (OSError, ValueError):

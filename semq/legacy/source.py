@@ -1,7 +1,7 @@
-"""Rows of an older SEMQ, from any database that SQLAlchemy reads or from CSV files. A few rows are in memory at a time.
+"""Rows of an older SEMQ, from any database that SQLAlchemy reads, or from CSV files. Few rows are in memory at a time.
 
-Rows of a database come in the order of their record numbers, rows of a CSV file in the order of the file. Methods
-block, and are called by one thread at a time.
+Rows of a database are in the order of record numbers, rows of a CSV file in the order of the file. Methods block, and
+are called by one thread at a time.
 """
 
 import csv
@@ -18,32 +18,32 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import REQUIRED, OldTable, OldTables
 
-ROWS = 200  # rows fetched from a database at a time
-SMALL = 1 << 16  # size up to which a payload is read with its row
+ROWS = 200  # rows fetched at a time
+SMALL = 1 << 16  # size up to which a payload is read with the row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
 SQLITE = (".db", ".sqlite", ".sqlite3")  # suffixes of files of SQLite
-# Drivers for URLs that name none, as in OPERATIONS.md; SQLAlchemy has other defaults.
+# Drivers for URLs that name none (OPERATIONS.md); SQLAlchemy has other defaults.
 DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
-Values = dict[str, Any]  # values of a row, keyed by meaning
-PAYLOAD, SIZE = "payload", "size"  # keys of ``Values``; the database computes the size of the payload
+Values = dict[str, Any]  # values of a row, by meaning
+PAYLOAD, SIZE = "payload", "size"  # keys of ``Values``
 
 
 class OldSource(Protocol):
-    """The source of the rows: a database or files of an older SEMQ."""
+    """A database or files of an older SEMQ."""
 
     name: str  #: URL without the password, or path
 
     def has(self, table: OldTable) -> bool:
-        """Return whether the source has a table. Raises BadMapping if a required column is missing.
+        """Whether the source has a table; only then ``rows`` and ``payload`` may be called.
 
-        Call the other methods only for a table that the source has.
+        Raises BadMapping if a required column is missing.
         """
 
     def rows(self, table: OldTable) -> Iterator[Values]:
-        """Yield the rows; payloads larger than SMALL may be missing in them."""
+        """Yield the rows; payloads larger than SMALL may be missing."""
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload of a row, also a large one."""
+        """Return the payload of a row, of any size."""
 
     def close(self) -> None:
         """Close connections and files."""
@@ -86,7 +86,7 @@ def _sqlite(path: Path) -> URL:
 
 
 class DatabaseSource:
-    """A database. Rows are read on one connection, large payloads on another."""
+    """A database. Large payloads are read on a connection of their own."""
 
     def __init__(self, url: URL) -> None:
         self.name = url.render_as_string(hide_password=True)
@@ -99,7 +99,7 @@ class DatabaseSource:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Replace errors of the database by errors of the import, which show the URL without its password."""
+        """Raise DriverMissing or SourceUnavailable, which show no password, instead of errors of the database."""
         try:
             yield
         except (NoSuchModuleError, ModuleNotFoundError) as error:
@@ -133,7 +133,6 @@ class DatabaseSource:
                 yield dict(row._mapping)  # noqa: SLF001 - a public attribute of SQLAlchemy's rows
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Read a large payload by the record number of the row."""
         if row[PAYLOAD] is not None or row[SIZE] is None:
             return row[PAYLOAD]
         columns = table.columns
@@ -149,7 +148,7 @@ class DatabaseSource:
 
 
 class CsvSource:
-    """A CSV file with the name of its table, or a folder of such files."""
+    """A CSV file with the name of a table, or a folder of these files."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -189,7 +188,7 @@ class CsvSource:
         return row.get(PAYLOAD)
 
     def close(self) -> None:
-        """Do nothing: no file is open between two calls."""
+        """Do nothing: no file is open between calls."""
 
 
 def check_columns(table: OldTable, present: set[str], place: str) -> None:

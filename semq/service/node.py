@@ -1,7 +1,6 @@
-"""The life of a node: it opens its database, store, engine, AMQP endpoint and clockwork, and closes them.
+"""The life of a node: start and stop of its database, store, engine, AMQP endpoint and clockwork.
 
-An engine lives as long as one opening of its store. After a loss of the connection, or a commit with unknown outcome,
-the store is opened again (a new incarnation), and a new engine is built from the committed rows, as after a crash
+After a loss of the store, the node opens it again and builds a new engine from the committed rows, as after a crash
 (PROTOCOL.md section 14).
 """
 
@@ -59,12 +58,12 @@ NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the 
 # Companion programs by section of the configuration; any other section has CompanionModule("semq.SECTION").
 PROGRAMS = {"http": CompanionModule("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-# Seconds between two checks whether the node's own Postgres runs. Connections do not show its death as long as its
-# child processes keep them open.
+# Seconds between two checks whether the node's own Postgres runs: its child processes may keep connections open after
+# its death.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
-PACKET_BYTES_MAX = 8 << 20  # bytes of a packet; the largest packets, those with certificates, have some 4 MiB
+PACKET_BYTES_MAX = 8 << 20  # largest value in ``semq.umx_t.records``
 
 
 class Node(Generic[E]):
@@ -75,7 +74,7 @@ class Node(Generic[E]):
     companion_sections: tuple[str, ...] = ("http",)  #: sections of the configuration with a companion process
 
     def __init__(self, settings: Settings, clock: Clock, host: NodeHost | None = None) -> None:
-        """``host``: the resources of the process; None if the process has this node only."""
+        """``host``: the resources of the process; None if it has this node only."""
         self.host = host or NodeHost()
         self.settings = settings
         self.clock = clock
@@ -91,16 +90,16 @@ class Node(Generic[E]):
         self.recovered: Recovered
         self.started_at = clock.wall()
         self.companions: dict[str, Companion] = {}  #: by section of the configuration
-        self.engine_starts = 0  #: engines built since the process started
+        self.engine_starts = 0
         self._database = self.host.database(settings)
         self._claim = Claim(settings, self.own_store, clock)
-        self._restart: asyncio.Task[None] | None = None  #: builds a new engine after a loss of the store
-        self._is_lost = False  #: the store is lost, and not being opened again yet
+        self._restart: asyncio.Task[None] | None = None  #: builds a new engine
+        self._is_lost = False  #: whether the store is lost
         self._is_serving = False
-        self._cleanup = AsyncExitStack()  #: ends the started parts, in the reverse order of their start
+        self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]
         self._stopping = False
-        self.users: UserTable  #: the users who log in with a password
+        self.users: UserTable  #: users with passwords
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
         self.nightly = Nightly(settings, clock, self._database_environment)
@@ -110,14 +109,14 @@ class Node(Generic[E]):
 
     # --- for subclasses
     async def prepare(self) -> None:
-        """Load the node's identity. Called before the store is opened, and again if the process has waited for that."""
+        """Load the node's identity. Called before the store is opened, and again after a wait as a standby."""
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context of the node's own port, or None for a port without TLS."""
         return None
 
     def greeting(self) -> Mapping[str, Any]:
-        """Return more server properties for connection.start, beside ``identity``."""
+        """Return server properties for connection.start, beside ``identity``."""
         return {}
 
     def build_engine(self, recovered: Recovered) -> E:
@@ -127,7 +126,7 @@ class Node(Generic[E]):
         raise NotImplementedError
 
     def register(self) -> None:
-        """Register services in the virtual hosts, before the endpoint listens."""
+        """Register services in the virtual hosts. Called before the endpoint listens."""
         raise NotImplementedError
 
     def parts(self) -> Iterable[object]:
@@ -135,7 +134,7 @@ class Node(Generic[E]):
         raise NotImplementedError
 
     async def begin_sessions(self) -> None:
-        """Begin or renew sessions, after a new engine was built."""
+        """Begin or renew sessions. Called after a new engine was built."""
 
     async def end_sessions(self) -> None:
         """End sessions and refuse further documents."""
@@ -158,7 +157,7 @@ class Node(Generic[E]):
         return sorted({*server.apply_permissions(), *(connected - server.connected_users())})
 
     async def has_contents(self, vhost: str) -> bool:
-        """Return whether anything is stored for a virtual host."""
+        """Whether anything is stored for a virtual host."""
         return await self.message_store.knows(vhost)
 
     def reload_soon(self) -> None:
@@ -198,11 +197,11 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.store.stop)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
-        await self._database.update(url, await self.store.revision())  # before `prepare` reads tables
+        await self._database.update(url, await self.store.revision())  # `prepare` reads tables
         await self.prepare()
         self.recovered = await self._claim.open(self.store)
         if self._claim.has_waited:
-            await self.prepare()  # values read while the other process owned the store may be outdated
+            await self.prepare()  # the other process may have changed the values
         housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings)
         jobs = [*self.jobs(), *self.nightly.jobs(), *housekeeping.jobs(), *self.alerts.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
@@ -298,11 +297,11 @@ class Node(Generic[E]):
 
     async def _restart_engine(self) -> None:
         try:
-            while self._is_lost:  # the store may be lost again while the sessions on the new engine begin
+            while self._is_lost:  # the store may be lost again while sessions begin
                 self.recovered = await self._reopened()
                 self._build()
                 await self._begin_sessions_again()
-                self.server.journal.flush()  # declarations that clients have made meanwhile
+                self.server.journal.flush()  # writes what clients have declared meanwhile
         except StoreFenced as error:
             self._fail(error)
         except Exception as error:
@@ -316,7 +315,7 @@ class Node(Generic[E]):
             self._failed.set_exception(error)
 
     async def _reopened(self) -> Recovered:
-        """Open the store again, repeatedly if needed. Raises StoreFenced if another process has taken it over."""
+        """Open the store again, repeatedly if needed. Raises StoreFenced if another process has it."""
         failures = 0
         while True:
             try:
@@ -332,7 +331,7 @@ class Node(Generic[E]):
                 await asyncio.sleep(pause_s)
 
     async def _begin_sessions_again(self) -> None:
-        # `begin_sessions` may fail because the database becomes unavailable before the writer notices the loss.
+        # `begin_sessions` may notice a loss of the database before the writer.
         while not self._is_lost:
             try:
                 await self.begin_sessions()
@@ -411,7 +410,7 @@ class Node(Generic[E]):
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
-        """Return the limits of a connection, which leave room for the largest message."""
+        """Return the limits of a connection."""
         body_max = self.settings.amqp.max_message_bytes
         arriving_max = max(ARRIVING_BYTES_MAX, body_max)
         return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)
@@ -461,7 +460,7 @@ class Node(Generic[E]):
             return [Check("store", FAILING, str(error))]
 
     def engine_violations(self) -> list[dict[str, str | int]]:
-        """Return the violations of the protocol by peers during the last day."""
+        """Return violations of the protocol by peers during the last day."""
         raise NotImplementedError
 
     def engine_counters(self) -> Mapping[str, int]:

@@ -1,9 +1,8 @@
-"""Storage of large bodies, on a connection of their own, before the work that inserts their rows.
+"""Storage of large bodies on a separate connection, so that they do not keep the writer's connection busy.
 
-While Postgres writes a body of a megabyte, the writer's connection could do nothing else. So a large body is first
-committed alone, under a negative key. Then the work is queued, and its unit gives the body its final key and its
-envelope. If the body could not be stored, the unit writes it. Bodies that no unit takes are deleted, here or at the
-next start.
+A large body is first committed alone, under a negative key. Then the work with the row is queued, and the unit gives
+the body the final key and the envelope. If the body could not be stored, the unit writes it. Bodies that no unit takes
+are deleted, here or at the next start.
 """
 
 import asyncio
@@ -17,9 +16,9 @@ from psycopg.types.string import BytesBinaryDumper
 
 from semq.store.work import Work, after_commit
 
-WAITING_MAX = 8 << 20  # bytes of bodies that may wait; the units of further work write their bodies themselves
+WAITING_MAX = 8 << 20  # bytes of bodies that may wait
 IDLE_S = 30.0  # time without bodies after which the connection is closed
-ENDED_MAX = 100  # number of keys in ``_ended`` of one table at which the bodies under them are deleted
+ENDED_MAX = 100  # number of keys in ``_ended`` of a table at which bodies are deleted
 
 INSERT = {
     "tb_0031_body": "INSERT INTO tb_0031_body (object_id, envelope, payload) VALUES (%b, ''::bytea, %b)",
@@ -34,13 +33,11 @@ Connect = Callable[[], Awaitable["psycopg.AsyncConnection[Any]"]]
 
 
 class BodiesAhead:
-    """The bodies of one opened store; they are written one after the other."""
+    """The bodies of one opened store, written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
-        """``post(work, later)`` (``WorkStore.post``) queues work once its bodies are stored or cannot be stored.
-
-        Bodies get the negative numbers below -``first_id``, the first record id of this opening, so that no key is used
-        twice.
+        """``post``: ``WorkStore.post``. ``first_id``: first record id of this opening; keys are below -``first_id``, so
+        that none is used twice.
         """
         self._connect = connect
         self._post = post
@@ -48,7 +45,7 @@ class BodiesAhead:
         self._queue: deque[tuple[Work, bool]] = deque()
         self._waiting_bytes = 0
         self._keys: dict[tuple[str, int], int] = {}  #: keys of stored bodies, by table and identity of the payload
-        #: By table: keys of ended work. A body that is still stored under such a key was taken by no unit.
+        #: keys of ended work, by table; no unit has taken a body that remains under one of them
         self._ended: dict[str, list[int]] = {table: [] for table in DELETE}
         self._must_delete = False
         self._arrived = asyncio.Event()
@@ -57,9 +54,9 @@ class BodiesAhead:
         self._task: asyncio.Task[None] | None = None
 
     def accept(self, work: Work, *, later: bool) -> bool:
-        """Store the bodies of a piece of work in the background, and then pass the work to ``post``.
+        """Store the bodies of a piece of work in the background, then pass the work to ``post``.
 
-        Return False, and do nothing, if ``Work.ahead`` is empty or if too many bytes wait.
+        Return False, and do nothing, if ``Work.ahead`` is empty or too many bytes wait.
         """
         size = sum(len(payload) for _, payload in work.ahead)
         if not size or self._waiting_bytes + size > WAITING_MAX:
@@ -73,7 +70,7 @@ class BodiesAhead:
         return True
 
     def key_of(self, table: str, payload: bytes) -> int | None:
-        """Return the key of a stored body and forget it, so that only one row uses it; None if it is not stored."""
+        """Return and forget the key of a stored body, which one row may use; None if the body is not stored."""
         return self._keys.pop((table, id(payload)), None)
 
     async def wait_empty(self) -> None:
@@ -81,7 +78,7 @@ class BodiesAhead:
             await self._queue_is_empty.wait()
 
     def end(self) -> list[Work]:
-        """Stop at once, and return the work that was not passed to ``post``."""
+        """Stop. Return the work that was not passed to ``post``."""
         if self._task is not None:
             self._task.cancel()
         not_queued = [work for work, _ in self._queue]
@@ -90,7 +87,7 @@ class BodiesAhead:
         return not_queued
 
     async def wait_closed(self) -> None:
-        """Wait, after ``end``, until the connection is closed."""
+        """Wait until the connection is closed. Called after ``end``."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -148,9 +145,8 @@ class BodiesAhead:
         self._close()
 
     def _release(self, stored: list[tuple[str, bytes, int]]) -> Work:
-        """Return work that releases the keys once all work posted earlier has ended.
-
-        Until then it keeps the payloads alive, because ``_keys`` identifies them by ``id``.
+        """Return work that releases the keys once all work posted earlier has ended. Until then, it keeps the payloads
+        alive, because ``_keys`` identifies them by ``id``.
         """
 
         def ended() -> None:

@@ -1,8 +1,7 @@
 """One channel of a dialled connection: requests with replies, publishes with confirms, consumers.
 
-All deliveries of one read of the socket are passed to the consumer in one list, and all confirms to ``on_settled``. A
-content whose body arrives in chunks is reported with its body in a file if ``keeps_large_bodies``, else with an empty
-body. Created by ``client.ClientLink.open_channel``.
+Deliveries and confirms are reported in one list for each read of the socket. Created by
+``client.ClientLink.open_channel``.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ Reply = TypeVar("Reply", bound=m.Method)
 
 
 class ChannelOwner(Protocol):
-    """The part of a connection that its channels use. Implemented by ``client.ClientLink``."""
+    """The connection as channels use it. Implemented by ``client.ClientLink``."""
 
     machine: ClientConnection
     is_blocked: bool  #: the server takes no messages for now
@@ -58,12 +57,12 @@ class ClientChannel:
     ``on_settled(list of (token, confirmed))``: publishes were confirmed (True) or refused (False);
     ``on_returned(Returned)``: a mandatory message had no queue; called before its confirm;
     ``on_cancelled(consumer_tag)``: the server ended a consumer, usually because its queue was deleted;
-    ``on_ready()``: publishing is possible again after ``may_publish`` was False;
-    ``on_closed(error)``: the channel has ended; None after ``close``, or if the peer closed it without an error.
+    ``on_ready()``: publishing may be possible again;
+    ``on_closed(error)``: the channel has ended; ``error`` is None after an orderly end.
     """
 
     def __init__(self, owner: ChannelOwner, number: int, keeps_large_bodies: bool = False) -> None:
-        """``keeps_large_bodies``: bodies that arrive in chunks are kept in files; otherwise they are dropped."""
+        """``keeps_large_bodies``: a body that arrives in chunks is put in a file; otherwise it is dropped."""
         self.number = number
         self._keeps_large_bodies = keeps_large_bodies
         self._spool: SpooledBody | None = None
@@ -86,8 +85,8 @@ class ClientChannel:
         self._settled: list[tuple[Any, bool]] = []
         self._unconfirmed: dict[int, Any] = {}  # tokens, keyed by the number of the publish
         self._published = 0  # number of the last publish
-        self._confirmed_to = 0  # the highest number that a frame with ``multiple`` has confirmed
-        self._consumers_made = 0  # a part of new consumer tags
+        self._confirmed_to = 0  # the highest number in a confirm with ``multiple``
+        self._consumers_made = 0
         self._ready: asyncio.Event | None = None
         self._streamed: ContentStarted | None = None  # the content whose body is arriving in chunks
 
@@ -95,15 +94,15 @@ class ClientChannel:
 
     @property
     def may_publish(self) -> bool:
-        """Whether a message may be published now. False on a closed channel, while the socket is full, while the server
-        is short of resources or has sent channel.flow to stop, and while a body is being sent in blocks.
+        """Whether a message may be published now: not on a closed channel, while the socket is full, while the server
+        accepts no messages, or while a body is being sent in blocks.
         """
         if not self.is_open or self._owner.is_blocked or not self._link.is_writable:
             return False
         try:
             return self._machine.may_send_content(self.number)
         except LocalMisuse:
-            return False  # the peer has closed the channel, and the event is not processed yet
+            return False  # the peer has closed the channel; that event is not processed yet
 
     @property
     def unconfirmed(self) -> int:
@@ -111,7 +110,7 @@ class ClientChannel:
         return len(self._unconfirmed)
 
     async def wait_ready(self) -> None:
-        """Wait for ``may_publish``. Raises the error with which the channel ends, if it ends before."""
+        """Wait for ``may_publish``. Raises LinkLost or an AmqpError if the channel ends."""
         while not self.may_publish:
             self._check_open()
             self._ready = self._ready or asyncio.Event()
@@ -127,10 +126,10 @@ class ClientChannel:
         mandatory: bool = False,
         token: Any = None,
     ) -> int:
-        """Send one message at the end of this turn, without waiting: check ``may_publish`` between batches.
+        """Send one message at the end of this turn. Check ``may_publish`` between batches.
 
-        Returns the number of the message (1, 2, …) for its confirm, or 0 on a channel without confirms. ``token`` is
-        passed to ``on_settled``.
+        Returns the number of the message (1, 2, …), or 0 on a channel without confirms. ``token`` is passed to
+        ``on_settled``.
         """
         self._check_open()
         self._machine.publish(self.number, exchange, routing_key, header, body, mandatory)
@@ -144,7 +143,7 @@ class ClientChannel:
     async def publish_blocks(
         self, exchange: str, routing_key: str, header: ContentHeader, blocks: Iterable[bytes]
     ) -> None:
-        """Send a message on a channel without confirms; its body is sent in blocks, as fast as the server reads.
+        """Send a message on a channel without confirms, with the body in blocks, as fast as the server reads.
 
         If ``blocks`` raises, the connection is aborted. Raises LinkLost, or the AmqpError that closed the channel.
         """
@@ -180,7 +179,7 @@ class ClientChannel:
         consumer_tag: str = "",
         arguments: Mapping[str, Any] | None = None,
     ) -> str:
-        """Start a consumer and return its tag. ``on_delivered`` gets a list of messages for each read of the socket."""
+        """Start a consumer and return its tag."""
         self._consumers_made += 1
         tag = consumer_tag or f"semq.{self.number}.{self._consumers_made}"
         self._consumers[tag] = on_delivered
@@ -204,9 +203,7 @@ class ClientChannel:
         await self.call(m.BasicQos(0, prefetch_count, per_channel), m.BasicQosOk)
 
     def ack(self, delivery_tag: int, multiple: bool = False) -> None:
-        """Send basic.ack. On a channel that has ended, ``ack``, ``nack`` and ``reject`` do nothing: the delivery tags
-        are no longer valid.
-        """
+        """Send basic.ack. On a channel that has ended, ``ack``, ``nack`` and ``reject`` do nothing."""
         self._settle_delivery(lambda: self._machine.ack(self.number, delivery_tag, multiple))
 
     def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
@@ -223,7 +220,7 @@ class ClientChannel:
         try:
             send()
         except LocalMisuse:
-            return  # the peer has closed the channel, and the event is not processed yet
+            return  # as in ``may_publish``
         self._link.request_write()
 
     async def get(self, queue: str, no_ack: bool = False) -> Got | None:
@@ -234,8 +231,8 @@ class ClientChannel:
     # Everything else.
 
     async def call(self, method: m.Method, reply: type[Reply]) -> Reply:
-        """Send a method and return its reply. Raises UnexpectedFrame for a reply of another type, and LinkLost or the
-        AmqpError that closed the channel if no reply comes.
+        """Send a method and return its reply. Raises UnexpectedFrame for a reply of another type, LinkLost, or the
+        AmqpError that closed the channel.
         """
         answer = await self._ask(method)
         if not isinstance(answer, reply):
@@ -248,7 +245,7 @@ class ClientChannel:
         self.is_confirming = True
 
     async def declare_queue(self, queue: str = "", **settings: Any) -> m.QueueDeclareOk:
-        """Send queue.declare; ``settings`` are its arguments by name."""
+        """Send queue.declare; ``settings``: arguments of the method."""
         return await self.call(m.QueueDeclare(queue, **settings), m.QueueDeclareOk)
 
     async def declare_exchange(self, exchange: str, kind: str = "direct", **settings: Any) -> None:
@@ -260,7 +257,7 @@ class ClientChannel:
         await self.call(m.QueueBind(queue, exchange, routing_key), m.QueueBindOk)
 
     def close(self) -> None:
-        """Close without waiting for the reply of the peer; unacknowledged messages return to their queue."""
+        """Close without waiting for the reply. Unacknowledged messages return to their queue."""
         if self.is_open:
             self._machine.close_channel(self.number)
             self._link.request_write()
@@ -269,7 +266,7 @@ class ClientChannel:
     # Called by the connection.
 
     def process(self, event: ConnectionEvent) -> None:
-        """Process one event of this channel."""
+        """Process an event of this channel."""
         match event:
             case Delivered():
                 self._delivered.setdefault(event.consumer_tag, []).append(event)
@@ -295,7 +292,7 @@ class ClientChannel:
                 raise AssertionError(f"no channel expects {event!r}")
 
     def process_part(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
-        """Process a part of a content whose body arrives in chunks. The content is reported at its end."""
+        """Process a part of a content whose body arrives in chunks; the content is reported when it is complete."""
         if isinstance(event, ContentStarted):
             self._streamed = event
             self._spool = SpooledBody() if self._keeps_large_bodies else None
@@ -326,7 +323,7 @@ class ClientChannel:
             self.on_ready()
 
     def end(self, error: AmqpError | LinkLost | None) -> None:
-        """End the channel: report what has arrived, then raise the reason in all waiting callers."""
+        """End the channel. Report what has arrived, then raise the error, or LinkLost, in waiting callers."""
         if not self.is_open:
             return
         self.is_open = False
@@ -354,7 +351,7 @@ class ClientChannel:
         return await answer
 
     def _answer(self, value: Any) -> None:
-        # The future of a cancelled caller stays in the queue, so that replies still match their requests.
+        # The future of a cancelled caller stays in the queue, so that replies match their requests.
         waiting = self._calls.popleft()
         if not waiting.done():
             waiting.set_result(value)
@@ -366,7 +363,7 @@ class ClientChannel:
             consumer(batch)
 
     def _settle(self, tag: int, multiple: bool, confirmed: bool) -> None:
-        # A range begins after the last multiple confirm, so all ranges together visit each number once.
+        # A range begins after the last multiple confirm, so that each number is visited once.
         numbers = range(self._confirmed_to + 1, tag + 1) if multiple else (tag,)
         if multiple:
             self._confirmed_to = max(self._confirmed_to, tag)

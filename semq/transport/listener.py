@@ -1,6 +1,6 @@
 """Listening port: accepts connections within limits, and closes them when the node stops.
 
-``Listener`` makes a ``SocketLink`` for each socket. Sockets of a TLS port first pass ``handshakes``.
+``Listener`` makes a ``SocketLink`` for each socket, on a TLS port by ``handshakes``.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
 
-PAUSE_S = 2.0  # pause before a failed negotiation is answered; it makes guessing passwords slow
+PAUSE_S = 2.0  # pause before the answer to a failed negotiation, which makes guessing passwords slow
 STOPPING = "the node is stopping"  # text of connection.close when a listener stops
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """Address and limits of a listening port. Port 0 selects a free one. ``pause_s``: see ``SocketLink``."""
+    """Address and limits of a listening port; port 0 selects a free one. ``pause_s``: see ``SocketLink``."""
 
     host: str = "127.0.0.1"
     port: int = 5672
@@ -37,14 +37,14 @@ class ListenerConfig:
 
 
 class Drainable(LinkOwner, Protocol):
-    """An owner that can be asked to close its connection."""
+    """An owner of a connection that can be told to close it."""
 
     def force_close(self, text: str) -> None:
-        """Send connection.close 320 with this text; the link ends when the peer answers."""
+        """Send connection.close 320 with this text. The link ends when the peer answers."""
 
 
 class ConnectionAcceptor(Protocol):
-    """The acceptor of connections for a server, within limits: a ``Listener``, or a part of a shared port."""
+    """A ``Listener``, or a part of a shared port."""
 
     config: ListenerConfig
     accepted: int
@@ -57,7 +57,7 @@ class ConnectionAcceptor(Protocol):
         """Accept no more, close the connections, and drop those that are still open after ``drain_s`` seconds."""
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Use this context for new handshakes from now on."""
+        """Use this context for new handshakes."""
 
     @property
     def port(self) -> int:
@@ -69,7 +69,7 @@ class ConnectionAcceptor(Protocol):
 
 
 class _RefusingProtocol(asyncio.Protocol):
-    """A protocol that closes the socket at once; used when there are too many connections."""
+    """A protocol that closes the socket at once, for connections beyond the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -107,14 +107,13 @@ class Listener:
         self.refused = 0
         self._make = make
         self._per_address: Counter[str] = Counter()  # links and handshakes
-        self._handshaking = 0  #: sockets whose TLS handshake is in progress
+        self._handshaking = 0  #: number of TLS handshakes in progress
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
     async def start(self) -> None:
-        """Bind and listen. Raises OSError, for example if the port is in use."""
         loop = asyncio.get_running_loop()
         config = self.config
         if config.tls is not None:
@@ -126,13 +125,12 @@ class Listener:
         )
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Use this context for new handshakes."""
         if self._handshakes is not None:
             self._handshakes.tls = tls
 
     @property
     def port(self) -> int:
-        """The listening port; the configured number while no socket listens."""
+        """The listening port; the configured one while no socket listens."""
         if self._handshakes is not None:
             return self._handshakes.port or self.config.port
         if self._server is None or not self._server.sockets:
@@ -140,9 +138,6 @@ class Listener:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, drain_s: float) -> None:
-        """Stop accepting, send connection.close on all connections, and drop the connections whose peers have not
-        answered after ``drain_s`` seconds.
-        """
         if self._server is not None:
             self._server.close()
         if self._handshakes is not None:
@@ -163,12 +158,12 @@ class Listener:
         return _RefusingProtocol() if self._refuse_if_full() else self.new_link()
 
     def new_link(self) -> SocketLink:
-        """Return a link for a connected socket, or for a socket whose TLS handshake begins."""
+        """Return a link for a socket."""
         machine, owner = self._make()
         return _CountedLink(self, machine, owner)
 
     def _refuse_if_full(self) -> bool:
-        """Return whether too many connections are open; count and log the refusal."""
+        """Whether too many connections are open. Count and log the refusal."""
         is_full = len(self.links) + self._handshaking >= self.config.connections_max
         if is_full:
             self.refused += 1
@@ -177,11 +172,10 @@ class Listener:
 
     @property
     def handshakes_failed(self) -> int:
-        """The number of failed TLS handshakes."""
         return self._handshakes.failed if self._handshakes is not None else 0
 
     def begin_handshake(self, address: str) -> bool:
-        """Count a socket before its TLS handshake; return False if there are too many."""
+        """Count a socket before the TLS handshake. Return False if there are too many."""
         if self._refuse_if_full() or self._refuse_address_if_full(address):
             return False
         self._per_address[address] += 1
@@ -189,12 +183,12 @@ class Listener:
         return True
 
     def end_handshake(self, address: str) -> None:
-        """Note the end of a handshake; after a successful one, ``admit`` has counted the link."""
+        """Note the end of a handshake. ``admit`` has counted the link of a successful one."""
         self._handshaking -= 1
         self._uncount(address)
 
     def admit(self, link: SocketLink, transport: Any) -> bool:
-        """Count a link and return True; return False, without counting it, if its address has too many links."""
+        """Count a link. Return False, and do not count it, if the address has too many."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""
         if self._handshakes is None and self._refuse_address_if_full(address):
@@ -206,7 +200,7 @@ class Listener:
         return True
 
     def forget(self, link: SocketLink) -> bool:
-        """Stop counting a link; return False if it was never counted."""
+        """Stop counting a link. Return False if it was not counted."""
         address = self.links.pop(link, None)
         if address is None:
             return False
@@ -216,7 +210,7 @@ class Listener:
         return True
 
     def _refuse_address_if_full(self, address: str) -> bool:
-        """Return whether an address has too many connections; count and log the refusal."""
+        """Whether an address has too many connections. Count and log the refusal."""
         is_full = self._per_address[address] >= self.config.connections_per_address_max
         if is_full:
             self.refused += 1

@@ -1,11 +1,11 @@
 """The status tables of PROTOCOL.md section 5 as text grids: the next state and the deed for each event of a message.
 
-Lines are events, columns are states. The states climb to the right; a message returns to SS_INIT only to be sent again,
-as it is or as a void marker. Dots fill the lower right: late and repeated events change nothing. The SS_INIT column
-accepts evidence, too: a crash between a send and the commit that records it leaves SS_INIT (rule N29).
+Lines are events, columns are states, which climb to the right; a message returns to SS_INIT only to be sent again, as
+it is or as a void marker. A dot keeps the state: late and repeated events change nothing. Column SS_INIT accepts
+evidence, too, because a crash between a send and the commit that records it leaves SS_INIT (rule N29).
 
-The engine evaluates guards that need more than the state, for instance an equal attempt or a nonce. It ignores an
-event whose guard fails, or chooses another event (``not_here_bare``).
+The engine evaluates guards that need more than the state, for instance an equal attempt or a nonce. If a guard fails,
+it ignores the event, or chooses another (``not_here_bare``).
 """
 
 from semq.umx_t.grid import Grid
@@ -118,8 +118,8 @@ give_up         !         !                 UNKNOWN           !                 
     SenderDeed,
 )
 
-# Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down.
-# Nothing is sent twice (rule N22), so events from outside reach SS_INIT only if the row was restored from a backup.
+# Rows of classes 1 and 2 exist only while a receipt is pending, those of class 2 also while the own link is down.
+# Nothing is sent twice (rule N22), so events from outside reach SS_INIT only in a row restored from a backup.
 SENDER_12 = Grid(
     """
 class12         SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            FINAL
@@ -157,9 +157,7 @@ give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN   
 
 
 class CopyState(Word):
-    """States of a row of tb_0031 in a store of the hub. The row is deleted on the receiver's Ack (rule N12); a refused
-    row stays, without its payload, until its sender has noted the refusal.
-    """
+    """States of a row of tb_0031 in a store of the hub."""
 
     ABSENT = "no row for this message"
     SS_INIT = "stored, to be sent when the target is online"
@@ -269,7 +267,7 @@ class OwedEvent(Word):
 
 
 class OwedDeed(Word):
-    """The action for an acknowledgement that may not have been noted."""
+    """Actions for an acknowledgement that may not have been noted."""
 
     inquire = "send Inquiry R: the message is recorded here; has this been noted?"
 
@@ -320,7 +318,7 @@ requeue   !           !         NEW:offer
 
 GRIDS = (SENDER, SENDER_12, HUB, RECEIVER, OWED, HANDLING)
 
-# Actions of the engine beside the cells; PROTOCOL.md section 5 prints them below each grid.
+# Actions of the engine beside the cells, printed in PROTOCOL.md section 5 below each grid.
 EXCEPTIONS = tuple(
     line.split(None, 1)
     for line in """

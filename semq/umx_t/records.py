@@ -1,7 +1,7 @@
 """The 810 and 809 records about messages, records of presence, and records of datagram channels.
 
-A packet is a JSON array of records (PROTOCOL.md section 17). Fields of a newer version are accepted; absent fields have
-defaults. Incarnations are hexadecimal text, since many JSON readers cannot hold 63 bits.
+A packet is a JSON array of records (PROTOCOL.md section 17). Incarnations are hexadecimal text, since many JSON readers
+cannot hold 63 bits.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,9 @@ from semq.umx_t.errors import BadRecord, PacketTooLarge
 from semq.umx_t.status import Arrival
 from semq.umx_t.word import Word
 
-# Bounds of one packet. Nodes of every version send at most 500 records.
+# Limits of a received packet.
 RECORDS_MAX = 1000
 FLOORS_MAX = 4000  # in all records of a packet together
-# Largest size of one packet in bytes.
 PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.RECEIPTS, Primitive.INDICATION): 1 << 20,
     (Function.RECEIPTS, Primitive.RESPONSE): 384 << 10,
@@ -32,8 +31,8 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
 GROUP_MAX = 1000  # members of a group
 FULL_PACKET_BYTES = 256 * 1024  # estimated size at which a sender starts another packet
 
-# Permitted values of fields. Each value that passes fits into a column of the store (63 bits, no NUL in a text): one
-# record of a hostile peer must not fail a transaction that it shares with the work of others.
+# Permitted values of fields. Each fits into a column of the store (63 bits, no NUL in a text), so that no record of a
+# hostile peer fails a transaction with work of others.
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sid = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
 StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -64,17 +63,17 @@ class HubFlag(Word):
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
     DISCARDED = 3  #: a message of class 1 that cannot be forwarded at once
-    #: the target's session ended before its Ack2 was seen; or the store for the message was not served, and now is
+    #: the target's session ended before its Ack2 was seen; or the store for the message is served again
     FORWARD_FAILED = 4
-    REFUSED = 5  #: the hub can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
+    REFUSED = 5  #: the hub can never deliver the message (section 18), or an operator has refused the copy (H16)
 
 
 class InquiryRole(Word):
-    """The party that asks in an 809 record."""
+    """The party that asks in an 809 record, and the question."""
 
-    S = "S"  #: the sender: has the receiver recorded the message? To the custodian: does it hold the message?
-    P = "P"  #: the hub: has the receiver recorded the message?
-    R = "R"  #: the receiver: the message is recorded; has the acknowledgement been noted?
+    S = "S"  #: the sender: is the message recorded (to the receiver), is it in custody (to the hub)?
+    P = "P"  #: the hub: is the message recorded?
+    R = "R"  #: the receiver: has the acknowledgement been noted?
 
 
 class Answer(Word):
@@ -99,35 +98,35 @@ ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.it
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save, a refusal by the hub, or the ReAck of a refusal."""
+    """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save, or a refusal by the hub."""
 
     #: the row that the record is about: three numbers of LK1 in Ack and ReAck, otherwise of LK0
     src_semq_id: StoreNumber = 1
     src_semq_db_id: StoreNumber = 1
     src_ref_id: Number = 0
-    dest_semq_id: StoreNumber = 1  #: the row of tb_0030 of the acknowledging node, echoed in the answer
+    dest_semq_id: StoreNumber = 1  #: the row of tb_0030 of the acknowledging node, repeated in the answer
     dest_semq_db_id: StoreNumber = 1
     dest_ref_id: Number = 0
     ack_flag: AckFlag | None = None
     flag: HubFlag | None = None
     app_key: tuple[Text, Text, Text, Text] | None = None
-    ident: Ident = ""  #: the full LK0 of the message
+    ident: Ident = ""  #: the LK0
     status: Answer | None = None
-    reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text, for REJ, NOT (S16) and refusals
-    digest: Digest = ""  #: SHA-256 of the payload, hexadecimal
-    at: Number = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
-    sid: Sid = -1  #: Ack2: the position that the receiver refers to
-    #: ReAck2: for each incarnation its floor, and the number of its positions if it has ended, else null
+    reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text
+    digest: Digest = ""  #: SHA-256 of the payload
+    at: Number = 0  #: time of recording, milliseconds since 1970 UTC
+    sid: Sid = -1  #: Ack2: the recorded position
+    #: ReAck2: by incarnation the floor, and the number of positions if the incarnation has ended, else null
     floors: dict[Inc, tuple[Number, Number | None]] | None = None
-    att: Number = 0  #: Ack-Fwd, and refusal of a message that is not stored: the attempt to which it refers
-    lk1: Copy | None = None  #: Ack-Save, refusal of a stored copy: the copy
-    void: bool = False  #: whether that copy is a void marker
+    att: Number = 0  #: the attempt, if the message is not stored
+    lk1: Copy | None = None  #: the stored copy
+    void: bool = False  #: whether the stored copy is a void marker
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 809 record: Inquiry (request) or Inquiry-Resp (confirmation)."""
 
-    #: the row that is asked about: three numbers of its locator, repeated in the answer
+    #: three numbers of the locator of the row that is asked about, repeated in the answer
     semq_id: StoreNumber = 1
     semq_db_id: StoreNumber = 1
     ref_id: Number = 0
@@ -141,7 +140,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Answer | None = None  #: role R: the entry in the receiver's ledger
     dest_ref_id: Number = 0  #: role R: the asker's row of tb_0030
     prev: Ident = ""  #: role R: the previous position of the order key, for which the row waits
-    result: int | None = None  #: 1 received, 0 not received: the only answer of older peers
+    result: int | None = None  #: answer of older peers: 1 received, 0 not received
     answer: Answer | None = None
     void: bool = False
     reason: tuple[Text, Text] | None = None
@@ -149,41 +148,39 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def effective_answer(self) -> Answer | None:
-        """The answer. An older peer sends only ``result``, which is converted (PROTOCOL.md section 17)."""
+        """The answer; for an older peer, ``result`` as an answer."""
         return ANSWER_OF.get(self.result) if self.answer is None else self.answer
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the hub tells a node about a partner or a group, or a node tells the hub or a partner about itself.
-
-    Online means that an authenticated link is open. Certificates are verified before use.
-    """
+    """A report of the hub about a partner or a group, or of a node about itself."""
 
     node: NodeName
-    online: bool = False
+    online: bool = False  #: whether an authenticated link is open
     allowed: bool = True  #: whether the node that gets the record may send to ``node``
     complete: bool = False  #: the last record of a full list: nodes that the list does not name are unknown
     terms: tuple[Terms, ...] | None = None  #: what may be sent to ``node``; None: no restrictions
-    #: certificates of ``node``, in PEM; None: unchanged or not known
+    #: certificates of ``node``, in PEM, not verified yet; None: unchanged or not known
     certificates: tuple[Certificate, ...] | None = None
-    #: of a group: the members to which the node that gets the record may send; empty: the group no longer exists for it
+    #: of a group: the members to which the node that gets the record may send; empty: no group any more
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
-    others: Number = 0  #: of a group: number of members to which that node may not send
-    #: of a partner: users named in the definitions who receive documents now; a node sends the hub its own users
+    others: Number = 0  #: of a group: number of members to which the node may not send
+    #: users of ``node`` who are named in the definitions and receive documents now
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The offer of a datagram channel beside a link, with ``secret``, or a report about it (PROTOCOL.md section 25)."""
+    """The offer of a datagram channel (with ``secret``), or a report about it (PROTOCOL.md section 25)."""
 
     id: ChannelId
     secret: Secret = ""
     host: HostText = ""  #: host that receives datagrams; empty: the address of the link
     port: PortNumber = 0
-    sent: Number = 0  #: report: documents sent on the channel
-    covered: Number = 0  #: report: documents of the other node, arrived or lost
-    lost: Number = 0  #: report: documents in ``covered`` that were lost
-    full: Number = 0  #: report: documents in ``covered`` that were dropped for want of room
+    # The numbers of documents in a report:
+    sent: Number = 0
+    covered: Number = 0  #: of the other node, arrived or lost
+    lost: Number = 0  #: those in ``covered`` that were lost
+    full: Number = 0  #: those in ``covered`` that were dropped for want of room
 
 
 _TYPES: dict[Function, type] = {
@@ -198,7 +195,7 @@ _DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
 _raw_records = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
-# Answers as numbers, and back, for peers that know only ``result`` (PROTOCOL.md section 17).
+# For peers that know only ``result`` (PROTOCOL.md section 17).
 RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, Answer.NOT: 0}
 ANSWER_OF: dict[int | None, Answer] = {1: Answer.RECV, 0: Answer.NOT}
 
@@ -209,10 +206,7 @@ def encode_records(records: Sequence[Any]) -> bytes:
 
 
 def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[Any]:
-    """Return the records of a transport packet; unknown fields are accepted.
-
-    Raises BadRecord if the packet cannot be read, PacketTooLarge if it is larger than any node sends.
-    """
+    """Return the records of a transport packet; unknown fields are ignored. Raises BadRecord, PacketTooLarge."""
     bytes_max = PACKET_BYTES_MAX.get((function, primitive))
     if bytes_max is None:
         raise BadRecord(
@@ -231,7 +225,7 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
 
 
 def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
-    """Refuse a packet that would be too expensive to decode. Raises PacketTooLarge."""
+    """Raise PacketTooLarge for a packet that is too expensive to decode."""
     if len(body) > bytes_max:
         raise PacketTooLarge("The packet has too many bytes.", size=len(body), allowed=bytes_max)
     if bytes(body).count(b"{") <= RECORDS_MAX:  # each record has at least one brace
@@ -245,7 +239,7 @@ def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
 
 
 def record_size(record: Any) -> int:
-    """Return an estimate of a record's size in a packet, in bytes. The members of a group do not count."""
+    """Return an estimate of a record's size in a packet, in bytes, without the members of a group."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

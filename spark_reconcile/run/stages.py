@@ -1,4 +1,4 @@
-"""The stages of a run that read rows. A stage reads the lines or a table of an earlier stage; most write a table."""
+"""The stages of a run that read rows: lines, or a table of an earlier stage. Most write a table."""
 
 from collections.abc import Collection, Iterable
 from datetime import date, timedelta
@@ -20,14 +20,14 @@ from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 from spark_reconcile.spark.session import small_table
 from spark_reconcile.storage import Place
 
-OTHER_DATES = ("earlier", "later", "none")  # scopes of messages that a run only counts; see ``assessment.dated``
+OTHER_DATES = ("earlier", "later", "none")  # scopes of messages that a run only counts (``assessment.dated``)
 BROADCAST_MAX = 500_000  # number of LK0 that fit into the memory of every executor
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
 _SIDE = " ".join(f"WHEN '{finding}' THEN '{side}'" for finding, (_, side, _) in FINDINGS.items() if side)
 _DEED = " ".join(f"WHEN '{finding}' THEN '{deed}'" for finding, (_, _, deed) in FINDINGS.items() if deed)
 
-# The order of pairs: the sums by which they are compared, and the messages that a sum counts.
+# The order of pairs: sums, and the messages that each counts.
 _WORST = (
     ("exceptions", f"verdict IN ({', '.join(map(repr, EXCEPTIONS))})"),
     ("unsettled", f"verdict IN ({', '.join(map(repr, _OPEN))})"),
@@ -40,18 +40,18 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
     """Write the numbers of lines by ledger, side, event, target node, store of the copy, and date (this or another)."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
-    # The store of the hub that has a copy, according to another node. The cheap tests come first.
+    # The store of the hub with a copy, according to another node. The cheap tests come first.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_NOTES}) AND lk1 RLIKE r'{_LK1}'"
     copies_in = F.expr(f"if({names_copy}, substring_index(lk1, '.', 2), '')").alias("copies_in")
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
-    # The user of a target is removed after counting, when there are few rows.
+    # The user of a target is removed when there are few rows.
     _write(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
 
 
 def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
-    """Return a table of the nodes in lines and carried messages, each with the hash by which the facts name it."""
+    """Return a table of nodes in lines and carried messages, with the hashes by which facts name them."""
     names = set(nodes)
     if carried is not None:
         rows = carried.select("receiver_node").where("receiver_node <> ''").distinct().collect()
@@ -63,13 +63,10 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
 def facts(
     lines: DataFrame, hubs: Collection[str], carried: DataFrame | None, window: Window, place: Place
 ) -> tuple[DataFrame, dict[str, int]]:
-    """Write one row per message that is of the date, carried or near.
-
-    Return the written table, and the numbers of the other messages by scope.
-    """
+    """Write a row per message of the date, carried or near. Return the table, and the numbers of others by scope."""
     counts = Observation()
     all_messages = assessment.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(counts, *_by_scope())
-    # The order of time makes the files of equal inputs equal.
+    # Sorted, so that equal inputs make equal files.
     to_judge = all_messages.where("scope IN ('date', 'carried', 'near')").sortWithinPartitions("born_at", "lk0")
     staged = _stage(to_judge, place, is_published=False)
     return staged, {scope: int(counts.get[scope]) for scope in OTHER_DATES}
@@ -80,10 +77,9 @@ def _by_scope() -> list[Column]:
 
 
 def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) -> tuple[DataFrame, dict[str, int]]:
-    """Write the verdict of each message, for the report and the run of the next date.
+    """Write the verdict of each message. Return the table, and the numbers of messages of other dates by scope.
 
-    Return the written table, and the numbers, by scope, of messages that belong to other dates by their senders'
-    clocks. ``oldest_at``: messages born earlier are not carried further.
+    ``oldest_at``: messages born earlier are not carried further.
     """
     counts = Observation()
     staged = _stage(assessment.verdicts(judged.observe(counts, *_by_scope()), window, oldest_at), place)
@@ -91,17 +87,17 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) ->
 
 
 def open_messages(spark: SparkSession, place: Place) -> DataFrame:
-    """Return the facts of the messages that an earlier run left open, from its verdicts."""
+    """Return the facts of messages that an earlier run left open. ``place``: the verdicts of that run."""
     return read(spark, place).where("open IS NOT NULL").select("open.*")
 
 
 def cells(verdicts: DataFrame, place: Place) -> DataFrame:
-    """Write the counts by scope, pair, verdict, finding, latency and age; return the written table."""
+    """Write counts by scope, pair, verdict, finding, latency and age; return the table."""
     return _stage(assessment.cells(verdicts), place, is_published=False)
 
 
 def pairs(cells: DataFrame, place: Place) -> None:
-    """Write the counts by pair, scope and verdict: the rows of a pair together, the worst pair first."""
+    """Write counts by pair, scope and verdict: the rows of a pair together, the worst pair first."""
     summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in SUMS)
     by_pair = cells.groupBy("scope", "sender", "receiver", "verdict").agg(*summed)
     pair = Over.partitionBy("sender", "receiver")
@@ -116,7 +112,7 @@ _REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
 
 
 def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
-    """Write the lines of the exceptions; return the written table. ``exceptions``: the number of exceptions."""
+    """Write the lines of the exceptions; return the table. ``exceptions``: the number of exceptions."""
     names = _broadcast_if_few(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     story_lines = lines.select(F.expr(lines_to_facts.KEY).alias("lk0"), *_STORY_COLUMNS)
     selected = story_lines.join(names, "lk0", "leftsemi")
@@ -124,12 +120,12 @@ def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, plac
     return _stage(selected.withColumns(texts), place, is_published=False)
 
 
-_APP_KEY = ("app_key_hash", "app_domain", "app_type", "app_subtype")  # parts of a business key that may be in extracts
+_APP_KEY = ("app_key_hash", "app_domain", "app_type", "app_subtype")  # parts of an AppKey that may be in extracts
 _STORY_COLUMNS = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", *_APP_KEY)
 
 
 def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) -> DataFrame:
-    """Write the exceptions with details from the lines, in the order of the report; return the written table."""
+    """Write the exceptions with details from the lines, in the order of the report; return the table."""
     selected = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     details = (
         exception_lines.groupBy("lk0")
@@ -143,7 +139,7 @@ def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) ->
 
 
 def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
-    """Return a table of messages for a join, broadcast if ``count`` is small: Spark overestimates its size."""
+    """Return a table for a join, broadcast if ``count`` is small: Spark overestimates the size."""
     return F.broadcast(messages) if count <= BROADCAST_MAX else messages
 
 
@@ -153,12 +149,12 @@ def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> Data
 
 
 def _write(frame: DataFrame, place: Place, *, is_published: bool = True) -> None:
-    """Write a table. ``is_published``: whether it stays in the folder of the run."""
+    """Write a table. ``is_published``: whether the table stays in the folder of the run."""
     if is_published:
         frame.write.parquet(place.uri, compression="zstd")
         place.make_reproducible()
     else:
-        # A better compression would cost more time than it saves. Dictionaries save nothing: most values differ.
+        # Better compression costs more time than it saves; dictionaries save nothing, as most values differ.
         frame.write.option("parquet.enable.dictionary", "false").parquet(place.uri, compression="snappy")
 
 
@@ -168,11 +164,11 @@ def read(spark: SparkSession, place: Place) -> DataFrame:
 
 
 class Absence(NamedTuple):
-    """A missing ledger that should mention some messages on a business date."""
+    """A missing ledger that should mention messages on a business date."""
 
-    name: str  #: the ledger, if the messages name it, else the node, THE_HUB or UNKNOWN_STORE
+    name: str  #: the ledger if messages name it, else the node, THE_HUB or UNKNOWN_STORE
     day: date
-    messages: int  #: number of messages without a verdict because of it
+    messages: int  #: number of messages without a verdict
 
 
 def absences(
@@ -180,7 +176,7 @@ def absences(
 ) -> list[Absence]:
     """Return the missing ledgers that prevent verdicts, by date.
 
-    ``unserved``: see ``readings.Survey``. ``carry_days``: highest age of a carried message, in days.
+    ``unserved``: see ``readings.Survey``. ``carry_days``: highest age of a carried message.
     """
     is_unserved = f"receiver IN ({', '.join(map(repr, sorted(unserved)))})" if unserved else "false"
     name = (
@@ -190,7 +186,7 @@ def absences(
     )
     days = [day + timedelta(days=step) for step in range(-carry_days - 2, 3)]
     starts = ", ".join(f"{calendar.window(each_day).start}L" for each_day in days)
-    # The index in ``days`` of the last date that begins at or before ``absent_at``.
+    # The index in ``days`` of the date of ``absent_at``.
     number = f"greatest(size(filter(array({starts}), start -> start <= absent_at)), 1) - 1"
     rows = (
         verdicts.where("verdict = 'SOURCE_MISSING'")

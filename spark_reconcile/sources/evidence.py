@@ -1,7 +1,7 @@
-"""The inputs of a run: the extracts that are used, their periods, and the messages that an earlier run left open.
+"""The inputs of a run: the extracts, their periods, and the messages that an earlier run left open.
 
-Collected on the driver before Spark reads a row; a run that must be refused is refused here. Two runs with the same
-fingerprint and version of this package publish the same tables.
+They are collected, or the run is refused, before Spark reads a row. Runs with equal fingerprints and versions of this
+package publish equal tables.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ from spark_reconcile.sources.clocks import WRONG_FROM_MS
 from spark_reconcile.sources.inputs import STATE, THE_HUB, Source
 from spark_reconcile.storage import Place
 
-VERSION = 4  #: version of the job's rules; part of the fingerprint
-HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has read it
+VERSION = 4  #: version of the rules of judgement
+HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has used it
 NAMED_BY_OTHERS = "ledgers of other nodes name copies in this store"
 
 
@@ -36,9 +36,9 @@ class Evidence:
     day: date
     window: Window
     sources: tuple[Source, ...]
-    carried: Run | None  #: the earlier run whose open messages are judged again, if there is one
+    carried: Run | None  #: the earlier run whose open messages are judged again
     fingerprint: str
-    young_ms: int  #: ``settings.in_flight_s`` in milliseconds
+    young_ms: int  #: ``settings.in_flight_s``
     has_hub: bool = True  #: whether the institutions have a hub
 
     @property
@@ -47,7 +47,7 @@ class Evidence:
 
     @property
     def hubs(self) -> frozenset[str]:
-        """The hub's nodes with a used extract of any of the dates."""
+        """The nodes of the hub with a used extract."""
         manifests = (source.manifest for source in self.sources if source.is_used)
         return frozenset(m.node for m in manifests if m is not None and m.role == "platform")
 
@@ -57,13 +57,13 @@ class Evidence:
 
     @property
     def carried_messages(self) -> int:
-        """The number of messages in the verdicts of the carried run; those that are open are judged again."""
+        """The number of messages in the verdicts of the carried run."""
         summary = self.carried.summary if self.carried is not None else {}
         return int(summary.get("messages", 0)) + int(summary.get("carried", {}).get("messages", 0))
 
     @property
     def stated_skew(self) -> dict[str, int]:
-        """The clock differences stated in the manifests of the date, by node."""
+        """The clock differences in the manifests of the date, by node."""
         return {
             source.manifest.node: source.manifest.clock_skew_ms
             for source in self._used_on_date()
@@ -76,9 +76,9 @@ class Evidence:
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
-        """Return this evidence with a missing source for each of these stores of the hub that has no extract.
+        """Return the evidence with a missing source for each of these stores of the hub that has no extract.
 
-        Unchanged if no ledger of the hub is used.
+        If no ledger of the hub is used, it is unchanged.
         """
         if not self.hubs:
             return self
@@ -96,13 +96,13 @@ class Evidence:
     ) -> JudgementContext:
         """Return the data for judging messages.
 
-        ``skew``, ``first``: corrections of clocks by node, at the end of the date and in its first hour. If a clock was
-        slower in the first hour than at the end, its ledger begins later than its times state, by the difference.
-        ``unserved``: see ``readings.Survey``.
+        ``skew``, ``first``: corrections of clocks by node, at the end and in the first hour of the date. ``unserved``:
+        see ``readings.Survey``.
         """
         periods = self._periods()
         slower = {node: skew.get(node, 0) - first.get(node, 0) for node in {*skew, *first}}
-        # Smaller differences are the drift of a day.
+        # If a clock was slower in the first hour, the ledger begins later than stated, by the difference. Differences
+        # below WRONG_FROM_MS are drift.
         late = {node: ms for node, ms in slower.items() if ms >= WRONG_FROM_MS}
         ledgers: list[EvidenceCoverage] = []
         for source in self._used_on_date():
@@ -112,7 +112,6 @@ class Evidence:
                 correction = skew.get(m.node, 0)
                 ledgers.append(EvidenceCoverage(m.node, m.store, end, correction, begin + late.get(m.node, 0)))
         delivered = {source.source for source in self._used_on_date()}
-        # Sources without a readable manifest count only if they are of this date.
         expected = {
             source.source: source.node
             for source in self.sources
@@ -145,14 +144,14 @@ class Evidence:
 
 
 def _is_hub(source: Source) -> bool:
-    """Whether an extract is the hub's: by the role in a correct manifest, else by the type of the node."""
+    """Whether an extract is of the hub: by the role in a correct manifest, else by the type of the node."""
     if source.manifest is not None and source.state != "MANIFEST_WRONG":
         return source.manifest.role == "platform"
     return source.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
 
 def _period(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
-    """Return start and end of the gap-free evidence around a date, from one ledger's extracts in the order of dates."""
+    """Return start and end of the gap-free evidence around a date. ``extracts``: of one ledger, in order of dates."""
     of_day = next(m for m in extracts if m.day == day)
     begin, end = of_day.window_start, of_day.watermark
     for earlier in reversed([m for m in extracts if m.day < day]):
@@ -188,9 +187,8 @@ def collect_evidence(
 
 
 def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) -> list[Source]:
-    """Return the expected sources without an extract of this date.
-
-    Expected are required sources, the hub, ledgers that delivered a neighbouring date, and ``_remembered_of_hub``.
+    """Return the expected sources without an extract of this date: required sources, the hub, ledgers that delivered a
+    neighbouring date, and ``_remembered_of_hub``.
     """
     on_neighbours = {source.source for source in sources if source.is_used and source.day != day}
     of_date = [source for source in sources if source.day == day]
@@ -198,7 +196,7 @@ def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) 
     hub_delivered = any(source.is_used and source.manifest and source.manifest.role == "platform" for source in of_date)
     if settings.hub and not hub_delivered:
         absent.append(Source(day, THE_HUB, "MISSING"))
-    # An unusable extract of the date is in ``sources`` already, with its state.
+    # ``sources`` has the unusable extracts of the date.
     delivered = {source.source for source in of_date}
     return [source for source in absent if source.source not in delivered]
 
@@ -219,7 +217,7 @@ def _refuse_unusable(sources: Sequence[Source]) -> None:
 
 
 def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
-    """Raise SourcesMissing if the hub or a required source has no usable extract of the date."""
+    """Raise SourcesMissing if the hub, or a required source, has no usable extract of the date."""
     absent = {source.source for source in inputs.missing(settings.required, evidence.sources, evidence.day)}
     if any(source.source == THE_HUB and source.state == "MISSING" for source in evidence.sources):
         absent.add(THE_HUB)
@@ -228,14 +226,14 @@ def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
 
 
 def refuse_absent(evidence: Evidence) -> None:
-    """Raise SourcesMissing if the lines of the date name a ledger or a node that has not delivered."""
+    """Raise SourcesMissing if the lines of the date name a ledger or node that has not delivered."""
     absent = mentions.absent_sources(evidence.sources, evidence.day)
     if absent:
         raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())
 
 
 def _carried(settings: ReconcileSettings, day: date) -> Run | None:
-    """Return the latest published run of the ``days_before`` + 1 dates before ``day``, if any."""
+    """Return the latest published run of the ``days_before`` + 1 dates before ``day``; None without one."""
     for step in range(1, settings.days_before + 2):
         run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
         if run is not None and run.verdicts.exists():

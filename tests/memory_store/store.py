@@ -1,7 +1,7 @@
-"""The store in memory: the second implementation of ``WorkStore``. The simulator runs whole nodes on it.
+"""The store in memory: the second implementation of ``WorkStore``, for the simulator.
 
-Its three phases can be run one by one (``begin``, ``commit``, ``deliver``), so that a simulated process can crash
-between any two of them, or never learn the result of its commit. The store refuses what Postgres refuses.
+The phases of a transaction are run one by one (``begin``, ``commit``, ``deliver``), so that a simulated process can
+crash between two of them, or never learn the result of a commit. The store refuses what Postgres refuses.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +35,7 @@ from tests.memory_store.tables import (
     copy_pending,
 )
 
-# How rows of a table are copied into a unit. Rows of the last five tables are never changed.
+# The copiers of rows, by table. Rows of the last five tables are never changed.
 COPIERS: dict[str, Callable[[Any], Any]] = {
     "outbound": copy_outbound,
     "out_streams": copy_out_stream,
@@ -47,7 +47,7 @@ SEEN_MAX = 100_000  # entries of classes 1 and 2 (PROTOCOL.md section 3)
 
 
 class CommitFault(Enum):
-    """What goes wrong at a commit, if anything."""
+    """A fault at a commit."""
 
     NONE = "nothing"
     ROLLED_BACK = "the connection broke, and nothing was written"
@@ -56,9 +56,9 @@ class CommitFault(Enum):
 
 
 class MemoryStore:
-    """The writer of one process: collects posted work into units and commits them one after another.
+    """The writer of one process: collects posted work into units and commits them in sequence.
 
-    ``group`` gets the number of waiting pieces of work, and returns how many of them the next unit takes, at least one.
+    ``group``: returns the number of pieces of work in the next unit, given the number of waiting ones.
     """
 
     def __init__(self, tables: Tables | None = None, group: Callable[[int], int] = lambda waiting: waiting) -> None:
@@ -67,18 +67,17 @@ class MemoryStore:
         self._owner = self.tables.owner
         self._group = group
         self._queue: list[Work] = []
-        self._ahead: list[Work] = []  # work with bodies ``ahead``; work posted before the next unit overtakes it
-        self._is_due = False  # whether the queued work is processed without waiting for more
-        # Set when a commit has an unknown result, or another process took the store over.
-        self._fault: SemqError | None = None
+        self._ahead: list[Work] = []  # work with bodies ``ahead``, which follows the queued work
+        self._is_due = False  # whether queued work is processed without waiting for more
+        self._fault: SemqError | None = None  # set when the store is lost
         self._open: list[Work] = []  # work of the open transaction
         self._unit: Unit | None = None
-        self._loaded: list[AnyRow] = []  # rows loaded by the unit, closed at its end
+        self._loaded: list[AnyRow] = []  # unusable after the unit
         self._to_notify: list[tuple[Work, Exception | None]] = []
 
     # --- WorkStore
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work. After a loss of the store, the next ``deliver`` reports that the work failed."""
+        """Queue a piece of work. If the store is lost, the next ``deliver`` reports a failure."""
         if self._fault is not None:
             self._to_notify.append((work, self._fault))
         else:
@@ -90,7 +89,7 @@ class MemoryStore:
         self._is_due = bool(self._queue)
 
     def recover(self, inc: int) -> Recovered:
-        """Open the store for a new process (PROTOCOL.md S14)."""
+        """Open the store for a new process (S14)."""
         tables = self.tables
         tables.boot += 1
         tables.inc = inc
@@ -122,7 +121,7 @@ class MemoryStore:
 
     @property
     def phase(self) -> str:
-        """The next phase: ``begin``, ``commit`` or ``deliver``; empty if there is nothing to do."""
+        """The next phase: ``begin``, ``commit`` or ``deliver``; empty if nothing is due."""
         if self._unit is not None:
             return "commit"
         if self._to_notify:
@@ -139,7 +138,7 @@ class MemoryStore:
         return self._fault is not None
 
     def begin(self) -> None:
-        """Open a transaction for the next unit, load it and let each piece decide; a piece that raises fails alone."""
+        """Open a transaction for the next unit, load it and let each piece decide. A piece that raises fails alone."""
         if not self._queue:
             self._queue, self._ahead = self._ahead, []
         count = max(1, min(self._group(len(self._queue)), len(self._queue)))
@@ -149,10 +148,7 @@ class MemoryStore:
         self._unit = self._decide_all()
 
     def commit(self, fault: CommitFault = CommitFault.NONE) -> None:
-        """Write the open unit completely or not at all.
-
-        Raises DecisionFailed if a guard refuses the unit; its work is not notified then.
-        """
+        """Write the open unit completely or not at all. Raises DecisionFailed if a guard refuses the unit."""
         if fault is CommitFault.REDONE:
             self._end(self._unit)
             self._unit = self._decide_all()
@@ -177,7 +173,7 @@ class MemoryStore:
         self._loaded = []
 
     def deliver(self) -> None:
-        """Notify each piece of work of its result; once the store is lost, all waiting work fails."""
+        """Notify each piece of work of the result. Once the store is lost, all waiting work fails."""
         for _, error in self._to_notify:
             if isinstance(error, StoreUnavailable):
                 self._fault = error
@@ -193,19 +189,19 @@ class MemoryStore:
                 work.abandon(error)
 
     def run(self, fault: CommitFault = CommitFault.NONE) -> None:
-        """Run all three phases for one unit of work, if any is waiting."""
+        """Run all phases for one unit, if work waits."""
         if self._queue or self._ahead:
             self.begin()
             self.commit(fault)
         self.deliver()
 
     def run_all(self) -> None:
-        """Commit until no work is left, also work posted by actions after a commit, and ``later`` work."""
+        """Commit until no work is left, including ``later`` work and work posted after a commit."""
         while not self.idle:
             self.run()
 
     def write(self, unit: Unit) -> None:
-        """Make a unit durable, unless a guard refuses it. The simulator's oracle overrides this method."""
+        """Check a unit and apply it. The oracle of the simulator overrides this method."""
         check(self.tables, unit)
         apply(self.tables, unit)
 
@@ -232,7 +228,7 @@ def load(tables: Tables, needs: Needs) -> Unit:
     """Return a unit with copies of the needed rows."""
     unit = Unit()
     for name, copy in COPIERS.items():
-        if keys := getattr(needs, name):  # most units need rows of one or two tables
+        if keys := getattr(needs, name):
             rows = getattr(tables, name)
             setattr(unit, name, {key: copy(rows[key]) for key in keys if key in rows})
     for ident in needs.relayed:
@@ -342,7 +338,7 @@ def _stream_states(tables: Tables) -> Iterator[StreamState]:
 
 
 def apply(tables: Tables, unit: Unit) -> None:
-    """Write the staged changes of a unit; called after ``check``."""
+    """Write the staged changes of a unit. Called after ``check``."""
     _apply_outbound(tables, unit)
     tables.tokens.update(unit.new_tokens)
     if unit.cancelled_tokens:

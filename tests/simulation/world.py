@@ -26,12 +26,10 @@ from tests.simulation.oracle.truth import was_taken_and_refused
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 
-REST_S = 12_000.0  # within this time after the last fault all work must end
-PASSED_ON_S = 10.0  # after all work, the hub passes on its last frames within this time
-# After that, no frame may be sent for this time, which exceeds the interval of inquiries outside custody.
-SILENCE_S = 400.0
-# After the last fault, nodes log in at one process of the hub for this time, then at that of the next store.
-SITE_S = 150.0
+REST_S = 12_000.0  # time after the last fault within which all work must end
+PASSED_ON_S = 10.0  # time after the end of the work in which the hub passes on the last frames
+SILENCE_S = 400.0  # time without frames after that; it exceeds the interval of inquiries outside custody
+SITE_S = 150.0  # after the last fault, time for which the nodes log in at the process of one store of the hub
 Trace = Callable[[str], None]
 
 
@@ -51,11 +49,11 @@ class SeedResult:
     faults: int = 0
     frames: int = 0
     messages: int = 0
-    found: dict[str, str] = field(default_factory=dict)  #: last finding by kind: violations, lost, duplicated, unclean
+    found: dict[str, str] = field(default_factory=dict)  #: a finding by kind: violations, lost, duplicated, unclean
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-# Possible ends of a message of class 3 that did not arrive: the hub refused its only copy or its void marker.
+# Possible outcomes of a message of class 3 that did not arrive: the hub refused the only copy or the void marker.
 REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
 
 
@@ -65,15 +63,15 @@ class World:
         self.time = Timeline()
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
-        self.in_transit = 0  #: number of frames, and of messages of the carrier, on their way
+        self.in_transit = 0  #: number of frames and of messages of the carrier
         self.ending = 0  #: number of nodes that do not yet know of the end of a cut session
-        self.struck_off: set[str] = set()  #: institutions that the hub does not serve for a while
+        self.struck_off: set[str] = set()  #: institutions that the hub does not serve now
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.direct = DirectPairs(self)
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
-        self.lost: list[SimulatedSite] = []  #: stores of the hub that are lost or were replaced
+        self.lost: list[SimulatedSite] = []
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> SimulatedSite:
@@ -97,7 +95,7 @@ class World:
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
-        """Return the receiver's end of the session between two nodes; None if they have no open session."""
+        """Return the receiver's end of the open session between two nodes; None without one."""
         local = receiver if isinstance(receiver, LocalHost) else sender
         assert isinstance(local, LocalHost)
         link: SimLink | None
@@ -113,7 +111,7 @@ class World:
 
     # --- chance
     def latency_s(self) -> float:
-        """Draw the travel time of a frame."""
+        """Draw the transit time of a frame."""
         return self.plan.latency_s * (0.5 + self.chance.random())
 
     def disk_s(self) -> float:
@@ -121,12 +119,12 @@ class World:
         return self.plan.disk_s * (0.2 + self.chance.random()) * self.faults.disk_factor
 
     def notice_s(self) -> float:
-        """Draw how long a peer keeps the session of a process that has ended."""
+        """Draw the time for which a peer keeps the session of a process that has ended."""
         return self.chance.choice((0.01, 0.3, 20.0)) if self.faults.active else 0.3
 
     # --- the hub's processes
     def take_over(self, old_lives_s: float) -> None:
-        """Let a new process open the hub's store. The old process ends ``old_lives_s`` seconds later."""
+        """Let a new process open the hub's store. The old one ends ``old_lives_s`` seconds later."""
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
@@ -134,7 +132,7 @@ class World:
         self.site.host.start()
 
     def switch_site(self, *, keep_old: bool) -> None:
-        """Let the nodes log in at the process of the next store of the hub."""
+        """Let the nodes log in at the next store of the hub."""
         old = self.site
         self.site = self.sites[(self.sites.index(old) + 1) % len(self.sites)]
         for local in self.locals:
@@ -158,7 +156,7 @@ class World:
 
     # --- the run
     def run(self) -> SeedResult:
-        """Run the plan; failures are in the result."""
+        """Run the plan."""
         result = SeedResult(self.plan.seed)
         try:
             self._begin()
@@ -213,10 +211,10 @@ class World:
             self.time.after(SITE_S, self._serve_sites)
 
     def _serve_sites(self) -> None:
-        # Processes of the hub cannot answer for each other's stores, so the nodes log in at each in turn.
+        # Each process of the hub answers for one store only, so the nodes log in at each in turn.
         if any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts()):
             self.switch_site(keep_old=True)
-        self.time.after(SITE_S, self._serve_sites)  # also if no row is left: a late frame may change that
+        self.time.after(SITE_S, self._serve_sites)  # a late frame may add rows
 
     # --- the end
     def _hosts(self) -> Sequence[Host]:
@@ -230,7 +228,7 @@ class World:
         ):
             return False
         all_answered = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
-        # After a commit with unknown result, a process restarts, and has no engine for that time.
+        # A process that restarts after a commit with unknown result has no engine.
         return all_answered and all(host.is_up() and host.is_idle for host in self._hosts())
 
     def _check_end(self, result: SeedResult, at_rest: bool) -> None:
@@ -286,23 +284,17 @@ class World:
 
     @staticmethod
     def _needs_no_record(message: SimulatedMessage) -> bool:
-        """Whether the receiver needs no record of a message that ended REJECTED for a good reason.
-
-        The reasons: the hub or its operator refused the message, or it had expired and its marker was recorded.
-        """
+        """Whether a message ended REJECTED by right: the hub or an operator refused it, or it had expired."""
         has_expired = message.expires_at and message.recorded is Arrival.VOID
         is_explained = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
         return message.outcome is Outcome.REJECTED and is_explained and bool(message.may_be_refused or has_expired)
 
     def _check_ledgers(self, result: SeedResult) -> None:
-        """Check that the receivers' ledgers are empty at the end, except after a restore, which loses floors.
-
-        Streams of which the hub refused a message are left out: the floor rises, but the receiver learns of that only
-        with the next message.
-        """
+        """Check that the receivers' ledgers are empty, except after a restore, which loses floors."""
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
             return
+        # The receiver would learn the floor above a refused message from the next message.
         silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.recorded_ever}
         for host in self.locals:
             remaining = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]
@@ -321,7 +313,7 @@ class World:
 
 
 def show(fact: object) -> str:
-    """Return a line with the important fields of a frame; of another fact, its text."""
+    """Return the important fields of a frame, or the text of another fact."""
     if isinstance(fact, Data):
         e = fact.envelope
         void = " void" if e.void else ""
@@ -333,7 +325,7 @@ def show(fact: object) -> str:
 
 
 def show_record(record: msgspec.Struct) -> str:
-    """Return the fields of a record that are set, except numbers of stores, digests and times."""
+    """Return the fields of a record that are set, without numbers of stores, digests and times."""
     fields = msgspec.structs.asdict(record).items()
     hidden = ("semq_id", "semq_db_id", "digest", "at")
     result = {name: value.name if isinstance(value, Enum) else value for name, value in fields if value}
@@ -341,7 +333,7 @@ def show_record(record: msgspec.Struct) -> str:
 
 
 class CellCoverage:
-    """The cells of the grids that this process reaches while the context is open."""
+    """The cells of the grids that are reached while the context is open."""
 
     def __init__(self) -> None:
         self.cells: set[tuple[str, str, str]] = set()
@@ -350,7 +342,7 @@ class CellCoverage:
     def __enter__(self) -> "CellCoverage":
         cells, step = self.cells, self._step
 
-        # ``_name_``, because ``name`` is computed at each access, and this function runs at every step.
+        # ``_name_`` for speed: ``name`` is computed at each access.
         def watched(grid: Grid, standing: object, on: object) -> object:  # type: ignore[type-arg]
             cells.add((grid.name, standing._name_, on._name_))  # type: ignore[attr-defined]
             return step(grid, standing, on)

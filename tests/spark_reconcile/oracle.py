@@ -1,7 +1,6 @@
-"""A second implementation of the verdict on one message, in plain Python and from the documentation alone.
+"""A second implementation of the verdict on a message, in plain Python and from the documentation alone.
 
-It shares nothing with the job: no grid, no tables of words, no bits, no SQL. If job and oracle differ, one of them is
-wrong.
+It shares no grid, table, bits or SQL with the job, so that a difference shows a mistake of one of them.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +20,14 @@ FORBIDDEN = {
 
 @dataclass
 class OracleWorld:
-    """The data besides the lines. Times are milliseconds since 1970 UTC."""
+    """The data besides the lines. Times: milliseconds since 1970 UTC."""
 
     start: int  #: of the business date
     end: int  #: of the business date
-    young_ms: int  #: time after its last step for which an incomplete message is IN_FLIGHT
-    marks: dict[str, int]  #: end of the evidence of each node that has delivered
-    hub_mark: int | None = None  #: end of the evidence of the hub; None if it has not delivered
-    #: seq of the lines whose time is outside the window of their extract
+    young_ms: int  #: time after the last step for which an incomplete message is IN_FLIGHT
+    marks: dict[str, int]  #: end of the evidence, by node that has delivered
+    hub_mark: int | None = None  #: end of the hub's evidence; None if the hub has not delivered
+    #: seq of lines with a time outside the window of the extract
     outside: set[int] = field(default_factory=set)
     has_hub: bool = True
 
@@ -51,7 +50,7 @@ class OracleLine:
 
 
 def opinion(lines: list[OracleLine], world: OracleWorld) -> tuple[str, str]:
-    """Return scope (date, earlier, later, none) and verdict (empty if the message does not belong to the date)."""
+    """Return scope (date, earlier, later, none) and verdict (empty unless the scope is ``date``)."""
     scope = _scope(lines, world)
     return scope, _verdict(lines, world) if scope == "date" else ""
 
@@ -85,8 +84,7 @@ def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
         born = first([x for x in _of(lines, S, E.SENT) if x.att <= 1])
     taken = _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED)
     begun = _of(lines, S, E.ACCEPTED, E.REFUSED, E.SENT, E.AGAIN, E.VOIDED)
-    # The sender's first lines are missing. A message that the hub sends without having stored it on this date was
-    # stored on an earlier one.
+    # The sender's first lines are missing. A message that the hub sends, but did not store on this date, is earlier.
     if born is None and not begun and (taken or not (_moves(lines, H) or _moves(lines, S))):
         born = first(taken, _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
     if born is None:
@@ -123,7 +121,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
 
     outcomes = sender_events & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
     operator_acted = bool(_of(lines, S, E.OPERATOR))
-    # If acts of operators have led to several outcomes, the most definite one counts.
+    # Acts of operators can lead to several outcomes; the most definite one counts.
     outcome = next(
         (known for known in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if known in outcomes),
         None,
@@ -137,7 +135,6 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     torn = len(outcomes) > 1 and not operator_acted
 
     passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
-    # An operator of the hub refused the stored copy.
     given_up = not direct and E.REFUSED in hub and bool(_of(lines, H, E.OPERATOR))
     hub_refused = not direct and E.REFUSED in hub and not passed_on and not given_up
     hub_dropped = not direct and E.DROPPED in hub and not passed_on and not hub_refused and not given_up
@@ -145,7 +142,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     young = _is_young(lines, world, sender_node, receiver_node)
 
     sender_missing = not sender_events and sender_node not in world.marks
-    # Later lines of a receiver with an incomplete ledger do not prove that there is no record.
+    # Later lines in an incomplete ledger do not prove that there is no record.
     receiver_missing = not records and bool(receiver_node) and receiver_node not in world.marks
     hub_missing = not hub_knows and world.hub_mark is None
 
@@ -160,7 +157,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         return "SOURCE_MISSING"
     if not sender_events:
         seen = [*_of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED), *records]
-        # Near the end of the sender's ledger, the sender's line may be in the next extract.
+        # Near the end of the sender's ledger, the next extract may have the sender's line.
         is_ahead = bool(seen) and min(x.at for x in seen) > world.marks[sender_node] - 5_000
         return "IN_FLIGHT" if is_ahead else "UNKNOWN_ORIGIN"
     if _bytes_differ(lines):
@@ -202,8 +199,7 @@ def _settled_early(
 ) -> str:
     """Return the verdict of a message settled before it could reach a receiver; empty for other messages.
 
-    ``aside``: the hub has no part in the message, or an operator there has refused its copy. ``seen``: the ledger of
-    the hub has lines about it.
+    ``aside``: the hub has no part in the message, or an operator has refused the copy. ``seen``: the hub has lines.
     """
     passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     refused = not aside and E.REFUSED in hub and not passed_on
@@ -225,10 +221,10 @@ def _recorded(
     kind: E, lines: list[OracleLine], outcome: E | None, hub: set[E], direct: bool, hub_refused: bool, young: bool,
     best_effort: bool, receipt: bool, receiver_events: set[E],
 ) -> str:  # fmt: skip
-    """Return the verdict of a message of which the receiver has a record."""
+    """Return the verdict of a message that the receiver has recorded."""
     agreeing = {E.RECEIVED: E.DELIVERED, E.REJECTED: E.REJECTED, E.CANCELLED: E.CANCELLED}[kind]
     declared_lost = outcome is E.LOST and kind is E.CANCELLED
-    by_marker = outcome is E.REJECTED and kind is E.CANCELLED  # expired or refused, confirmed by a void marker
+    by_marker = outcome is E.REJECTED and kind is E.CANCELLED
     if outcome not in (None, agreeing, E.UNKNOWN) and not declared_lost and not by_marker:
         return "STATE_CONTRADICTION"
     if hub_refused:
@@ -244,7 +240,6 @@ def _recorded(
     if kind is E.RECEIVED and E.PARKED in receiver_events and E.DONE not in receiver_events:
         return "PARKED"
     sender_waits_no_more = outcome is agreeing or (not receipt and kind is E.RECEIVED)
-    # The hub has no further task: it passed the message on, or released its copy.
     hub_done = (
         direct or E.RELEASED in hub or (bool(hub) and not hub & {E.STORED, E.PARKED, E.SENT} and E.FORWARDED in hub)
     )
@@ -270,10 +265,10 @@ def _given_up(
     kinds: set[E], lines: list[OracleLine], outcome: E | None, hub: set[E], young: bool, best_effort: bool, receipt: bool,
     receiver_events: set[E],
 ) -> str:  # fmt: skip
-    """Return the verdict of a stored copy that an operator of the hub refused."""
+    """Return the verdict of a stored copy that an operator refused."""
     noted = E.RELEASED in hub
     if kinds and not (outcome is E.UNKNOWN and E.CANCELLED in kinds):
-        hub = hub if noted else hub | {E.STORED}  # the copy is still stored
+        hub = hub if noted else hub | {E.STORED}
         return _recorded(
             next(iter(kinds)), lines, outcome, hub, False, False, young, best_effort, receipt, receiver_events
         )
@@ -297,7 +292,7 @@ def _not_recorded(
     best_effort: bool,
     hub_refused: bool,
 ) -> str:
-    """Return the verdict of a message of which the receiver has no record."""
+    """Return the verdict of a message that the receiver has not recorded."""
     if outcome is E.LOST:
         return "NOT_DELIVERED"
     if outcome is E.UNKNOWN:

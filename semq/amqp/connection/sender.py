@@ -1,7 +1,6 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
-Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now. Bodies up to ``JOINED_MAX`` bytes
-that fit into one frame are copied once; larger ones are split into frames without copying. Source: AMQP 0-9-1, 4.2.
+Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now. Source: AMQP 0-9-1, 4.2.
 """
 
 from collections.abc import Sequence
@@ -17,9 +16,9 @@ from semq.amqp.frames import END, FRAME_HEAD, frame
 from semq.amqp.methods import ConnectionUpdateSecret, Method
 from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
 
-JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
+JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with the frame; larger ones are not copied
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
-# ``send`` refuses the methods of these classes, except SENDABLE_METHODS and connection.update-secret.
+# Methods that ``send`` refuses, except SENDABLE_METHODS and connection.update-secret.
 LIFECYCLE_CLASSES: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
 SENDABLE_METHODS: Final = frozenset({"channel.flow"})
 
@@ -29,7 +28,7 @@ Octets = bytes | memoryview
 class CommandSender:
     """The commands for sending, and the output that waits for ``take_output``."""
 
-    role: ClassVar[str]  # "C" or "S", as in the table of the specification
+    role: ClassVar[str]  # "C" or "S", as in ``spec``
 
     def __init__(self, initial_frame_max: int) -> None:
         self._state = ConnectionState.NEW
@@ -39,7 +38,7 @@ class CommandSender:
         self._out: list[Octets] = []
         self._out_size = 0
         self._payload_max = initial_frame_max - FRAME_OVERHEAD
-        self._joined_max = min(self._payload_max, JOINED_MAX)  # largest body that is joined with its frames, in bytes
+        self._joined_max = min(self._payload_max, JOINED_MAX)
 
     # Output
 
@@ -49,16 +48,16 @@ class CommandSender:
 
     @property
     def payload_max(self) -> int:
-        """The largest payload of a sent frame of any kind, in bytes."""
+        """The largest payload of a sent frame, in bytes."""
         return self._payload_max
 
     def _limit_payload(self, frame_max: int) -> None:
-        """Apply the negotiated frame-max, 0 for none, to sent frames including their overhead."""
+        """Apply the negotiated frame-max; 0: no limit."""
         self._payload_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
         self._joined_max = min(self._payload_max, JOINED_MAX)
 
     def _put(self, channel: Channel, octets: Octets) -> None:
-        """Queue output of a channel; it waits while a body of the channel is sent in chunks."""
+        """Queue output of a channel, behind a body that is being sent in chunks."""
         if channel.body_size_due:
             channel.held_output.append(octets)
         else:
@@ -87,8 +86,9 @@ class CommandSender:
         return channel
 
     def may_send_content(self, channel: int) -> bool:
-        """Return False while the peer has stopped content by channel.flow, or while a body is sent in chunks. Raises
-        ``LocalMisuse`` if the channel is not open.
+        """Return False while the peer has stopped contents by channel.flow, or while a body is sent in chunks.
+
+        Raises ``LocalMisuse`` if the channel is not open.
         """
         target = self._require_channel(channel)
         return target.flowing and not target.body_size_due
@@ -96,7 +96,7 @@ class CommandSender:
     # Methods
 
     def send(self, channel: int, method: Method) -> None:
-        """Send a method without content. Other commands send contents, and methods that open, close or negotiate."""
+        """Send a method without content, but none that opens, closes or negotiates."""
         row = method.row
         if self.role not in row.senders:
             raise LocalMisuse(f"{row.name} cannot be sent by this side")
@@ -116,11 +116,11 @@ class CommandSender:
         return self._channel_zero
 
     def ack(self, channel: int, delivery_tag: int, multiple: bool = False) -> None:
-        """Send basic.ack: a client acknowledges deliveries, a server confirms publishes."""
+        """Send basic.ack, for deliveries to a client or for publishes to a server."""
         self._put(self._require_channel(channel), fast_path.ack_frame(channel, delivery_tag, multiple))
 
     def nack(self, channel: int, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
-        """Send basic.nack: a client rejects deliveries; a server refuses publishes, and ``requeue`` has no effect."""
+        """Send basic.nack, for deliveries to a client or for publishes to a server (``requeue`` has no effect)."""
         self._put(self._require_channel(channel), fast_path.nack_frame(channel, delivery_tag, multiple, requeue))
 
     # Contents
@@ -144,7 +144,7 @@ class CommandSender:
         target.body_size_due = header.body_size
 
     def send_chunk(self, channel: int, data: Octets) -> None:
-        """Send the next bytes of a body; after its last byte, the held output of the channel follows."""
+        """Send the next bytes of a body; the held output of the channel follows the last byte."""
         target = self._channels.get(channel)
         if target is None or len(data) > target.body_size_due:
             due = target.body_size_due if target is not None else 0
@@ -163,7 +163,7 @@ class CommandSender:
         return self._method_frame(channel.number, method) + frame(FRAME_HEADER, channel.number, header.raw)
 
     def _body_frames(self, number: int, body: Octets) -> Sequence[Octets]:
-        """Return the frames of a body: one piece if it is small, otherwise slices of it without copying."""
+        """Return the frames of a body: one piece if the body is small, otherwise slices without copying."""
         size, limit = len(body), self._payload_max
         if size <= self._joined_max:
             return (b"".join((FRAME_HEAD.pack(FRAME_BODY, number, size), body, END)),) if size else ()

@@ -1,11 +1,11 @@
 """The waiting messages of one queue, in the order in which they leave. Pure.
 
-Messages that arrive in order of position are in a deque. Messages that are returned, or arrive later than messages with
-higher positions, are in a heap. Of the two heads, the one with the lower position leaves first. A queue with priorities
-has a lane, with deque and heap, for each priority in use.
+Messages that arrive in order of position are in a deque. Messages that were returned to the queue, and messages that
+arrive after others with higher positions, are in a heap. The head with the lower position leaves first. Each priority
+in use has a lane with a deque and a heap.
 
-The pages of a long queue (``pages``) follow the deque, and the newest messages follow the pages. When the newest
-messages fill a page, ``on_full`` removes it from memory; ``on_low`` reads the next page before its messages are needed.
+In a long queue, pages (``pages``) follow the deque, and the newest messages follow the pages. When the newest messages
+fill a page, ``on_full`` lets it leave memory once the store has it. ``on_low`` reads the next page in time.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from semq.broker.queues.pages import PAGE, PAGE_BYTES, QueuePage
 
 
 class _ReturnedEntry(NamedTuple):
-    """A row of the heap. Positions are unique, so entries are never compared."""
+    """A row of the heap. Entries are never compared, because positions are unique."""
 
     position: int
     entry: QueueEntry
@@ -30,7 +30,7 @@ class PriorityLane:
     __slots__ = ("front", "newest", "newest_bytes", "pages", "returned")
 
     def __init__(self) -> None:
-        self.front: deque[QueueEntry] = deque()  # messages before the pages, in order of position
+        self.front: deque[QueueEntry] = deque()  # messages before the pages
         self.pages: deque[QueuePage] = deque()
         self.newest: list[QueueEntry] = []  # messages after the pages
         self.newest_bytes = 0
@@ -46,7 +46,7 @@ class PriorityLane:
             self.front.append(entry)
 
     def push_last(self, entry: QueueEntry) -> QueuePage | None:
-        """Add an entry to the newest messages, or, out of order, to the heap; return the page that it completes."""
+        """Add an entry to the newest messages, or to the heap if out of order. Return the page that the entry fills."""
         last = self.newest[-1].position if self.newest else self._last()
         if entry.position < last:
             self.put_back(entry)
@@ -58,7 +58,7 @@ class PriorityLane:
         return self.close_page()
 
     def close_page(self) -> QueuePage:
-        """Make the newest messages a page, which is still in memory."""
+        """Make the newest messages a page, which stays in memory for now."""
         page = QueuePage.of(self.newest)
         self.pages.append(page)
         self.newest, self.newest_bytes = [], 0
@@ -73,7 +73,7 @@ class PriorityLane:
         heapq.heappush(self.returned, _ReturnedEntry(entry.position, entry))
 
     def head(self) -> QueueEntry | None:
-        """Return the entry that leaves next, or None if it is not in memory."""
+        """Return the entry that leaves next; None if it is not in memory."""
         if self._returned_first():
             return self.returned[0].entry
         return self.front[0] if self.front else None
@@ -89,8 +89,8 @@ class PriorityLane:
         return not self.pages or self.returned[0].position < self.pages[0].first
 
     def refill(self) -> int:
-        """Append to ``front`` the messages of the next page, which must be in memory, or without pages the newest
-        messages. Return the bytes of the page, 0 without one.
+        """Append to ``front`` the next page, which must be in memory, or the newest messages if there are no pages.
+        Return the bytes of the page, 0 without one.
         """
         if not self.pages:
             self.front.extend(self.newest)
@@ -110,11 +110,11 @@ class PriorityLane:
 
 
 class ReadyMessages:
-    """Waiting messages: higher priority first, then by position. ``bytes`` is the size of the bodies of all messages,
-    ``out_bytes`` of those in pages.
+    """Waiting messages: higher priority first, then by position.
 
-    When a lane has ``window`` messages in memory, or the bodies in memory of all lanes exceed ``window_bytes``, the
-    lane's new messages are divided into pages; this ends when its last page has been read.
+    ``bytes``: size of all bodies. ``out_bytes``: size of the bodies in pages, in memory or not. If ``front`` of a lane
+    has ``window`` messages, or bodies outside of pages exceed ``window_bytes``, new messages of the lane are divided
+    into pages, until the last page has been read.
     """
 
     __slots__ = (
@@ -145,7 +145,7 @@ class ReadyMessages:
         return self._count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        """Yield the entries in memory, in the order in which they leave."""
+        """Yield the entries in memory, in order."""
         for priority in self._order:
             yield from self._lanes[priority]
 
@@ -164,7 +164,7 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_page(self, priority: int, page: QueuePage) -> None:
-        """At a restart, append a page, which is not in memory, to its lane."""
+        """At a restart, append a page, which is not in memory."""
         lane = self._lane(priority)
         if lane.newest:
             self.out_bytes += lane.close_page().bytes
@@ -174,11 +174,11 @@ class ReadyMessages:
         self.out_bytes += page.bytes
 
     def insert_page(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
-        """Add the messages of a lane's next page, which has been read."""
+        """Replace a lane's next page, which has been read, by its messages."""
         assert lane.pages[0] is page
         lane.pages.popleft()
         page.is_gone = True
-        self._count += len(entries) - page.count  # fewer if the store has lost some
+        self._count += len(entries) - page.count  # the store may have lost some
         self.bytes += sum(entry.message.size for entry in entries) - page.bytes
         self.out_bytes -= page.bytes
         lane.front.extend(entries)
@@ -190,7 +190,7 @@ class ReadyMessages:
         self.bytes += entry.message.size
 
     def head(self) -> QueueEntry | None:
-        """Return the message that leaves next; None if there is none, or if it is not in memory."""
+        """Return the message that leaves next; None if none waits, or if it is not in memory."""
         if not self._count:
             return None
         lane = self._first(self._order)
@@ -201,8 +201,9 @@ class ReadyMessages:
         return self._pop(self._first(self._order))
 
     def pop_least(self) -> QueueEntry | None:
-        """Remove and return the oldest message of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1); None
-        if it is being read.
+        """Remove and return the oldest message of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1).
+
+        Return None if it is being read. Raises IndexError if none waits.
         """
         return self._pop(self._first(reversed(self._order)))
 
@@ -217,12 +218,12 @@ class ReadyMessages:
         return expired
 
     def next_expiry(self) -> float | None:
-        """Return the earliest expiry of the heads of all lanes; None if none of them expires."""
+        """Return the earliest expiry of the heads of all lanes; None if none expires."""
         heads = (head.expires_at for lane in self._lanes.values() if lane and (head := self._head(lane)) is not None)
         return min((at for at in heads if at is not None), default=None)
 
     def clear(self) -> tuple[list[QueueEntry], list[QueuePage]]:
-        """Remove everything; return the messages in memory, and the pages of the others."""
+        """Remove everything. Return the messages in memory, and the pages that are not in memory."""
         entries = list(self)
         pages = [page for lane in self._lanes.values() for page in lane.pages]
         for page in pages:

@@ -1,7 +1,7 @@
 """Copies that the hub stores: rows of tb_0031 for messages that cannot be forwarded (PROTOCOL.md section 5.2, H4-H13).
 
-A copy is deleted only on evidence of its receiver, or after the refusal of an operator (rules N9, N12, N13).
-``apply_event`` processes every event of a copy: statements of nodes arrive through ``copies``, acts of operators
+A copy is deleted only on evidence of the receiver, or after the refusal of an operator (rules N9, N12, N13).
+``apply_event`` processes every event of a copy. Statements of nodes arrive through ``copies``, acts of operators
 through ``copy_acts``.
 """
 
@@ -26,15 +26,13 @@ from semq.umx_t.status import SendStatus
 
 K = TypeVar("K")
 Refuse = Callable[[Envelope, Reason], None]
-# A refused row has the status SS_SENT, so that inquiries about it are planned. Its flag ``held`` keeps the copy from
-# being sent.
+# A refused row has the status SS_SENT, so that inquiries are planned. The flag ``held`` keeps it from being sent.
 STATUS = {
     CopyState.SS_INIT: SendStatus.SS_INIT,
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
-# The ledger line that ``apply_event`` writes for an event. Deeds write the lines of other events, ``copy_acts`` that of
-# ``resend``.
+# Ledger lines that ``apply_event`` writes; deeds and ``copy_acts`` write the others.
 LINES = {
     HubEvent.ack: Event.RELEASED,
     HubEvent.held: Event.RELEASED,
@@ -54,9 +52,9 @@ class Custody:
         self.stores = Stores(core, recovered)
         self.sessions = sessions
         self.rows_by_target: dict[str, int] = dict(recovered.backlog)
-        self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; see ``take_pair_counts``
-        self._storing: dict[str, int] = {}  #: messages being stored, by target
-        #: How often each row without an Ack was sent in the present session of its target; by target, then by row.
+        self._by_pair: dict[tuple[str, str], int] = {}  #: number of rows by source and target
+        self._storing: dict[str, int] = {}  #: number of messages being stored, by target
+        #: number of sends of each row in the present session of the target; by target, then by row
         self._sends: dict[str, Counter[int]] = {}
         self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
@@ -67,23 +65,23 @@ class Custody:
 
     # --- state for ``forwarding``
     def is_clear(self, dest: str, class3: bool) -> bool:
-        """Whether a message would overtake no copy for its target; True for classes 1 and 2, which promise no order."""
+        """Whether a message would overtake no copy for the target. True for classes 1 and 2, which promise no order."""
         return not class3 or not (self.rows_by_target.get(dest) or self._storing.get(dest))
 
     def is_full(self, dest: str) -> bool:
-        """Whether a target's quota of stored rows is used up."""
+        """Whether the quota of stored rows of a target is used up."""
         rows = self.rows_by_target.get(dest, 0) + self._storing.get(dest, 0)
         return rows >= self.core.settings.quota_rows_per_partner
 
     def expect(self, dest: str) -> None:
-        """Note that a message will be passed to ``store``, so that no later one overtakes it."""
+        """Note that a message will be passed to ``store``: no later one may overtake it."""
         self._storing[dest] = self._storing.get(dest, 0) + 1
 
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        ``barred``: reasons to refuse messages, by index. A barred message is passed to ``refuse`` after the commit,
-        unless it has a stored copy: then it is a repeated message (H1).
+        ``barred``: reasons to refuse messages, by index. A barred message is passed to ``refuse`` after the commit;
+        with a stored copy it is a repeated message instead (H1).
         """
         expected = [message for index, message in enumerate(messages) if index not in barred]
         self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
@@ -129,7 +127,7 @@ class Custody:
         self._by_pair.update(pairs)
 
     def waiting(self, source: str, dest: str) -> int:
-        """Return the number of copies in this store that ``source`` has sent to ``dest``."""
+        """Return the number of copies in this store from ``source`` for ``dest``."""
         return self._by_pair.get((source, dest), 0)
 
     def _count_release(self, row: Outbound) -> None:
@@ -151,13 +149,13 @@ class Custody:
 
     # --- sessions
     def note_online(self, node: str) -> None:
-        """H13: inquire soon about sent copies, and send the waiting ones, because a target is online."""
+        """H13: a target is online. Inquire soon about sent copies, and send the waiting ones."""
         self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
         if self.rows_by_target.get(node):
-            self.pump.wake_all(node)  # from the first row on: parked copies are tried again
+            self.pump.wake_all(node)  # also parked copies
 
     def note_offline(self, node: str) -> None:
-        """Note that a target is offline: none of its copies is in flight any more, and sends are counted anew."""
+        """Note that a target is offline: no copy is in flight, and sends are counted anew."""
         self.pump.lane(node).flight.clear()
         self._sends.pop(node, None)
 
@@ -178,8 +176,9 @@ class Custody:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5: claim a copy for sending. After ``hub_attempts_max`` sends in this session of its target, park it until
-        the next session, and return None (section 12)."""
+        """H5: claim a copy for sending. After ``hub_attempts_max`` sends in this session of the target, park it until
+        the next session, and return None (section 12).
+        """
         sends = self._sends[row.dest][row.object_id] if row.dest in self._sends else 0
         if sends >= self.core.settings.hub_attempts_max:
             if not row.parked:
@@ -201,7 +200,7 @@ class Custody:
                 sends[frame.envelope.lk1.object_id] += 1
 
     def note_row_deleted(self, row: Outbound) -> None:
-        """Do nothing: a copy stays until its receiver has it."""
+        """Do nothing: a copy is not deleted when it is sent."""
 
     def plan_inquiry(self, object_id: int) -> None:
         self.schedule.add(object_id, self.core.now())
@@ -218,7 +217,7 @@ class Custody:
     def apply_event(
         self, unit: Unit, row: Outbound | None, event: HubEvent, after: AfterCopies, cause: Any = None, detail: str = ""
     ) -> CopyState:
-        """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
+        """Change a copy by the grid and do the deed of the cell. ``cause``: what the deed needs.
 
         Return the state before the event. Raises ImpossibleEvent, without a change.
         """
@@ -243,7 +242,7 @@ class Custody:
             self._count_release(row)
         for row in after.refused:
             self._end_flight(row)
-            self.schedule.add(row.object_id, self.core.now())  # the refusal is repeated until its sender has noted it
+            self.schedule.add(row.object_id, self.core.now())  # repeats the refusal until the sender has noted it
         for row in after.renewed:
             self.forget_sends(row)
         for row in (*after.wake, *after.renewed):

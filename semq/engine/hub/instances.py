@@ -1,7 +1,7 @@
-"""The other instances of the hub: messages for their stores and for the nodes that are present at them.
+"""The other instances of the hub: messages for their stores, and for nodes with sessions at them.
 
-Each instance serves the sessions of some nodes (it is their *front*) and one store. Outdated information about the
-others only delays messages (S9, S11, H15).
+Each instance serves one store, and the sessions of some nodes: it is the *front* of these nodes. Outdated information
+about other instances only delays messages (S9, S11, H15).
 """
 
 from collections.abc import Callable, Sequence
@@ -30,25 +30,25 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag
 
-BEYOND_BYTES_MAX = 16 << 20  # bytes of documents for a session that has no room
+BEYOND_BYTES_MAX = 16 << 20  # bytes of documents for a session without room
 
 
 class Homes(Protocol):
-    """The stores of the hub, and the store in which documents for each node wait."""
+    """The stores of the hub, and the homes of nodes."""
 
     def of(self, node: Address) -> StoreName | None:
-        """Return the home of a node; None if it has none, or is not a node of this hub."""
+        """Return the store in which documents for a node wait, the node's home; None without one."""
 
     def is_in_use(self, store: StoreName) -> bool:
-        """Whether this is a store of the hub that is not retired."""
+        """Whether ``store`` is a store of the hub that is not retired."""
 
 
 class Cluster(NamedTuple):
-    """The ports of one engine among several."""
+    """The ports of one instance."""
 
     carrier: HubCarrier
     homes: Homes
-    end_second: Callable[[Address], None]  #: ends the session here of a node that has an earlier one elsewhere
+    end_second: Callable[[Address], None]  #: ends the session of a node with an earlier one at another instance
 
 
 class Instances:
@@ -63,9 +63,9 @@ class Instances:
         self._unserved = UnservedHomes(hub.core)
         self._repetitions = Repetitions()
         self._last_number = 0  #: number of the last message to a store
-        self._arrived: dict[str, dict[int, int]] = {}  #: last document number, by node here and sending instance
-        self._to_credit: set[str] = set()  #: nodes here whose room ``flush`` reports
-        self._beyond: dict[str, int] = {}  #: bytes of documents for a session without room, by node here
+        self._arrived: dict[str, dict[int, int]] = {}  #: last document number, by node and sending instance
+        self._to_credit: set[str] = set()  #: nodes whose room ``flush`` reports
+        self._beyond: dict[str, int] = {}  #: bytes of documents for a session without room, by node
 
     def went(self, link: Link) -> None:
         self._arrived.pop(str(link.peer), None)
@@ -80,7 +80,7 @@ class Instances:
             self._core.mail.schedule_flush()
 
     def flush(self) -> None:
-        """Send the room of sessions to the engines that send to them."""
+        """Report the room of sessions to the instances that send to them."""
         nodes, self._to_credit = self._to_credit, set()
         for node in nodes:
             session, own = self._hub.sessions.get(node), self.fronts.own.get(node)
@@ -90,8 +90,9 @@ class Instances:
 
     # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
-        """Send messages to the homes of their targets. Return those that this engine must process: with a home here or
-        none, or with a fault."""
+        """Send messages to the homes of their targets. Return the messages that this engine must process: those with a
+        fault, and those whose target has the home here or none.
+        """
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}
         for message in messages:
@@ -106,9 +107,7 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies in other stores to these stores. Return a packet of the remaining records; None if
-        there are none.
-        """
+        """Send records about copies in other stores to these stores. Return a packet of the rest; None without any."""
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}
         for record in packet.records:
@@ -132,7 +131,7 @@ class Instances:
         return True
 
     def acknowledged(self, node: Address, idents: Sequence[str]) -> None:
-        """Report an Ack2 of a node to the node's home, whose engine has forwarded the messages."""
+        """Report an Ack2 of a node to the node's home, which has forwarded the messages."""
         home = self._homes.of(node)
         if home is not None and home != self._store:
             self._carrier.to_store(home, Acknowledged(str(node), tuple(idents)))
@@ -145,7 +144,7 @@ class Instances:
         HANDLERS[type(message)](self, life, message)
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Process a message that came back because no instance serves its store."""
+        """Process a message that came back: no instance serves ``store``."""
         self._core.count("carrier_returned")
         if isinstance(message, StoreFrames):
             self._unserved.note(store, message)
@@ -186,7 +185,7 @@ class Instances:
             self._hub.relay.acknowledged(session, message.idents)
 
     def _deliver(self, life: int, passed: Passed) -> None:
-        """Send a frame to a node that is present here. Without room, send documents up to a bound of bytes only."""
+        """Send a frame to a node. Drop documents for a session without room beyond BEYOND_BYTES_MAX."""
         node = passed.node
         session, own = self._hub.sessions.get(node), self.fronts.own.get(node)
         if session is None or own is None or own.session != passed.session:
@@ -219,7 +218,7 @@ HANDLERS: dict[type[Message], Callable[[Instances, int, Any], None]] = {
 
 
 def named_store(function: Function, record: Any) -> StoreName | None:
-    """Return the store of the copy that a record for the hub names; None if the record names no copy."""
+    """Return the store of the copy that a record names; None if the record names no copy."""
     if function is Function.RECEIPTS:
         return (record.src_semq_id, record.src_semq_db_id) if record.ack_flag is AckFlag.TRANSPORT else None
     if function is Function.INQUIRIES and record.lk1 is not None:

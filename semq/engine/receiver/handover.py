@@ -1,8 +1,8 @@
 """Handover of received documents to the application (PROTOCOL.md R6 and section 11).
 
-If a consumer is free and nothing waits before a document, its delivery is decided in the commit that records it.
-Otherwise the document waits in tb_0030 for its turn (``user_queue``, ``order``). A delivery is counted in a commit
-before it is made.
+The delivery of a document is decided in the commit that records it if a consumer is free and nothing waits before the
+document. Otherwise the document waits in tb_0030 for its turn (``user_queue``, ``order``). A delivery is counted in a
+commit before it is made.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 
 class Handover:
-    """Delivers documents to consumers, and knows those that applications have not answered yet."""
+    """Delivers documents to consumers, and knows the documents that applications have not answered."""
 
     def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
         """``finished``: rows that wait for cleanup when the process starts."""
@@ -35,33 +35,35 @@ class Handover:
         self.queues: dict[str, UserQueue] = {}
         self.orders: dict[OrderId, Order] = {}
         self._blocked = BlockedOrders()
-        self._searches = 0  #: number of searches (``search``) that are under way
+        self._searches = 0  #: number of searches under way
         self.to_clean = list(finished)
 
     def queue_of(self, user: str) -> UserQueue:
-        """Return the queue of a user of this node; the empty name is the institution itself."""
+        """Return the queue of a user of this node. An empty name means the institution."""
         queue = self.queues.get(user)
         if queue is None:
             queue = self.queues[user] = UserQueue(user)
         return queue
 
     def take_over(self, old: "Handover") -> None:
-        """Continue for an engine whose store was lost. Both engines use the same ``out``, because answers of
-        applications may still reach ``old``."""
+        """Continue for an engine whose store was lost. Both share ``out``, because answers of applications may still
+        reach ``old``.
+        """
         self.out = old.out
 
     # --- arriving
     def is_given_at_once(self, unit: Unit, row: Pending) -> bool:
         """Whether the document is given to a consumer in the commit that records it."""
         queue = self.queue_of(row.target.user)
-        # ``unit`` contains this row and the rows recorded before it; each of them may have taken a place.
+        # Each row that ``unit`` has recorded, with this one, may have taken a place.
         return (
             not row.order_key and not queue.has_waiting and self._inbox.free(row.target.user) >= len(unit.new_pending)
         )
 
     def note_recorded(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
-        """Continue after a commit that recorded ``rows`` (True: the row waits for the application). Make the deliveries
-        that the commit decided (``given``), queue the other waiting rows, and note the rest for cleanup."""
+        """Continue after a commit. ``rows``: the recorded rows; True: the row waits for the application. ``given``:
+        deliveries that the commit decided.
+        """
         claimed = set()
         for delivery in given:
             user = delivery.envelope.target.user
@@ -77,8 +79,7 @@ class Handover:
                 self.note_waiting(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """Search the order of a row for its next document. If the order is new and other rows of the user wait,
-        queue the row instead."""
+        """Search the order of a row. If the order is new and other rows of the user wait, queue the row instead."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.queue_of(row.target.user).has_waiting:
             self.search(key, row.target.user)
@@ -113,14 +114,14 @@ class Handover:
         return self._searches > 0
 
     def note_waiting(self, row: Pending, bref: int | None = None) -> None:
-        """Queue a row, and deliver to free consumers. ``bref``: read the track again from this number on."""
+        """Queue a row, and deliver to free consumers. ``bref``: the number from which the track is read again."""
         self.queue_of(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 
     # --- documents in order
     def search(self, key: OrderId, user: str) -> bool:
-        """Search for the next document of an order, for a free consumer of ``user``. Return False, without a search, if
-        the application still has a document of the order.
+        """Search for the next document of an order, for a free consumer of ``user``. Return False if the application
+        still has a document of the order: then nothing is searched.
         """
         order = self.orders.setdefault(key, Order())
         if order.busy:
@@ -147,8 +148,7 @@ class Handover:
         self.feed(user)
 
     def note_floor(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
-        """Deliver documents whose predecessor is below a new floor, or was never sent because its incarnation is
-        closed."""
+        """Deliver documents whose predecessor is below a new floor, or was never sent in a closed incarnation."""
         for key in self._blocked.freed(stream, floor, closed):
             order = self.orders.get(key)
             if order is not None and not order.busy:
@@ -169,7 +169,7 @@ class Handover:
         self._in_order.pop(bref, None)
 
     def deliver_again(self, bref: int) -> None:
-        """Deliver a document again, because the commit of the application's answer has failed."""
+        """Deliver a document again: the application's answer could not be committed."""
         user, key = self.out.pop(bref, None), self._in_order.pop(bref, None)
         order = self.orders.get(key) if key is not None else None
         if key is not None and order is not None and order.busy == bref:
@@ -182,7 +182,7 @@ class Handover:
     # --- work
     @work
     def _read_tracks(self, queue: UserQueue) -> Steps:
-        """Read the tracks (source and priority) with waiting rows of a user, while ``is_known`` is False."""
+        """Read which tracks (source and priority) of a user have waiting rows."""
         query = WaitingTracks(queue.user)
         unit = yield Needs(queries={query})
         found: list[tuple[str, int]] = list(unit.found.get(query, ()))
@@ -211,7 +211,7 @@ class Handover:
                 found = unit.found.get(query) or ()
                 ends.append((pick, cursor, bool(found)))
                 if len(found) >= pick.limit:
-                    break  # more of this priority may wait after rows that earlier work of this unit has ended
+                    break  # more rows of this priority may wait
             deliveries.append(given)
         yield COMMITTED
         queue.note_fed()
@@ -225,9 +225,7 @@ class Handover:
         self.feed(queue.user)
 
     def _given(self, unit: Unit, row: Pending, orders: dict[OrderId, None]) -> Iterator[Delivery]:
-        """Count and yield the delivery of a row. If the row has an order key, add its order to ``orders`` instead,
-        unless the order is known.
-        """
+        """Count and yield the delivery of a row. With an order key, add the order to ``orders`` if it is new."""
         if row.app_status is not AppStatus.NEW or row.bref in self.out:
             return
         if not row.order_key:
@@ -235,11 +233,11 @@ class Handover:
             if delivery is not None:
                 yield delivery
         elif (key := (row.lk0.store, row.order_key)) not in self.orders:
-            orders[key] = None  # ``_arrived_in_order`` and ``note_floor`` search the known orders
+            orders[key] = None
 
     @work
     def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:
-        """Find the lowest waiting row of an order; ``_give_next`` continues the search."""
+        """Find the lowest waiting row of an order; ``_give_next`` continues."""
         query = FirstInOrder(str(key[0]), key[1])
         unit = yield Needs(queries={query})
         row = next(unit.pending_found(query), None)
@@ -260,7 +258,7 @@ class Handover:
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, user_in_turn: str) -> Steps:
         """Deliver the lowest row of an order if its predecessor is recorded or settled (rules N23 and N24).
 
-        ``user_in_turn``: the user whose consumer is free; the row may belong to another user.
+        ``user_in_turn``: the user with a free consumer, not necessarily the user of the row.
         """
         user = order.user = lowest.target.user
         waiting = Waiting(user, lowest.source, lowest.priority, lowest.bref - 1, 1)
@@ -294,11 +292,11 @@ class Handover:
         if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self.out:
             return _SearchResult()
         if is_overtaking(unit, row):
-            return _SearchResult()  # recording its predecessor has requested another search
+            return _SearchResult()  # the recording of the predecessor has requested another search
         if not may_follow(unit, row):
             return _SearchResult(blocked=row.bref, prev=row.prev)
         if row.status is not Arrival.RECV:
-            # VOID and REJ end when it is their turn, too: else their successor could overtake their predecessor (F3).
+            # VOID and REJ must not end before their turn: a successor could overtake a predecessor (F3).
             unit.handle(row, status_without_delivery(row))
             delete_if_done(self.core, unit, row)
             return _SearchResult(is_passed=True)
@@ -314,8 +312,8 @@ class _SearchResult(NamedTuple):
     delivery: Delivery | None = None
     blocked: int = 0  #: the row that waits for its predecessor, at position ``prev``
     prev: Pos | None = None
-    is_passed: bool = False  #: the row has ended without a delivery: search the next one
-    has_no_place: bool = False  #: no consumer of the user is free
+    is_passed: bool = False  #: the row has ended without a delivery
+    has_no_place: bool = False  #: no consumer is free
 
 
 def _query(queue: UserQueue, pick: Pick) -> Waiting:

@@ -1,12 +1,11 @@
-"""The data that seals and signatures cover: every attribute that the sender of a document set, and its place.
+"""The data that seals and signatures cover: the attributes set by a document's sender, and the place (LK0, sid, prev).
 
-The seal must hold for every copy and attempt, and for the same ciphertext sent again as a new message (PROTOCOL.md
-sections 12 and 18). Therefore it excludes attributes that change on the way: transport source, attempt, floor, LK1, and
-the receiver's key id. The place (LK0, sid, prev) is that of the first message with the ciphertext; a message sent again
-names this place in @Origin.
+The seal must hold for every copy and attempt, and for a ciphertext sent again as a new message (PROTOCOL.md sections 12
+and 18). Therefore it excludes attributes that change on the way: transport source, attempt, floor, LK1, and the
+receiver's key id. The place is that of the first message with the ciphertext, which @Origin of a later one names.
 
-Nobody can replay a ciphertext under a new place: the wrapped session key of a message sent again is signed for exactly
-one new place and one origin (``resent``).
+Nobody can replay a ciphertext under a new place: the wrapped session key of a message sent again is signed for one new
+place and one origin (``resent``).
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +17,12 @@ from semq.umx_t.envelope import Envelope
 
 
 def place_of(envelope: Envelope) -> str:
-    """Return the place of a message (LK0, sid, prev) in the form of @Origin."""
+    """Return the place of a message in the form of @Origin."""
     return f"{envelope.ident} {envelope.sid} {envelope.prev or '-'}"
 
 
 def session_name(envelope: Envelope) -> str:
-    """Return the name of a document's session key, for the ledger; empty for a document in clear."""
+    """Return the name of a document's session key; empty for a document in clear."""
     return envelope.session_key.split(".", 2)[1] if envelope.session_key else ""
 
 
@@ -51,12 +50,11 @@ class Sealed(NamedTuple):
 
     ident: str
     place: str
-    #: The text that the signature of the session key must cover, too; empty for a message under its own place.
-    resent: str
+    resent: str  #: text that the signature of the session key must cover, too; empty without an origin
 
 
 def sealed_as(envelope: Envelope) -> Sealed:
-    """Return the message for which the body of ``envelope`` was sealed: this one, or its origin."""
+    """Return the message for which the body of ``envelope`` was sealed."""
     place = place_of(envelope)
     if not envelope.origin:
         return Sealed(place.partition(" ")[0], place, "")
@@ -64,16 +62,16 @@ def sealed_as(envelope: Envelope) -> Sealed:
 
 
 def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes:
-    """Return the authenticated data of a ciphertext; ``size``: bytes of the payload. Raises HeaderUnfit."""
+    """Return the authenticated data of a ciphertext. ``size``: bytes of the payload. Raises HeaderUnfit."""
     facts = _attributes(envelope)
     return canonical("semq document 1", session_id, place, *facts[:5], size, *facts[5:])
 
 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
-    """Return a function for the facts that were added after version 1; None if ``rows`` has none.
+    """Return a function for the facts added after version 1; None if ``rows`` has none.
 
-    The function returns a tuple with one mapping of the values that are not defaults. Without such values the tuple is
-    empty, so that the document has the canonical form of version 1, which older nodes can verify.
+    The function returns a tuple with a mapping of the values that are not defaults. If all are defaults, the tuple is
+    empty, so that older nodes can verify the document.
     """
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)
@@ -86,7 +84,7 @@ def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ..
     return facts if kept else None
 
 
-# The facts of version 1 in their order. The first two and the last are converted in ``_attributes``.
+# The facts of version 1, in order. ``_attributes`` converts the first two and the last.
 _OF_VERSION_1 = sorted((row for row in ATTRIBUTES if row.fact), key=lambda row: row.fact)
 _NODE, _TARGET, *_PLAIN, _HEADERS = _OF_VERSION_1
 assert (_NODE.field, _TARGET.field, _HEADERS.name) == ("lk0", "target", HEADERS)

@@ -1,9 +1,9 @@
 """The times of inquiries, without a timer per row: slices of record ids that are due together.
 
-Record ids grow with time, so a slice (first id, last id) has the rows of one period. When it is due, one range query
-finds its unsettled rows. If there are any, the slice is due again after twice the interval. Neighbouring slices of the
-same age are merged, so a target that is offline for weeks has only a few. Rows in custody, and received rows that owe
-no acknowledgement, have a slower pace (``patient``). Time is monotonic (rule N21).
+Record ids grow with time, so a slice has the rows of one period. When a slice is due, one range query finds the
+unsettled rows. If there are any, the slice is due again after twice the interval. Neighbouring slices of equal age are
+merged, so that a target that is offline for weeks has few. Rows in custody, and received rows that owe no
+acknowledgement, have a slower pace (``patient``). Time is monotonic (rule N21).
 """
 
 from collections.abc import Iterable
@@ -12,23 +12,22 @@ from math import inf
 
 from semq.umx_t import retry
 
-# Slices with at most so many ids between them are neighbours: a merged slice reads and asks about all rows in between.
-GAP_MAX = 4096
-SLICES_MAX = 256  # with more of them, any two slices may be merged
+GAP_MAX = 4096  # largest number of ids between neighbouring slices: inquiries of a merged slice include these ids
+SLICES_MAX = 256  # with this number of slices, any two may be merged
 
 
 @dataclass(slots=True)
 class Slice:
-    """Rows with ids ``first`` to ``last``: the next inquiry is due at ``due``; ``asked`` inquiries were sent so far."""
+    """The rows with ids ``first`` to ``last``."""
 
     first: int
     last: int
-    due: float
-    asked: int = 0
-    patient: bool = False  #: none of its rows needed the usual pace when they were read
+    due: float  #: time of the next inquiry
+    asked: int = 0  #: number of inquiries since the interval was the first one
+    patient: bool = False  #: whether the rows have the slower pace
 
     def covers(self, other: "Slice") -> bool:
-        """Whether this slice includes all rows of ``other`` and is due no later."""
+        """Whether this slice includes all rows of ``other`` and is due no later than ``other``."""
         is_as_soon = self.due <= other.due and (other.patient or not self.patient)
         return self.first <= other.first and other.last <= self.last and is_as_soon
 
@@ -40,7 +39,7 @@ class Schedule:
         self._first_s = first_s
         self._max_s = max_s
         self._width_s = first_s / 4
-        self._asked_max = retry.doublings(first_s, max_s)  #: number of inquiries after which intervals no longer grow
+        self._asked_max = retry.doublings(first_s, max_s)  #: number of inquiries after which intervals do not grow
         self._slices: list[Slice] = []
         self._open: Slice | None = None  #: the slice to which ``add`` may add rows
         self._open_until = 0.0
@@ -49,7 +48,7 @@ class Schedule:
         return len(self._slices)
 
     def add(self, row_id: int, now: float) -> None:
-        """Plan the first inquiry about a row that is sent now, one interval from now."""
+        """Plan the first inquiry about a row that is sent now."""
         slice_ = self._open
         if slice_ is not None and now < self._open_until and self._is_near(slice_, row_id, row_id):
             slice_.first = min(slice_.first, row_id)
@@ -60,13 +59,13 @@ class Schedule:
         self._slices.append(self._open)
 
     def make_due(self, first: int, last: int, due: float) -> None:
-        """Ask about all rows of a span at ``due``, replacing their plan."""
+        """Plan an inquiry about all rows of a span at ``due``, instead of earlier plans."""
         self._slices = [s for s in self._slices if s.first < first or s.last > last]
         self._slices.append(Slice(first, last, due))
         self._open = None
 
     def make_due_in_custody(self, spans: Iterable[tuple[int, int]], last: int, due: float) -> None:
-        """Ask about all rows up to ``last`` at ``due``; those of ``spans`` are in custody and have the slower pace."""
+        """Plan an inquiry about all rows up to ``last`` at ``due``. ``spans``: rows in custody, at the slower pace."""
         self._slices, self._open, following = [], None, 0
         for first, end in spans:
             if following < first:
@@ -77,9 +76,9 @@ class Schedule:
             self._slices.append(Slice(following, last, due))
 
     def hurry(self, due: float, sample: int = 0) -> None:
-        """Make all rows due at ``due`` and start again with the first interval.
+        """Make all rows due at ``due``, with the first interval after that.
 
-        Slices of the slower pace keep it; only the last ``sample`` ids of each get the usual pace.
+        Of each slice with the slower pace, only the last ``sample`` ids get the usual pace.
         """
         patient = [slice_ for slice_ in self._slices if slice_.patient]
         newest = [Slice(max(s.first, s.last - sample + 1), s.last, due) for s in patient if sample]
@@ -90,18 +89,18 @@ class Schedule:
             else:
                 merged.append(Slice(slice_.first, slice_.last, due))
         for slice_ in patient:
-            slice_.due, slice_.asked = min(slice_.due, due), 0  # a slice that is due earlier keeps its time
+            slice_.due, slice_.asked = min(slice_.due, due), 0
         self._slices, self._open = patient + merged + newest, None
 
     def rush(self, due: float) -> None:
-        """Make all rows due at ``due``, none of them at the slower pace."""
+        """Make all rows due at ``due``, at the usual pace."""
         for slice_ in self._slices:
             slice_.due, slice_.asked, slice_.patient = due, 0, False
         self._open = None
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
-        """Remove and return the slice that was due first; None if none is due. Pass it to ``again`` if rows of it
-        remain. ``patient``: include slices at the slower pace.
+        """Remove and return the slice that was due first; None if none is due. The caller passes it to ``again`` if
+        unsettled rows remain. ``patient``: include slices with the slower pace.
         """
         due = min((s for s in self._slices if patient or not s.patient), key=lambda s: s.due, default=None)
         if due is None or due.due > now:
@@ -112,16 +111,16 @@ class Schedule:
         return due
 
     def again(self, slice_: Slice, now: float, jitter: float, max_s: float | None = None) -> None:
-        """Plan the next inquiry for a slice of which rows remain."""
+        """Plan the next inquiry for a slice with remaining rows."""
         longest = self._max_s if max_s is None else max_s
         slice_.due = now + retry.interval(slice_.asked + 1, self._first_s, longest, jitter)
         slice_.asked += 1
         if any(other.covers(slice_) for other in self._slices):
-            return  # other slices are due sooner; a row that is sent repeatedly is in many slices
+            return  # a row that is sent repeatedly is in many slices
         self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
         for other in self._slices:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
-            # Alike in age: both have reached the longest interval, or have the same number of inquiries.
+            # Of equal age: with an equal number of inquiries, or both at the longest interval.
             alike = other.asked == slice_.asked or min(other.asked, slice_.asked) >= self._asked_max
             near = near and (slice_.patient or self._is_near(other, slice_.first, slice_.last))
             if other is not self._open and alike and near and other.patient is slice_.patient:
@@ -130,7 +129,7 @@ class Schedule:
         self._slices.append(slice_)
 
     def put_back(self, slice_: Slice, due: float) -> None:
-        """Put a slice back, because the work on it failed or did not reach all its rows."""
+        """Put a slice back: work on it failed, or did not reach all rows."""
         slice_.due = due
         self._slices.append(slice_)
 
@@ -146,8 +145,9 @@ class Schedule:
         return min((s.due for s in self._slices if s.first <= row_id <= s.last), default=None)
 
     def next_due(self, patient_from: float = 0.0) -> float | None:
-        """Return when the next slice is due; None if there are no slices. Slices of the slower pace are not due before
-        ``patient_from``."""
+        """Return the time at which the next slice is due; None without slices. Slices with the slower pace are not due
+        before ``patient_from``.
+        """
         if not self._slices:
             return None
         first = min([s.due for s in self._slices if not s.patient], default=inf)

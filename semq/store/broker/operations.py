@@ -1,7 +1,6 @@
 """The interface of a broker to its store: operations on rows, and the state that a restart loads.
 
-The broker (``semq.broker``) passes lists of operations in the order in which they must take effect. ``store``
-implements ``MessageStore`` on Postgres, ``semq.broker.durable.no_store`` in memory.
+``store`` implements ``MessageStore`` on Postgres, ``semq.broker.durable.no_store`` in memory.
 """
 
 from array import array
@@ -12,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 @dataclass(slots=True, frozen=True)
 class DeclareExchange:
-    """Add a durable exchange. ``arguments`` is an encoded AMQP field table, including its length."""
+    """Add a durable exchange. ``arguments``: an encoded AMQP field table with its length."""
 
     vhost: str
     name: str
@@ -24,7 +23,7 @@ class DeclareExchange:
 
 @dataclass(slots=True, frozen=True)
 class DeleteExchange:
-    """Delete a durable exchange; an ``Unbind`` for each of its bindings precedes it."""
+    """Delete a durable exchange, after an ``Unbind`` for each binding."""
 
     vhost: str
     name: str
@@ -43,9 +42,9 @@ class DeclareQueue:
 
 @dataclass(slots=True, frozen=True)
 class DeleteQueue:
-    """Delete a durable queue. An ``Unbind`` for each of its bindings precedes it.
+    """Delete a durable queue, after an ``Unbind`` for each binding.
 
-    ``DropMessages`` for its messages follow in slices. ``load`` deletes messages that remain.
+    ``DropMessages`` for the messages follow in slices. ``load`` deletes messages that remain.
     """
 
     queue_id: int
@@ -53,7 +52,7 @@ class DeleteQueue:
 
 @dataclass(slots=True, frozen=True)
 class Bind:
-    """Add a binding between durable objects. ``to_exchange``: the destination is an exchange, otherwise a queue."""
+    """Add a binding between durable objects. ``to_exchange``: whether the destination is an exchange."""
 
     vhost: str
     source: str
@@ -77,11 +76,11 @@ class Unbind:
 
 @dataclass(slots=True)  # not frozen, for speed
 class AddMessage:
-    """Add a message to a queue. Its key is (``queue_id``, ``position``); ``position`` is its place in the queue.
+    """Add a message to a queue. The key is (``queue_id``, ``position``).
 
-    ``body_id`` is 0 if the body is in ``body``. Otherwise the bytes are in the chunks of that id, which several
-    messages may share. ``header`` is the payload of the content header frame as received, ``expires_at`` POSIX seconds
-    or None, and ``delivery_count`` the number of earlier deliveries.
+    ``header``: the payload of the content header frame as received. ``expires_at``: POSIX seconds. ``delivery_count``:
+    the number of earlier deliveries. ``body_id``: the id of the chunks of a large body, which several messages may
+    share; 0 if the body is in ``body``.
     """
 
     queue_id: int
@@ -108,7 +107,7 @@ class DropMessages:
 class SetDeliveryCount:
     """Set the number of deliveries of a message that has returned to its queue more than once.
 
-    For the first return, ``MarkHandedOut`` suffices.
+    The first return needs no row: after a restart, ``MarkHandedOut`` counts as one delivery.
     """
 
     queue_id: int
@@ -118,7 +117,7 @@ class SetDeliveryCount:
 
 @dataclass(slots=True)  # not frozen, for speed
 class MarkHandedOut:
-    """Note that messages of the queue up to ``position`` may have been delivered: a restart marks them as redelivered.
+    """Note that messages up to ``position`` may have been delivered: a restart marks them as redelivered.
 
     A lower position than before has no effect.
     """
@@ -141,7 +140,7 @@ class AddBodyChunk:
 
 @dataclass(slots=True)
 class OrderlyEnd:
-    """Note an orderly end of the broker. Without this note, a restart marks all messages as redelivered."""
+    """Note an orderly end of the broker. Otherwise a restart marks all messages as redelivered."""
 
 
 @dataclass(slots=True)
@@ -172,7 +171,7 @@ Done: TypeAlias = Callable[[BaseException | None], None]
 
 
 class StoredBacklog:
-    """Messages of one queue that stay in the store until shortly before their delivery, in order of position."""
+    """Messages of one queue that stay in the store for now, in order of position."""
 
     __slots__ = ("positions", "priorities", "sizes")
 
@@ -189,11 +188,11 @@ class StoredBacklog:
 
 @dataclass(slots=True)
 class StoredState:
-    """The stored state of a broker, as the operations that create it; messages in order of queue and position.
+    """The stored state of a broker, as the operations that create it.
 
-    ``messages`` has a limited number of messages, and all those with large bodies; ``backlogs`` has the others.
-    ``next_queue_id`` is above every id that a queue ever had, ``next_body_id`` above the ids of all stored bodies.
-    ``ended``: the last operation was ``OrderlyEnd``.
+    ``messages``: in order of queue and position, a limited number of messages, and all with large bodies; ``backlogs``
+    has the others. ``next_queue_id``: above every id that a queue ever had. ``next_body_id``: above the ids of all
+    stored bodies. ``ended``: whether the last operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
@@ -211,20 +210,19 @@ class MessageStore(Protocol):
     """The store of the durable part of a broker."""
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
-        """Apply ``ops`` in order, completely or not at all, then call ``done(None)`` once, in the broker's thread.
+        """Apply ``ops`` in order, completely or not at all, then call ``done(None)`` in the broker's thread.
 
         ``done(error)``: nothing was applied; after StoreUnavailable this is not certain. Lists are applied in the order
-        of the calls. ``save`` never blocks, and never calls ``done`` before it returns.
+        of the calls. ``save`` must not block, and must not call ``done`` before it returns.
         """
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: "RowsDone") -> None:
-        """Read stored messages of a queue; call ``done(messages, None)`` or ``done(None, error)`` later.
-
-        Missing messages are left out.
+        """Read stored messages of a queue; missing ones are left out. Call ``done(messages, None)`` or
+        ``done(None, error)`` later.
         """
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         """Read one stored chunk; call ``done(data, None)`` or ``done(None, error)`` later."""
 
     async def load(self) -> StoredState:
-        """Delete rows that are no longer needed, and return the state before the restart; called before ``save``."""
+        """Delete rows that are no longer needed; return the state before the restart. Called before ``save``."""

@@ -1,7 +1,7 @@
-"""Connections of stores to Postgres, for processes with one store and for processes with many.
+"""Connections of stores to Postgres, for processes with one store or many.
 
-Where many stores share a process, a store without work rests: it closes its connection for writing, and keeps its
-lease, its place in the chain of the ledger and its incarnation. The next work opens the connection again.
+In a process with many stores, a store without work rests: it closes the connection for writing, and keeps lease, place
+in the chain of the ledger, and incarnation. The next work opens the connection again.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ import psycopg
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
-AT_ONCE = 2  # threads that one of several stores may use: the others go on if its database does not answer
-TIMEOUT_S = 60  # time limit of one statement on the server
+AT_ONCE = 2  # threads of one of several stores, so that a database that does not answer stops no other store
+TIMEOUT_S = 60  # time limit of a statement on the server
 URL = "postgresql+psycopg://"
 OPTIONS: dict[str, Any] = {"use_native_hstore": False}  # SQLAlchemy would search the catalogs for a type hstore
 
@@ -30,7 +30,7 @@ class Readers(Protocol):
 
 
 class OwnReaders:
-    """Up to four connections, of which two stay open between queries."""
+    """Up to four connections; two of them stay open between queries."""
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
         return create_engine(URL, creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True, **OPTIONS)
@@ -40,7 +40,7 @@ class OwnReaders:
 
 
 class SharedReaders:
-    """Connections that are opened for each query. Each store has an object of its own; the threads are shared."""
+    """Connections that are opened for each query, for one store. The stores of a process share the threads."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
@@ -61,21 +61,21 @@ class SharedReaders:
 
 
 class RestingStore(Protocol):
-    """The part of a store that is used here."""
+    """A store that can rest."""
 
     @property
     def idle_since(self) -> float | None:
-        """The time of the loop since which an open store has had no work; None while it works or rests."""
+        """The time (of the loop) since which an open store has no work; None while it works or rests."""
 
     async def rest(self) -> bool:
-        """Close the connection, unless there is work; return whether it is closed."""
+        """Close the connection unless there is work. Return whether the connection is closed."""
 
 
 class Rest(Protocol):
     """The rule by which a store rests."""
 
-    after_s: float | None  #: a store rests after this time without work; None: never
-    lease_s: float  #: validity of the lease of a resting store
+    after_s: float | None  #: time without work after which a store rests; None: never
+    lease_s: float  #: validity of a resting store's lease
 
     async def enter(self, store: RestingStore) -> None:
         """Wait until the store may have a connection."""
@@ -94,17 +94,17 @@ class NeverRests:
     lease_s = 0.0
 
     async def enter(self, store: RestingStore) -> None:
-        """Do nothing."""
+        pass
 
     def leave(self, store: RestingStore) -> None:
-        """Do nothing."""
+        pass
 
     def note_idle(self) -> None:
-        """Do nothing."""
+        pass
 
 
 class SharedConnections:
-    """The ``Rest`` of the stores of a process, which have at most ``most`` connections together."""
+    """The ``Rest`` of many stores, with at most ``most`` connections together."""
 
     def __init__(self, most: int, after_s: float, lease_s: float) -> None:
         self.after_s: float | None = after_s
@@ -118,7 +118,7 @@ class SharedConnections:
         return len(self._taken)
 
     async def enter(self, store: RestingStore) -> None:
-        """Wait until the store may have a connection. If none is free, the store that has been idle longest rests."""
+        """Wait until the store may have a connection; if none is free, let the store that is idle longest rest."""
         while store not in self._taken and len(self._taken) >= self.most:
             self._freed.clear()
             idle = [(since, holder) for holder in self._taken if (since := holder.idle_since) is not None]
