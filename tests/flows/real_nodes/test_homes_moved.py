@@ -15,7 +15,7 @@ from semq.store.control.cluster_tables import hub_instance, node_home
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.rows import RetiredStore
 from tests.local_node.test_node import confirming, publish
-from tests.platform_node.all_stores.test_fan_out import semq
+from tests.platform_node.all_stores.test_fan_out import semq_at
 from tests.platform_node.test_cluster import Hubs, homes, hubs_of, received, settle_homes
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
@@ -64,7 +64,7 @@ async def test_a_home_moves_while_documents_wait_in_the_store_that_it_leaves(inp
         listed = (await request(inprocess, one, "stores.list"))["result"]
         leaving = {row["store"]: (row["held"], row["leaving"]) for row in listed}  # type: ignore[attr-defined]
         assert leaving == {"1.1": (5, 5), "2.2": (5, 0)}
-        shown = await semq(two, "hub", "stores", "list")
+        shown = await semq_at(two, "hub", "stores", "list")
         assert "5 copies, 5 for institutions with another home" in " ".join(shown.out.split())
         b = await hubs.local("56001", one)
         assert await received(b, inprocess, 10) == [b"%d" % n for n in range(10)]  # in order, across stores
@@ -77,7 +77,7 @@ async def test_a_new_store_gets_its_share_of_the_homes_and_a_store_of_weight_0_l
     async with hubs_of(inprocess) as hubs:
         one = await hubs.instance(1)
         assert set(homes(one).values()) == {(1, 1)}
-        added = await semq(one, "hub", "stores", "add", "2.2", "--weight", "1000")
+        added = await semq_at(one, "hub", "stores", "add", "2.2", "--weight", "1000")
         assert added.status == 0
         # No instance serves store 2.2 yet.
         assert (await request(inprocess, one, "stores.balance"))["result"] == {"homes": 0, "moves": []}
@@ -85,7 +85,7 @@ async def test_a_new_store_gets_its_share_of_the_homes_and_a_store_of_weight_0_l
         planned = (await request(inprocess, one, "stores.balance", dry_run=True))["result"]
         assert planned == {"homes": 3, "moves": [{"from": "1.1", "to": "2.2", "homes": 3}]}
         assert set(homes(one).values()) == {(1, 1)}
-        assert (await semq(two, "hub", "stores", "balance")).out == "1.1 → 2.2  3 homes\n"
+        assert (await semq_at(two, "hub", "stores", "balance")).out == "1.1 → 2.2  3 homes\n"
         await settle_homes(one, two)
         assert set(homes(one).values()) == set(homes(two).values()) == {(2, 2)}
         assert (await request(inprocess, one, "stores.balance"))["result"]["homes"] == 0  # type: ignore[index]
