@@ -106,12 +106,12 @@ async def relayed(port: int, loss: float) -> AsyncIterator[int]:
 
 class BestEffortSubmitter(LoadSubmitter):
     def use(self, way: str) -> None:
-        """Let A send the next documents by one way: DATAGRAMS or CONNECTION."""
+        """``way`` of the next documents: DATAGRAMS or CONNECTION."""
         self._extra_headers = {"@SaveFwd": 1, "@Ack2": 0, "@Reliable": 0 if way == DATAGRAMS else 1}
 
 
 class BestEffortReceiver(LoadReceiver):
-    """Also records the time of each arrival."""
+    """A receiver that also records the time of each arrival."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -12,8 +12,7 @@ nodes that the operator leaves behind. Partners verify each other's certificates
 is issued before all these nodes trust it.
 
 Instances of one hub share the folder of its keys: each asks the nodes that are connected to it, and a phase also waits
-for every running instance. Each run of the job ``advance`` does everything that the phase requires, so a killed hub
-continues.
+for every running instance. Each call of ``advance`` does everything that the phase requires, so a killed hub continues.
 """
 
 import asyncio
@@ -59,10 +58,10 @@ class RolledHub(Protocol):
     guard: Guard
 
     def identity_in_use(self) -> NodeIdentity:
-        """Raise NoAuthority without certificates."""
+        """Return the hub's certificates and authorities. Raises NoAuthority."""
 
     def is_node(self, name: str) -> bool:
-        """Whether this is the address of an institution."""
+        """Whether the name is the address of an institution."""
 
     def renew_own(self) -> None:
         """Issue a new certificate for the hub itself."""
@@ -74,7 +73,7 @@ class RolledHub(Protocol):
         """Apply the present authorities to new connections."""
 
     async def apply_authorities_and_end_sessions(self) -> None:
-        """Also end all sessions with certificates."""
+        """Like ``apply_authorities``; also end all sessions with certificates."""
 
     @property
     def store_name(self) -> str:
@@ -85,7 +84,7 @@ class RolledHub(Protocol):
 
 
 class AuthorityRoll:
-    """The change of one hub's authority."""
+    """The change of a hub's authority."""
 
     def __init__(self, hub: RolledHub) -> None:
         self._hub = hub
@@ -129,7 +128,6 @@ class AuthorityRoll:
         log.warning("authority_roll_leaves", nodes=list(nodes))
 
     async def advance(self) -> None:
-        """Continue the change."""
         async with self._advancing:
             self.state = read_roll(self._folder)  # another instance may have changed it
             if self.state is None or self._hub.registry.authority is None:

@@ -61,7 +61,7 @@ def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clo
 
 
 class Registry:
-    """Certificates, tokens and logins of the nodes of one hub."""
+    """Certificates, tokens and logins of nodes."""
 
     def __init__(self, execute: Execute, clock: Clock, settings: Settings, authority: Authority | None) -> None:
         self.authority = authority
@@ -133,7 +133,7 @@ class Registry:
         return issued.pem if stored.serial == issued.serial_text else _pem(stored)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
-        """Sign the next key of a node that logged in by certificate.
+        """Sign the next key of a node.
 
         Raises Revoked, KeyRevoked, TooManyRenewals, RequestRefused, NoAuthority.
         """
@@ -182,7 +182,7 @@ class Registry:
 
     # --- stores of nodes: uuid, and the number of openings
     def note_store(self, node: str, store_uuid: str, boot: int) -> None:
-        """Note a login of a node. Raises SecondStore if it has another store than before (PROTOCOL.md section 10)."""
+        """Note a login. Raises SecondStore if the node has another store than before (PROTOCOL.md section 10)."""
         bound = self.stores.get(node)
         if bound is not None and bound.store_uuid != store_uuid:
             raise SecondStore(node=node, known=bound.store_uuid, now=store_uuid)

@@ -1,4 +1,4 @@
-"""Operations of an instance of the hub that ask all stores, or the store of a message (FANNED).
+"""FANNED: operations of a hub instance that ask all stores, or the store of a message.
 
 All other operations are about this instance, or about the shared control database. If stores cannot be asked,
 StoresUnreached names them and contains the answer of the other stores, if there is one.
@@ -127,11 +127,11 @@ class FanOut:
             raise BadArguments("The name fits several messages; give an LK0.", found=sorted(lk0s)[:5])
         combined = combine(results, given)
         if combine is combination.prefer_row and not combined.get("cleaned"):
-            return combined  # the row was found
+            return combined
         return _complete(combined, answered)
 
     async def act_in_store(self, name: str, given: Given, caller: Caller) -> Any:
-        """Act on a message in the store that has its row."""
+        """Act in the store that has the row of a message."""
         store = await self._store_of(str(given["id"]), caller)
         return with_store(store, _result(_reached(await self._ask(store, name, given, caller))))
 

@@ -134,11 +134,11 @@ class MethodReceived(ConnectionEvent):
     method: Method
 
 
-# Complete contents
+# Methods with complete contents
 
 
 class Published(ConnectionEvent):
-    """S: basic.publish with its content."""
+    """S: basic.publish."""
 
     channel: int
     exchange: str
@@ -150,7 +150,7 @@ class Published(ConnectionEvent):
 
 
 class Delivered(ConnectionEvent):
-    """C: basic.deliver with its content."""
+    """C: basic.deliver."""
 
     channel: int
     consumer_tag: str
@@ -163,7 +163,7 @@ class Delivered(ConnectionEvent):
 
 
 class Returned(ConnectionEvent):
-    """C: basic.return with its content."""
+    """C: basic.return."""
 
     channel: int
     reply_code: int
@@ -175,7 +175,7 @@ class Returned(ConnectionEvent):
 
 
 class Got(ConnectionEvent):
-    """C: basic.get-ok with its content."""
+    """C: basic.get-ok."""
 
     channel: int
     delivery_tag: int
@@ -224,7 +224,7 @@ class Acked(ConnectionEvent):
 
 
 class Nacked(ConnectionEvent):
-    """basic.nack, for one delivery tag or for all up to it (``multiple``)."""
+    """basic.nack; ``multiple`` as in ``Acked``."""
 
     channel: int
     delivery_tag: int

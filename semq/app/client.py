@@ -25,8 +25,9 @@ BODY_SPEED_MIN = 1 << 20  # bytes for which a ``BlockBody`` extends the time lim
 class Client:
     """A client of one node.
 
-    ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the default time limit of calls; iterations over
-    documents or events raise NodeUnreachable after this time. Calls raise ForeignBroker if another AMQP broker answers.
+    ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the default time limit of calls, and the time
+    without a node after which iterations raise NodeUnreachable. Calls raise ForeignBroker if another AMQP broker
+    answers.
     """
 
     def __init__(self, url: str, *, patience_s: float = 60.0, clock: Clock | None = None) -> None:
@@ -221,9 +222,7 @@ class Client:
 
     async def look(self, name: str, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Return the node's record of a message, named by short name, locator, ``sql-NUMBER``, row number, AppKey, or
-        the last part of the AppKey.
-
-        ``cleaned``: the row was deleted, and the record comes from the ledger.
+        the last part of the AppKey. ``cleaned`` in the record: the row was deleted, and the facts are from the ledger.
 
         Raises RefusedByNode (SEMQ-1207: unknown), NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """

@@ -36,10 +36,8 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class ServiceNacked:
-    """The service could not accept the message; the publisher may repeat it.
-
-    A channel without confirms is closed with ``error``; if ``error`` is None, nothing is sent.
-    """
+    """The service could not accept the message; the publisher may repeat it. A channel without confirms is closed with
+    ``error``, unless it is None."""
 
     error: AmqpError | None = None
 
@@ -54,7 +52,7 @@ class ReturnedToSender:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The channel is closed with this error."""
+    """The message is refused; the channel is closed with this error."""
 
     error: AmqpError
 
@@ -73,7 +71,7 @@ class ArrivingDocument(LargeBody):
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """Discard the body: the channel was closed before the last byte."""
+        """Discard the incomplete body: the channel was closed."""
         raise NotImplementedError
 
 
@@ -173,7 +171,7 @@ class ServiceDelivery:
 
 
 class ServiceGetter(Protocol):
-    """One basic.get of a service queue; its channel waits for the answer."""
+    """One basic.get of a service queue."""
 
     @property
     def is_waiting(self) -> bool:

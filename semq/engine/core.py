@@ -23,7 +23,7 @@ from semq.umx_t.status import Outcome
 
 
 class Core:
-    """The state of one engine."""
+    """The shared state of one engine."""
 
     def __init__(
         self,
@@ -74,7 +74,6 @@ class Core:
         self._store.post(work, later=later)
 
     def new_id(self) -> int:
-        """Return the next record id."""
         number = self._next_id
         self._next_id += 1
         return number
@@ -85,7 +84,6 @@ class Core:
         return self._nonce
 
     def new_lk0(self) -> LK0:
-        """Return the locator of a new message."""
         return LK0(*self.own_store, self.inc, self.new_id())
 
     def lk1(self, object_id: int) -> LK1:
@@ -101,7 +99,6 @@ class Core:
         return int(self.clock.wall().timestamp() * 1000)
 
     def count(self, name: str, count: int = 1) -> None:
-        """Count an event under its name in ``semq.counters``."""
         self.counters.add(name, count)
 
     def line(

@@ -18,7 +18,7 @@ from semq.umx_t.records import Presence
 
 
 class Link(Protocol):
-    """A session with another node, in order for messages and for packets. Lost frames are not reported."""
+    """A session with another node. Messages arrive in order, packets arrive in order; lost frames are not reported."""
 
     @property
     def peer(self) -> Address:
@@ -38,8 +38,7 @@ class LinkWithDatagrams(Protocol):
 
     @property
     def takes_datagrams(self) -> bool:
-        """Whether datagrams pass now. Without room, ``send`` drops a best-effort document that no datagram can
-        carry."""
+        """Whether datagrams pass now. Without room, ``send`` drops a best-effort document too large for a datagram."""
 
 
 def takes_datagrams(link: object) -> bool:
@@ -93,7 +92,7 @@ class Inbox(Protocol):
     """The consumers of received documents."""
 
     def free(self, user: str) -> int:
-        """Return how many documents the consumers of this user can take now."""
+        """Return how many documents a user's consumers can take now."""
 
     def give(self, user: str, delivery: Delivery) -> None:
         """Deliver a document. The answer follows by a method of ``receiver.answers``."""
@@ -144,7 +143,6 @@ class OpenedPayload(NamedTuple):
 
     @classmethod
     def in_clear(cls, body: Body) -> "OpenedPayload":
-        """Return a payload that was never sealed."""
         return cls(bytes(body), sha256(body).digest())
 
 
@@ -165,7 +163,7 @@ class Seal(Protocol):
         """Return envelope and body as they are stored and sent. ``digest``: SHA-256 of the payload."""
 
     def noted(self) -> None:
-        """Set ``kept`` to None, after the commit that contains it."""
+        """Set ``kept`` to None."""
 
 
 class CertificateNews(msgspec.Struct, frozen=True):
@@ -195,9 +193,9 @@ class Secrecy(Protocol):
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         """Return the payload in clear.
 
-        Raises ProtocolViolation, Unavailable or SignerGone if the proof is wrong or cannot be checked, another
-        SemqError if the document cannot be read. Only in the latter case the copy is recorded (as REJ, if its sender is
-        proved)."""
+        Raises ProtocolViolation, Unavailable or SignerGone if the proof is wrong or cannot be checked: the copy is not
+        recorded. Raises another SemqError if the document cannot be read: the copy of a proved sender is recorded as
+        REJ."""
 
     # --- outgoing documents, and packets in both directions
 
@@ -224,7 +222,7 @@ class Secrecy(Protocol):
         """Return the id of the key with which this node signs; empty if it has none."""
 
     def is_outdated(self, envelope: Envelope) -> bool:
-        """Whether this node has sealed a document under a key that is not its present one."""
+        """Whether this node has sealed a document under an earlier key."""
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
         """Check the signature of a packet; return None if no signature was checked. Raises SemqError if a signature is
@@ -237,7 +235,7 @@ class Secrecy(Protocol):
         """Return the certificates of partners that are new since the last call."""
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Learn a partner's certificates. Return whether the key for which documents are sealed has changed."""
+        """Learn a partner's certificates; return whether the key for sealing has changed."""
 
     def known(self, node: str) -> tuple[str, ...] | None:
         """Return the accepted certificates of a partner; None if none was ever accepted."""
@@ -257,13 +255,12 @@ class Directory(Protocol):
         """Return the groups to which an institution may send."""
 
     def users(self, node: Address) -> Collection[str]:
-        """Return the users whom the definitions name for an institution; its partners see their presence."""
+        """Return the users whom the definitions name for an institution."""
 
     def serves(self, node: Address) -> bool:
         """Whether an address is an institution of the hub."""
 
-    def may_send(self, source: Address, target: Address) -> bool:
-        """Whether ``source`` may send documents to ``target``."""
+    def may_send(self, source: Address, target: Address) -> bool: ...
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """Return the terms of a pair; None: no agreement restricts it."""
@@ -273,7 +270,7 @@ class Directory(Protocol):
         stored copies of a source and target."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Keep the certificates that a node presents. Return its known ones; None: nothing has changed. Raises
+        """Keep the certificates that a node presents; return all known ones (None: nothing has changed). Raises
         SemqError if they are refused."""
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
@@ -356,7 +353,7 @@ class InClear:
 
 @dataclass(slots=True)
 class Counters:
-    """Counts of events since the start, for metrics."""
+    """Counts of events since the start."""
 
     counts: dict[str, int] = field(default_factory=dict)
 

@@ -34,7 +34,7 @@ class Work:
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
         self.on_failure = on_failure
-        #: Tables and payloads of large bodies that the store may write before this work; other work may overtake it.
+        #: Tables and payloads of large bodies that the store may write first; other work may then overtake this work.
         self.ahead: Sequence[tuple[str, bytes]] = ()
         self.is_wait = False  #: whether it only waits for the commit of earlier work
         self._begin()

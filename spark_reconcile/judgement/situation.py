@@ -26,7 +26,7 @@ _TAKEN = mask(Event.FORWARDED, Event.STORED, Event.RELEASED)
 
 # Outcomes of a message at its sender: at most one.
 ENDINGS = mask(Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-# Records of a message in the receiver's ledger: exactly one, once.
+# Records of a message in the receiver's ledger: exactly one of these, once.
 RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 
 # Before these tables ``assessment`` tests "torn" (two outcomes) and "mixed" (two kinds of record).
@@ -40,7 +40,7 @@ SENDER_WORDS = (
     SideStanding("stored", mask(Event.STORED)),  # Ack-Save
     SideStanding("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd
     SideStanding("sent", mask(Event.SENT)),
-    SideStanding("refused", mask(Event.REFUSED)),  # the submission was refused
+    SideStanding("refused", mask(Event.REFUSED)),  # as a submission
     SideStanding("accepted", _ANY),
 )
 HUB_WORDS = (
@@ -85,7 +85,7 @@ REMARKS = (
     "untold",  # class 1 or 2 without Ack2
     "owes",  # recorded; the receiver's ledger does not show that sender or hub noted the acknowledgement
     "kept",  # stored; the hub's ledger does not show that the copy was released
-    "ahead",  # it begins after the end of its sender's evidence, or just before the end
+    "ahead",  # it begins after, or just before, the end of the sender's evidence
     "no_hub",  # the institutions have no hub
 )
 
@@ -100,7 +100,7 @@ class Situation(NamedTuple):
 
     @property
     def picture(self) -> int:
-        """The situation as a number with a bit for each word and each remark."""
+        """The number that the grid tests."""
         bits = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
         return sum(bits) + sum(bit(REMARKS, remark, REMARK_BIT) for remark in self.remarks)
 

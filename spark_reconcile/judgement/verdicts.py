@@ -321,7 +321,7 @@ URGENCY = (
 
 @cache
 def judge(situation: Situation) -> VerdictRule:
-    """Return the first row of the grid that fits; one does."""
+    """Return the first row of the grid that fits. The rows cover all situations."""
     return next(rule for rule in RULES if rule.fits(situation))
 
 

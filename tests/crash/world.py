@@ -84,7 +84,6 @@ PLAN = InstallationPlan(
 
 
 def other_members(side: str) -> tuple[str, ...]:
-    """Return the members of the group except ``side``."""
     return tuple(member for member in MEMBERS if member != side)
 
 
@@ -224,7 +223,7 @@ class CrashWorld:
         await asyncio.gather(*(process.wait_until_serving() for process in self.processes.values()))
 
     async def enrol(self, member: str) -> None:
-        """Get a certificate for a node, which uses it from its next start."""
+        """Get a certificate for a node, for the next start."""
         await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[member], again=True))
 
     async def remove_interrupted_pieces(self) -> None:
@@ -233,7 +232,7 @@ class CrashWorld:
             await node_requests.ask(self.nodes[side], "job.run", name="remains")
 
     async def replace_second_store(self) -> None:
-        """Give the second instance and its standby, both stopped, another store: a new database of the same server."""
+        """Give the second instance and its standby, both stopped, another store, in a new database of their server."""
         assert self.server is not None
         former, number = self.second_urls[HUB_2], self.store_number + 1
         database = await node_requests.repeat_until_done(lambda: self._create_database(f"store_{number}"))
@@ -283,7 +282,7 @@ class CrashWorld:
             async with await psycopg.AsyncConnection.connect(server.url_of("postgres"), autocommit=True) as connection:
                 await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         except psycopg.errors.DuplicateDatabase:
-            pass  # a former attempt has created it
+            pass  # by a former attempt
         except psycopg.OperationalError as error:  # the server was killed
             raise ConnectionError(str(error)) from error
         return server.url_of(database)

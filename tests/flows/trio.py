@@ -102,7 +102,7 @@ class TrioDirectory:
         return self.addresses
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return all groups; ``node`` is left out of their members."""
+        """Return all groups, without ``node`` among the members."""
         return [
             Presence(node=name, allowed=False, members=tuple(each for each in members if each != str(node)))
             for name, members in self.group_members.items()
@@ -202,7 +202,6 @@ class Local:
         )
 
     def receive(self, *frames: Frame) -> None:
-        """Let the node receive frames from the hub."""
         assert self.up is not None
         self.engine.receive(self.up, frames)
         self.store.run()
@@ -254,7 +253,6 @@ class Trio:
             self.settle()
 
     def partners(self) -> Partners | None:
-        """Return the configured partners; None with a hub."""
         return None if self.has_hub else Partners.configured(["1.10008", "1.56001"])
 
     def start_hub(self) -> None:
@@ -272,11 +270,9 @@ class Trio:
 
     @property
     def held(self) -> int:
-        """The number of messages in the hub's store."""
         return len(self.hub_store.tables.outbound)
 
     def connect(self, node: Local) -> None:
-        """Begin a session of a node with the hub."""
         up = node.up = TrioWire(self, HUB, lambda frame: self.hub.receive(down, [frame]))
         down = node.down = TrioWire(self, node.address, lambda frame: node.engine.receive(up, [frame]))
         self.hub.link_up(down)
@@ -292,7 +288,6 @@ class Trio:
         node.up = node.down = None
 
     def connect_directly(self) -> None:
-        """Begin a direct session of A with B."""
         a, b = self.a, self.b
         there = TrioWire(self, b.address, lambda frame: b.engine.receive(here, [frame]))
         here = TrioWire(self, a.address, lambda frame: a.engine.receive(there, [frame]))
@@ -356,7 +351,6 @@ class Trio:
         return list(messages)
 
     def is_clean(self) -> bool:
-        """Whether all queues and dedup ledgers are empty."""
         return self.held == 0 and all(node.rows == CLEAN for node in self.nodes)
 
 

@@ -117,8 +117,7 @@ class HubCarrier(Protocol):
     def to_store(self, store: StoreName, message: Message) -> None:
         """Send to the engine that serves a store."""
 
-    def to_front(self, life: int, message: Message) -> None:
-        """Send to one incarnation of an instance."""
+    def to_front(self, life: int, message: Message) -> None: ...
 
     def to_all(self, message: Message) -> None:
         """Send to all other instances."""

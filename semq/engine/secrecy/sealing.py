@@ -90,12 +90,11 @@ class Policy:
     #: node ids of an older version, which signs neither floors nor markers, and no positions in receipts
     unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: likewise institutions of which no certificate was ever accepted
+    mixed: bool = False  #: likewise all institutions without an accepted certificate
     limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: longest wait for the certificate of a signer
 
     def requires(self, node: Address) -> bool:
-        """Whether documents to and from a node have to be sealed."""
         return node.id in self.required_with or EVERYBODY in self.required_with
 
     def is_older(self, node: Address) -> bool:
@@ -196,7 +195,7 @@ class Sealing:
         return replace(again, session_key=text)
 
     def salt(self, kept: KeptKey, ident: str) -> bytes:
-        """Return the salt of the digest of a message that this node sealed."""
+        """Return the salt of the digest of a sealed message of this node."""
         return self._opened.get(kept.text, kept.alg, kept.key_id, str(self.node), str(self.node)).salt(ident)
 
     def _secret(self, kept: KeptKey) -> bytes:
@@ -427,7 +426,7 @@ def _is_reack2(packet: Packet) -> bool:
 
 
 def _is_testimony(packet: Packet) -> bool:
-    """Whether a packet must be signed: it can end a message at its sender, or settle positions at its receiver."""
+    """Whether a packet can end a message at the sender, or settle positions at the receiver."""
     match packet.function, packet.primitive:
         case Function.RECEIPTS, _:
             return bool(packet.records)
@@ -446,7 +445,7 @@ def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
 
 
 def statement_of(receiver: str, sender: str, record: Receipt) -> Statement:
-    """Return the statement of a receipt to ``sender``; empty: the statement of version 1."""
+    """Return the statement of a receipt; with an empty ``sender`` that of version 1."""
     status = record.status.value if record.status is not None else ""
     reason = "\n".join(record.reason or ())
     return Statement(receiver, record.ident, status, record.digest, record.at, reason, sender, record.sid)

@@ -250,7 +250,7 @@ class _Receipts(Statements):
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
         """End the message if the refused copy is the only one; otherwise let a marker decide (PROTOCOL.md section 18).
 
-        A given-up message ends UNKNOWN if the hub no longer knows the target.
+        A message that an operator has given up ends UNKNOWN if the hub no longer knows the target.
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
@@ -288,20 +288,20 @@ class _Receipts(Statements):
 
 
 def no_target(row: Outbound) -> Reason:
-    """Return the reason of a given-up message whose target is unknown."""
+    """Return the reason of a given-up message whose target the hub no longer knows."""
     if row.reason is not None and says_returned(row.reason):
         return row.reason[0], f"{row.reason[1]}. {NO_TARGET_KNOWN}"
     return UnknownTarget.code, NO_TARGET
 
 
 def is_given_up(row: Outbound) -> bool:
-    """Whether the marker of a class 3 message is under way that an operator has given up."""
+    """Whether an operator has given up a message of class 3 whose marker is under way."""
     cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, RefusedByOperator.code)
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
 def note_custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
-    """S4: note custody of the hub, except of the document if the row is a marker now."""
+    """S4: note custody of the hub, unless the hub has the payload and the row has become a void marker."""
     if row.void and not void:
         return
     statements.sender.away_since.pop(row.object_id, None)
@@ -342,7 +342,6 @@ class _Answers(Statements):
             self.apply_event(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 
     def _negative(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
-        """Process a negative answer to the last inquiry (rule N28)."""
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(row)
             return

@@ -110,7 +110,7 @@ class Acceptance:
         self._check_partner(submission, size)
 
     def submit_in_pieces(self, submission: Submission) -> None:
-        """Accept the manifest of a document whose pieces are stored. It waits until they are at the target."""
+        """Accept the manifest of a document whose pieces are stored; it waits until they are at the target."""
         submission.not_before = AFTER_PIECES_MS
         submission.digest = sha256(submission.body).digest()
         self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
@@ -174,7 +174,7 @@ class Acceptance:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """Check what also refuses a repeat; set digest and order key. Raises SemqError."""
+        """Check what must hold also for a repeated token; set digest and order key. Raises SemqError."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
@@ -199,7 +199,7 @@ class Acceptance:
         return None
 
     def _check_later(self, submission: Submission) -> None:
-        """Check a scheduled document; rate, quota and keys are checked at its time."""
+        """Check a scheduled document; rate, quota and keys are checked when it is due."""
         check_times(submission)
         self._check_partner(submission, len(submission.body))
 
@@ -286,7 +286,7 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
 
 
 def _in_pieces(submission: Submission) -> str:
-    """Return the size in a manifest, for the ledger; empty for other documents."""
+    """Return the size in a manifest; empty for other documents."""
     if not submission.attributes.pieces:
         return ""
     manifest = read_manifest(bytes(submission.body))

@@ -1,7 +1,7 @@
 """The changes of a unit as one batch of statements and, for many rows, as data for COPY.
 
 COMMIT may follow in the same round trip, because a statement fails if a row is not as expected. In the tables of
-messages and ledgers, deletions come first, then changes, then new rows, so that a unit can use a freed key again.
+messages and ledgers, deletions come first, then changes, then new rows, so that a unit can use a freed key.
 """
 
 from collections import defaultdict

@@ -227,7 +227,7 @@ OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 
 def _may_end(parameter: int) -> str:
-    """Return the condition under which the outcome of a parameter may be set (PROTOCOL.md S5c)."""
+    """Return the condition under which the outcome with this parameter number may be set (PROTOCOL.md S5c)."""
     corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTABLE))
     return (
         f"(outcome IS NULL OR outcome = ${parameter}::smallint"

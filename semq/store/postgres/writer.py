@@ -118,7 +118,7 @@ class Writer:
         self._on_lines = on_lines
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
-        self._alone = 0  # number of first pieces in the queue that get a unit each
+        self._alone = 0  # number of pieces at the front of the queue that get a unit each
         self._renew_at = time.monotonic() + RENEW_S
         self._ready = asyncio.Event()
         self._is_due = False  # False: queued work still waits for more
@@ -154,7 +154,7 @@ class Writer:
             self._ready.set()
 
     async def stop(self) -> None:
-        """Finish the queued work, then end; the connection stays open."""
+        """Finish the queued work; the connection stays open."""
         self._stopping = True
         self._ready.set()
         await self._task
@@ -172,7 +172,7 @@ class Writer:
         try:
             await self._wire.send([*self._begin(), ("renew", (self._epoch, valid_ms)), ("commit", ())])
         except (StatementRefused, StoreUnavailable):
-            return False  # the next opening of the store reports the reason
+            return False  # the next opening reports the reason
         return True
 
     def lose(self, fault: SemqError) -> None:

@@ -49,7 +49,7 @@ OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The selection of messages to list; None matches every message."""
+    """The selection of messages to list. A condition that is None matches every message."""
 
     side: str = "all"  #: outbound, inbound, all; submitted: only submissions that are not accepted
     state: str | None = None  #: name of a status or an outcome
@@ -187,7 +187,7 @@ def stuck_candidates(
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return the submissions, except those that only wait for their time (``@NotBefore``)."""
+    """Return the submissions that may be stuck: all except those that only wait for their time (``@NotBefore``)."""
     rows = submissions.list_submissions(connection, limit, refused=True)
     rows += submissions.list_submissions(connection, limit, refused=False, in_pieces=True)
     return rows + submissions.list_submissions(connection, limit, refused=False, scheduled=False)
