@@ -1,10 +1,10 @@
 """``./run bench datagrams``: documents with @Reliable=0 as datagrams, compared with @Reliable=1 over the connection.
 
-Documents of class 1 go from A by the hub to B. With ``--loss``, a UDP relay loses this share of the datagrams on each
-of the two ways. First the latency from publish to B's application is measured at ``--rate``: with @Reliable=1, then
-with @Reliable=0. Then ``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``; ``per_s``
-counts until the last document has arrived. Every document must be received, or counted as lost by the end that should
-have received it.
+Documents of class 1 go from A through the hub to B. With ``--loss``, a UDP relay loses this share of the datagrams on
+each of the two ways. First the latency from publish to B's application is measured at ``--rate``, with @Reliable=1 and
+then with @Reliable=0. Then ``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``;
+``per_s`` counts until the last document has arrived. Every document must be received, or counted as lost by the end
+that should have received it.
 """
 
 import argparse

@@ -7,12 +7,12 @@
 | withdraw | new    | new            | drop the former authority    | has dropped the former authority            |
 | done     | new    | new            | as in ``withdraw``           |                                             |
 
-A node counts if it is an institution of this hub, has a valid certificate or a session with one, and is not among the
-nodes that the operator leaves behind. Partners verify each other's certificates, so no certificate of the new authority
-is issued before all these nodes trust it.
+A node counts if it is an institution of this hub, has a valid certificate or a session with one, and is not left behind
+by the operator. Partners verify each other's certificates, so the new authority issues none before all these nodes
+trust it.
 
-Instances of one hub share the folder of its keys: each asks the nodes that are connected to it, and a phase also waits
-for every running instance. Each call of ``advance`` does everything that the phase requires, so a killed hub continues.
+Instances of one hub share the folder of keys: each asks the nodes that are connected to it, and a phase also waits for
+every running instance. Each call of ``advance`` does everything that the phase requires, so a killed hub continues.
 """
 
 import asyncio
@@ -63,8 +63,7 @@ class RolledHub(Protocol):
     def is_node(self, name: str) -> bool:
         """Whether the name is the address of an institution."""
 
-    def renew_own(self) -> None:
-        """Issue a new certificate for the hub itself."""
+    def renew_own(self) -> None: ...
 
     def announce_authority(self) -> None:
         """Tell enrolling nodes which authority signs."""
@@ -76,8 +75,7 @@ class RolledHub(Protocol):
         """Like ``apply_authorities``; also end all sessions with certificates."""
 
     @property
-    def store_name(self) -> str:
-        """The name of the store of this instance."""
+    def store_name(self) -> str: ...
 
     async def served_stores(self) -> list[str]:
         """Return the stores of all running instances."""
@@ -253,7 +251,7 @@ class AuthorityRoll:
             self.state = roll
 
     async def status(self) -> dict[str, Any]:
-        """Return the phase, the nodes and stores for which it waits, and the progress of each node."""
+        """Return the phase, the nodes and stores that it waits for, and the progress of each node."""
         self.state = read_roll(self._folder)
         authority, roll = self._hub.registry.authority, self.state
         state: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}

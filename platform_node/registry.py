@@ -1,7 +1,7 @@
 """The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
-Certificates and tokens are rows in the control database, so that a token works only once. Revoked serial numbers are
-also in memory; they are read again every ten seconds, and after a NOTIFY.
+Certificates and tokens are rows in the control database, so that a token works only once. Revoked serial numbers in
+memory are read again every ten seconds, and after a NOTIFY.
 """
 
 from collections.abc import Awaitable, Callable
@@ -80,8 +80,8 @@ class Registry:
 
     async def refresh(self) -> bool:
         """Read the serial numbers of revoked certificates; return whether there are new ones."""
-        # Also of certificates that ended less than a day ago, because clocks may be slow. Serial numbers are only
-        # added, because a restored database must not make a revoked certificate valid.
+        # Certificates that ended less than a day ago are included: clocks may be slow. Serial numbers are only added: a
+        # restored database must not make a revoked certificate valid.
         day_ago = self._clock.wall() - timedelta(days=1)
         before = len(self.revoked)
         self.revoked |= await self._execute(identities.revoked, day_ago)

@@ -43,7 +43,7 @@ class Client:
         return self._link.address
 
     async def connect(self, timeout_s: float | None = None) -> Self:
-        """Connect now instead of with the first request. Raises NodeUnreachable, LoginRefused."""
+        """Connect before the first request. Raises NodeUnreachable, LoginRefused."""
         await self._link.connection(self._link.deadline(self._limit(timeout_s)))
         return self
 
@@ -210,7 +210,7 @@ class Client:
         )
 
     async def wait_for_delivery(self, name: str, timeout_s: float | None = None) -> Fate:
-        """Wait until the receiving node has committed a document (SS_ACK2). ``look`` lists the forms of its name.
+        """Wait until the receiving node has committed a document (SS_ACK2). ``name``: as for ``look``.
 
         Raises NotDelivered for any other outcome, NotYetKnown after the time limit, NoReceiptRequested if this node
         will never know the outcome (for instance class 1 or 2 without ``ack2``), RefusedByNode if the document is

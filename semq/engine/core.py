@@ -64,9 +64,8 @@ class Core:
     ) -> None:
         """Post work to the store.
 
-        ``later``: no caller waits for the commit, so the work may wait for more work. ``failed`` is called if the work
-        is abandoned; without ``failed``, timers repeat it. ``ahead``: large bodies by table; other work may overtake
-        this work while they are written.
+        ``later``: the work may wait for more work. ``failed`` is called if the work is abandoned; without ``failed``,
+        timers repeat it. ``ahead``: large bodies by table; other work may overtake this work while they are written.
         """
         if failed is not None:
             work.on_failure = failed
@@ -137,8 +136,7 @@ class Core:
     def prepare_row_event(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
-        """Call ``prepare_event`` for an event about a row. ``corrects``: the wrong outcome that an earlier event
-        reported."""
+        """Prepare an event about a row. ``corrects``: the wrong outcome that an earlier event reported."""
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
             kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or "",

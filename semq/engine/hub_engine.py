@@ -93,7 +93,7 @@ class HubEngine:
         self.custody.run(str(link.peer))
 
     def waiting(self) -> Iterable[str]:
-        """Return the nodes for which copies wait in this store."""
+        """Return the nodes with waiting copies in this store."""
         return self.custody.rows_by_target
 
     def _send_directory(self, session: PresentNode) -> None:
@@ -130,8 +130,7 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to all nodes with a session here; former partners and groups are marked as not
-        allowed."""
+        """Send the changed directory to all nodes with a session here, with former partners and groups as not allowed."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
             self._send_directory(session)

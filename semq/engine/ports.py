@@ -57,10 +57,10 @@ class Submission:
     #: called if it is refused, or if its acceptance is unknown: it may be repeated with the same token
     failed: Callable[[Exception], None]
     token: str = ""
-    sender: str = ""  #: user or application that has submitted it
+    sender: str = ""  #: user or application
     digest: bytes = b""  #: filled in by the engine
     seal: "Seal | None" = None  #: filled in by the engine
-    row_id: int = 0  #: id in tb_0031_submit, if it was submitted through SQL or was scheduled
+    row_id: int = 0  #: id in tb_0031_submit, if submitted through SQL or scheduled
     not_before: int = 0  #: earliest time of sending, in milliseconds since 1970 UTC
     scheduled_as: str = ""  #: the name of a scheduled document
     name: LK0 | None = None  #: the name under which a document in pieces will wait; else None
@@ -75,7 +75,7 @@ class Accepted(msgspec.Struct, frozen=True):
     digest: bytes  #: SHA-256 of the submitted document
     repeated: bool = False  #: the token was used before
     not_before: int = 0  #: if scheduled: earliest time of sending, in milliseconds since 1970 UTC
-    members: int = 0  #: number of messages to the members of a group; ``lk0`` names the group submission
+    members: int = 0  #: number of messages to members of a group; ``lk0`` names the group submission
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
     corrects: str = ""  #: the wrong outcome that an earlier event reported; empty: none
-    group: GroupPlace | None = None  #: the group submission to which the document belongs
+    group: GroupPlace | None = None  #: place in a group submission
     document: str = ""  #: for a manifest: name of the document in pieces; not sent to applications
 
 
@@ -138,7 +138,7 @@ class OpenedPayload(NamedTuple):
     """A payload in clear."""
 
     payload: bytes
-    digest: bytes  #: SHA-256 of the payload
+    digest: bytes  #: SHA-256
     is_proved: bool = False  #: whether a seal or a signature proves the sender
 
     @classmethod
@@ -197,7 +197,7 @@ class Secrecy(Protocol):
         recorded. Raises another SemqError if the document cannot be read: the copy of a proved sender is recorded as
         REJ."""
 
-    # --- outgoing documents, and packets in both directions
+    # --- outgoing documents, and packets in both directions; nothing is signed without a certificate of this node
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
         """Return the session for a document; None: it is not sealed. Raises SemqError if it cannot be sealed."""
@@ -210,13 +210,13 @@ class Secrecy(Protocol):
         None if the refused key is the present one, or if a key is missing. ``code``: error code of the refusal."""
 
     def sign(self, packet: Packet) -> Packet:
-        """Sign a packet if it needs a signature and this node has a certificate."""
+        """Sign a packet if it needs a signature."""
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
-        """Sign a void marker if this node has a certificate."""
+        """Sign a void marker."""
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
-        """Sign the documents of one batch for an institution if this node has a certificate."""
+        """Sign the documents of one batch for an institution."""
 
     def signing_key(self) -> str:
         """Return the id of the key with which this node signs; empty if it has none."""
@@ -249,10 +249,11 @@ class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions to or from which ``node`` may send documents; ``node`` itself may be among them."""
+        """Return the institutions that may send documents to ``node`` or receive them from it; ``node`` may be among
+        them."""
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups to which an institution may send."""
+        """Return records of the groups to which an institution may send."""
 
     def users(self, node: Address) -> Collection[str]:
         """Return the users whom the definitions name for an institution."""
@@ -278,7 +279,7 @@ class Directory(Protocol):
 
 
 class NoEvents:
-    """Drops events."""
+    """A destination that drops events."""
 
     def prepare(self, event: AppEvent) -> None:
         return None

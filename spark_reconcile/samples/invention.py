@@ -1,4 +1,4 @@
-"""Generated ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
+"""Generated ledgers with known defects, of any size.
 
 Each message follows one of the courses below, with the verdict that the job must give. Columns are made for one slice
 of messages at a time, so memory is bounded.
@@ -121,7 +121,7 @@ ALL_COURSES = _read(COURSES)
 
 @dataclass(slots=True)
 class Truth:
-    """The numbers of messages and lines, and of messages by true verdict."""
+    """Numbers of messages and lines, and of messages by true verdict."""
 
     messages: int = 0
     rows: int = 0
@@ -232,7 +232,7 @@ class _Slice:
         ledger.seq += len(message)
 
     def _lines(self, node: int) -> Iterator[tuple[Numbers, Numbers, CourseStep, Course]]:
-        """Yield for each step of a course that the node writes: indexes of messages, times of lines, step, course."""
+        """Yield indexes of messages, times of lines, step and course, for each step that the node writes."""
         for number, course in enumerate(ALL_COURSES):
             on_course = self.courses == number
             for step in course.steps:

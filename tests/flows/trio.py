@@ -53,7 +53,7 @@ class TrioConsumer:
     def __init__(self) -> None:
         self.places = 100  #: maximum number of unacknowledged deliveries
         self.acks = True
-        self.held: list[Delivery] = []  #: unacknowledged deliveries
+        self.held: list[Delivery] = []  #: unacknowledged
         self.deliveries: list[Delivery] = []
 
     def free(self, user: str) -> int:
@@ -279,7 +279,7 @@ class Trio:
         node.engine.link_up(up)
 
     def cut(self, node: Local) -> None:
-        """End the session of a node with the hub; frames on the wire are lost."""
+        """End a node's session with the hub; frames under way are lost."""
         if node.up is None or node.down is None:
             return
         node.up.is_up = node.down.is_up = False
@@ -296,7 +296,7 @@ class Trio:
         b.engine.link_up(here)
 
     def cut_directly(self) -> None:
-        """End the direct session; frames on the wire are lost."""
+        """End the direct session; frames under way are lost."""
         for wire, node in zip(self.direct, (self.a, self.b), strict=False):
             wire.is_up = False
             node.engine.link_down(wire)
@@ -308,7 +308,7 @@ class Trio:
             pass
 
     def later(self, seconds: float, step: float = 0.25) -> None:
-        """Let time pass in steps, and do all work after each step."""
+        """Let time pass, and do all work after each step."""
         end = self.time.now + seconds
         while self.time.now < end:
             self.time.now += step
@@ -355,7 +355,7 @@ class Trio:
 
 
 def engine_turn(store: MemoryStore, engine: HubEngine | LocalEngine) -> bool:
-    """Run the work of a store and the timers of its engine; return whether the store had work."""
+    """Run a store's work and an engine's timers; return whether the store had work."""
     is_busy = not store.idle
     if is_busy:
         store.run()

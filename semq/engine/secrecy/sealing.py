@@ -52,10 +52,10 @@ class KeyHolder(Protocol):
 
     @property
     def signing(self) -> PrivateKey | None:
-        """The key of the active certificate; None if there is none."""
+        """The key of the active certificate."""
 
     def own(self, key_id: str) -> PrivateKey | None:
-        """Return a key of this node, also a retired one; None if it is not known."""
+        """Return a key of this node, also a retired one; None if it is unknown."""
 
     def receiver(self, node: str) -> PublicKey | None:
         """Return the key for which session keys are wrapped; None without a valid certificate of the node."""
@@ -90,7 +90,7 @@ class Policy:
     #: node ids of an older version, which signs neither floors nor markers, and no positions in receipts
     unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: likewise all institutions without an accepted certificate
+    mixed: bool = False  #: likewise institutions of which no certificate was ever accepted
     limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: longest wait for the certificate of a signer
 
@@ -135,7 +135,7 @@ class Sealing:
     def __init__(
         self, node: Address, keys: KeyHolder, clock: Clock, draw: Callable[[int], bytes], policy: Policy
     ) -> None:
-        """``draw(n)`` returns n unpredictable random bytes."""
+        """``draw(n)`` returns n random bytes."""
         self.node = node
         self._me = str(node)
         self.keys = keys
@@ -153,7 +153,7 @@ class Sealing:
         """Return the session for a document; None: it is not sealed. Raises CannotSeal, HeaderUnfit."""
         node = target.node
         if attributes.user_headers and self.keys.signing is not None:
-            tagged(attributes.user_headers)  # raises HeaderUnfit
+            tagged(attributes.user_headers)  # may raise HeaderUnfit
         if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
             return None
         name = str(node)
@@ -250,7 +250,7 @@ class Sealing:
             raise awaited from error
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved; False if no proof is required.
+        """Return whether the sender of a document is proved; False only if no proof is required.
 
         Raises OriginUnproved, ReceiptForged, SignatureWrong, and the errors of ``open``.
         """

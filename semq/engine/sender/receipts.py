@@ -242,7 +242,7 @@ class _Receipts(Statements):
             self.core.prepare_row_event(self.unit, kind, row, self.after.events, self.after.at)
 
     def _returned(self, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
-        """S15: process the refusal of a copy."""
+        """S15: process the refusal of a copy, also if the row is gone."""
         if row is None or self.is_hub(row):
             reason = record.reason or (RefusedByOperator.code, "refused at the hub")
             self.apply_event(row, refusal_event(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))

@@ -111,7 +111,7 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """The URL of the node's database, for SQLAlchemy and psycopg."""
+        """The URL of the node's database."""
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:

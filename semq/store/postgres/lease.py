@@ -1,5 +1,4 @@
-"""The right to write into a store: one process at a time, by an epoch that each takeover raises (PROTOCOL.md section
-10).
+"""The right to write into a store (PROTOCOL.md section 10): one process at a time, by an epoch that takeovers raise.
 
 The writer checks its epoch, under a row lock, in every transaction that writes. The clock of the database only decides
 when another process may take over: a process that was suspended for an hour may write if its epoch is still the latest.
@@ -56,14 +55,12 @@ class Lease:
 
 
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
-    """Take the store over, in the caller's transaction.
+    """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it,
+    StoreUnavailable while a former session of this process holds the lock of the lease.
 
-    Raises LeaseHeld(owner, until_s) if another process owns it, StoreUnavailable while a former session of this process
-    holds the lock of the lease.
-
-    Two processes need not wait until the lease has expired: the owner on a new connection, and a process whose place is
-    that of the recorded owner, because this proves that the recorded owner has ended. Both wait up to RENEW_S for the
-    row lock, because a transaction of the earlier process may be committing.
+    Two processes need not wait until the lease has expired: the owner on a new connection, and a process at the place
+    of the recorded owner, which must have ended. Both wait up to RENEW_S for the row lock, because the earlier process
+    may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     if await (await connection.execute(LOCK_FREE, facts)).fetchone() is None:  # held, locked or missing

@@ -353,7 +353,7 @@ WRITE: dict[str, str] = {
         "UPDATE tb_0030_body SET bref = $2::bigint, envelope = $3::bytea WHERE bref = $1::bigint", "1"
     ),
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
-    # Adds a link, or extends the last one.
+    # Adds a link, or extends an existing one.
     "chain": _expect(
         """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
             VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)

@@ -283,10 +283,8 @@ class Writer:
         return unit
 
     async def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
-        """Let the pieces decide in order; return the number of those that have decided, and the error of the next one.
-
-        None: all have decided, or the unit is full.
-        """
+        """Let the pieces decide in order; return the number of those that have decided, and the error of the next one
+        (None: all have decided, or the unit is full)."""
         size, turns = _Size(), _Turns()
         for number, work in enumerate(works):
             if turns.is_over():
