@@ -1,8 +1,8 @@
 """Files and folders of extracts and runs, on a disk, a share or an object store.
 
-A reader sees a file completely or not at all: a file on a disk is written under a temporary name and renamed, and an
-upload to an object store becomes visible when it is closed. On an object store, which has no locks, operators must
-avoid simultaneous runs of one date.
+A reader sees a file completely or not at all: a file on a disk is written under a temporary name, forced to disk and
+renamed; an upload to an object store becomes visible when it is closed. On an object store, which has no locks,
+operators must avoid simultaneous runs of one date.
 """
 
 import fcntl

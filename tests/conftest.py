@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude all present objects, which are millions, from collections of garbage."""
+    """Exclude all present objects from garbage collection: there are millions."""
     gc.freeze()
     atexit.register(gc.unfreeze)  # otherwise duckdb reports leaks
 
@@ -121,7 +121,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Escape bytes that are not UTF-8 in captured output: workers send reports as UTF-8."""
+    """Escape captured bytes that are not UTF-8: workers send reports as UTF-8."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
@@ -199,7 +199,7 @@ def _new_databases_of(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]
 
 @contextmanager
 def new_database_of(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
-    """Copy a database and yield the URL of the copy."""
+    """Yield the URL of a copy of a database."""
     name = f"test_{next(_numbers)}"
     query = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY {}")
     # FILE_COPY takes half the processor time, but waits for the disk twice.

@@ -13,7 +13,7 @@ The owner has the socket and the clock. ``now``: seconds of any monotonic clock:
     pieces = connection.take_output()          # list[bytes | memoryview], to be written after each call above
     size = connection.output_size              # bytes waiting for take_output
 
-Do not call ``receive`` while ``output_size`` is too large: TCP then slows down a peer that does not read the replies.
+Do not call ``receive`` while ``output_size`` is too large, so that TCP slows down a peer that does not read.
 
 **Negotiation.** A server answers ``LoginOffered`` with ``accept_login()`` or ``refuse_login(text)``, and
 ``OpenRequested`` with ``accept_open()`` or ``connection_error(exc)``, at any time before the handshake times out.

@@ -83,7 +83,6 @@ class BrokerSession:
         log.debug("connection from %s", link.peer)
 
     def process(self, events: list[e.ConnectionEvent]) -> None:
-        """Process events."""
         for event in events:
             if not self.is_ending:
                 self._process(event)
@@ -127,7 +126,7 @@ class BrokerSession:
         try:
             self.machine.cancel_consumer(number, tag)
         except LocalMisuse:
-            return  # the peer has closed the channel itself
+            return  # the peer has closed the channel
         self.request_write()
 
     def delay_notices(self) -> None:
@@ -180,7 +179,7 @@ class BrokerSession:
         release(event.body)
 
     def resume_events(self, channel: ConnectedChannel, waiting: "deque[e.ConnectionEvent]") -> None:
-        """Process events of a channel that had to wait."""
+        """Process the waiting events of a channel."""
         self.allowance.change_held(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
             self._process(waiting.popleft())
@@ -271,7 +270,7 @@ class BrokerSession:
     # Permissions.
 
     def require(self, right: Right, kind: str, name: str) -> None:
-        """Raise AccessRefused unless the user has the right over this name."""
+        """Raise AccessRefused unless the user has the right over ``name``."""
         if (right, name) in self._allowed:
             return
         if not self._permissions.allow(right, name):
@@ -370,7 +369,7 @@ class BrokerSession:
     # Direct reply-to.
 
     def find_reply_target(self, address: str) -> ConnectedChannel | None:
-        """Return the channel that waits for replies under this address in the virtual host; None without one."""
+        """Return the channel that waits for replies under this address; None without one in the virtual host."""
         return self.server.reply_targets.find(self.vhost, address)
 
 

@@ -3,8 +3,8 @@
 A batch is one transaction, at a hub one for each store. An act can be stopped between batches. If the web process ends,
 the remaining messages stay unchanged.
 
-The audit log has a line for the beginning of an act, and one for the end. If the second is missing, the act is running
-or was interrupted, or the line could not be written.
+The audit log has a line for the beginning of an act, and one for the end. Without the second, the act is running or was
+interrupted, or the line could not be written.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from semq.web.services import Web
 
 log = structlog.get_logger("semq.console")
 ACTS_MAX = 50  # number of acts that a process remembers; running acts are never forgotten
-AUDIT_PREFIX = "bulk."  # beginning of the names of acts on many messages in the audit log
-LINES_MAX = 200  # number of audit lines that are searched for interrupted acts
+AUDIT_PREFIX = "bulk."  # beginning of the names of acts in the audit log
+LINES_MAX = 200  # number of audit lines that are searched
 Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of each finished batch
 
 
@@ -32,9 +32,9 @@ class BulkAct:
     """An act on many messages."""
 
     key: str  #: random, in the address of the act's page
-    user: str  #: the user who prepared it
+    user: str
     act: str  #: a key of ``words.ACTS``
-    back: str  #: address of the list from which the act was prepared
+    back: str  #: address of the list of the selection
     total: int
     sample: list[dict[str, Any]]  #: messages that the page shows
     work: Work = field(repr=False)
@@ -121,12 +121,12 @@ def find(visit: Visit, key: str) -> BulkAct | None:
 
 
 def recent(visit: Visit) -> list[BulkAct]:
-    """Return the acts that were started or discarded, the newest first."""
+    """Return the started and discarded acts, the newest first."""
     return [act for act in reversed(list(_acts.get(visit.web, {}).values())) if act.state != "prepared"]
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the first audit lines of acts that have no second line, without acts of this process, the newest first."""
+    """Return the audit lines of acts of earlier processes without a line for the end, the newest first."""
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}

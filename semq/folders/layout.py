@@ -1,7 +1,7 @@
 """The folders of one root, the names of files in them, and the notes beside files.
 
-A note is a JSON file beside the file of a document: NAME.semq.json beside NAME. It is written first, so that a reader
-of the file finds the note.
+A note is a JSON file beside the file of a document: NAME.semq.json beside NAME. The note is written first, so that a
+reader of the file finds it.
 """
 
 import json

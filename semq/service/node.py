@@ -63,7 +63,7 @@ E = TypeVar("E", bound=TickedEngine)
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
-PACKET_BYTES_MAX = 8 << 20  # largest value in ``semq.umx_t.records``
+PACKET_BYTES_MAX = 8 << 20  # bytes of the largest packet (``semq.umx_t.records``)
 
 
 class Node(Generic[E]):
@@ -112,7 +112,7 @@ class Node(Generic[E]):
         """Load the node's identity. Called before the store is opened, and again after a wait as a standby."""
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the node's own port, or None for a port without TLS."""
+        """Return the TLS context of the node's port; None for a port without TLS."""
         return None
 
     def greeting(self) -> Mapping[str, Any]:
@@ -168,7 +168,6 @@ class Node(Generic[E]):
             log.warning("not_reloaded", text="the node is starting or stopping; the configuration was not read again")
 
     def jobs(self) -> list[ScheduledJob]:
-        """Return the jobs of this kind of node."""
         return []
 
     # --- life
@@ -410,13 +409,12 @@ class Node(Generic[E]):
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
-        """Return the limits of a connection."""
         body_max = self.settings.amqp.max_message_bytes
         arriving_max = max(ARRIVING_BYTES_MAX, body_max)
         return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the properties that the node sends to peers at login."""
+        """Return properties for peers at login."""
         return {
             "node": str(self.address),
             "store_uuid": self.recovered.store_uuid,
@@ -426,7 +424,6 @@ class Node(Generic[E]):
         }
 
     def users_of(self, settings: Settings) -> list[User]:
-        """Return the users with passwords."""
         return access.application_users(settings.amqp)
 
     async def status(self) -> dict[str, Any]:
@@ -453,7 +450,6 @@ class Node(Generic[E]):
         }
 
     async def checks(self) -> list[Check]:
-        """Return the health checks with their verdicts."""
         try:
             return checks(await self.status(), self.settings.tls.warn_days)
         except Unavailable as error:

@@ -54,7 +54,7 @@ class ChannelOwner(Protocol):
 class ClientChannel:
     """A channel. The callbacks are attributes and may be set at any time:
 
-    ``on_settled(list of (token, confirmed))``: publishes were confirmed (True) or refused (False);
+    ``on_settled(list of (token, confirmed))``: publishes were confirmed or refused;
     ``on_returned(Returned)``: a mandatory message had no queue; called before its confirm;
     ``on_cancelled(consumer_tag)``: the server ended a consumer, usually because its queue was deleted;
     ``on_ready()``: publishing may be possible again;
@@ -83,7 +83,7 @@ class ClientChannel:
         self._consumers: dict[str, OnDelivered] = {}
         self._delivered: dict[str, list[Delivered]] = {}
         self._settled: list[tuple[Any, bool]] = []
-        self._unconfirmed: dict[int, Any] = {}  # tokens, keyed by the number of the publish
+        self._unconfirmed: dict[int, Any] = {}  # tokens, by number of the publish
         self._published = 0  # number of the last publish
         self._confirmed_to = 0  # the highest number in a confirm with ``multiple``
         self._consumers_made = 0
@@ -94,8 +94,8 @@ class ClientChannel:
 
     @property
     def may_publish(self) -> bool:
-        """Whether a message may be published now: not on a closed channel, while the socket is full, while the server
-        accepts no messages, or while a body is being sent in blocks.
+        """Whether a message may be published: not on a closed channel, while the socket is full, while the server takes
+        none, or while a body is being sent in blocks.
         """
         if not self.is_open or self._owner.is_blocked or not self._link.is_writable:
             return False
@@ -106,7 +106,7 @@ class ClientChannel:
 
     @property
     def unconfirmed(self) -> int:
-        """The number of publishes waiting for their confirm."""
+        """The number of publishes without a confirm."""
         return len(self._unconfirmed)
 
     async def wait_ready(self) -> None:
@@ -207,11 +207,9 @@ class ClientChannel:
         self._settle_delivery(lambda: self._machine.ack(self.number, delivery_tag, multiple))
 
     def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
-        """Send basic.nack."""
         self._settle_delivery(lambda: self._machine.nack(self.number, delivery_tag, multiple, requeue))
 
     def reject(self, delivery_tag: int, requeue: bool = True) -> None:
-        """Send basic.reject."""
         self._settle_delivery(lambda: self._machine.reject(self.number, delivery_tag, requeue))
 
     def _settle_delivery(self, send: Callable[[], None]) -> None:
@@ -240,7 +238,7 @@ class ClientChannel:
         return answer
 
     async def confirm_select(self) -> None:
-        """Request a confirm for every publish from now on."""
+        """Request confirms of all later publishes."""
         await self.call(m.ConfirmSelect(), m.ConfirmSelectOk)
         self.is_confirming = True
 
@@ -249,11 +247,9 @@ class ClientChannel:
         return await self.call(m.QueueDeclare(queue, **settings), m.QueueDeclareOk)
 
     async def declare_exchange(self, exchange: str, kind: str = "direct", **settings: Any) -> None:
-        """Send exchange.declare."""
         await self.call(m.ExchangeDeclare(exchange, kind, **settings), m.ExchangeDeclareOk)
 
     async def bind_queue(self, queue: str, exchange: str, routing_key: str = "") -> None:
-        """Send queue.bind."""
         await self.call(m.QueueBind(queue, exchange, routing_key), m.QueueBindOk)
 
     def close(self) -> None:
@@ -266,7 +262,6 @@ class ClientChannel:
     # Called by the connection.
 
     def process(self, event: ConnectionEvent) -> None:
-        """Process an event of this channel."""
         match event:
             case Delivered():
                 self._delivered.setdefault(event.consumer_tag, []).append(event)
@@ -292,7 +287,7 @@ class ClientChannel:
                 raise AssertionError(f"no channel expects {event!r}")
 
     def process_part(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
-        """Process a part of a content whose body arrives in chunks; the content is reported when it is complete."""
+        """Process a part of a content whose body arrives in chunks. The complete content is reported."""
         if isinstance(event, ContentStarted):
             self._streamed = event
             self._spool = SpooledBody() if self._keeps_large_bodies else None

@@ -1,6 +1,6 @@
 """Listening port: accepts connections within limits, and closes them when the node stops.
 
-``Listener`` makes a ``SocketLink`` for each socket, on a TLS port by ``handshakes``.
+``Listener`` makes a ``SocketLink`` for each socket. Sockets of a TLS port first pass ``handshakes``.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class ListenerConfig:
 
 
 class Drainable(LinkOwner, Protocol):
-    """An owner of a connection that can be told to close it."""
+    """A ``LinkOwner`` that can close the connection."""
 
     def force_close(self, text: str) -> None:
         """Send connection.close 320 with this text. The link ends when the peer answers."""

@@ -4,8 +4,8 @@ Lines are events, columns are states, which climb to the right; a message return
 it is or as a void marker. A dot keeps the state: late and repeated events change nothing. Column SS_INIT accepts
 evidence, too, because a crash between a send and the commit that records it leaves SS_INIT (rule N29).
 
-The engine evaluates guards that need more than the state, for instance an equal attempt or a nonce. If a guard fails,
-it ignores the event, or chooses another (``not_here_bare``).
+The engine evaluates guards that need more than the state, for instance an equal attempt or a nonce. It ignores an event
+whose guard fails, or chooses another (``not_here_bare``).
 """
 
 from semq.umx_t.grid import Grid
@@ -118,7 +118,7 @@ give_up         !         !                 UNKNOWN           !                 
     SenderDeed,
 )
 
-# Rows of classes 1 and 2 exist only while a receipt is pending, those of class 2 also while the own link is down.
+# Rows of classes 1 and 2 exist only while a receipt is pending, those of class 2 also while the node's link is down.
 # Nothing is sent twice (rule N22), so events from outside reach SS_INIT only in a row restored from a backup.
 SENDER_12 = Grid(
     """

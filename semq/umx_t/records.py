@@ -19,7 +19,7 @@ from semq.umx_t.word import Word
 
 # Limits of a received packet.
 RECORDS_MAX = 1000
-FLOORS_MAX = 4000  # in all records of a packet together
+FLOORS_MAX = 4000  # in all records together
 PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.RECEIPTS, Primitive.INDICATION): 1 << 20,
     (Function.RECEIPTS, Primitive.RESPONSE): 384 << 10,
@@ -51,14 +51,14 @@ PortNumber = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class AckFlag(Word):
-    """``ack_flag`` of an 810 record."""
+    """``Receipt.ack_flag``."""
 
     TRANSPORT = 1  #: Ack, ReAck: between receiver and hub
     END_TO_END = 2  #: Ack2, ReAck2: between receiver and sender
 
 
 class HubFlag(Word):
-    """``flag`` of an 810 record from the hub."""
+    """``Receipt.flag``, from the hub."""
 
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
@@ -77,10 +77,7 @@ class InquiryRole(Word):
 
 
 class Answer(Word):
-    """Answers to inquiries, and the ``status`` in Ack, Ack2 and inquiries of role R.
-
-    RECV to NOT come from the receiver's ledger (``status.Arrival``), the others from the hub.
-    """
+    """Answers to inquiries: RECV to NOT from the receiver's ledger (``status.Arrival``), the others from the hub."""
 
     RECV = "RECV"
     REJ = "REJ"
@@ -100,11 +97,11 @@ ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.it
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save, or a refusal by the hub."""
 
-    #: the row that the record is about: three numbers of LK1 in Ack and ReAck, otherwise of LK0
+    #: the row: three numbers of LK1 in Ack and ReAck, otherwise of LK0
     src_semq_id: StoreNumber = 1
     src_semq_db_id: StoreNumber = 1
     src_ref_id: Number = 0
-    dest_semq_id: StoreNumber = 1  #: the row of tb_0030 of the acknowledging node, repeated in the answer
+    dest_semq_id: StoreNumber = 1  #: the row of tb_0030, repeated in the answer
     dest_semq_db_id: StoreNumber = 1
     dest_ref_id: Number = 0
     ack_flag: AckFlag | None = None
@@ -126,7 +123,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 809 record: Inquiry (request) or Inquiry-Resp (confirmation)."""
 
-    #: three numbers of the locator of the row that is asked about, repeated in the answer
+    #: the row: three numbers of the locator, repeated in the answer
     semq_id: StoreNumber = 1
     semq_db_id: StoreNumber = 1
     ref_id: Number = 0
@@ -139,7 +136,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lk1: Copy | None = None
     status: Answer | None = None  #: role R: the entry in the receiver's ledger
     dest_ref_id: Number = 0  #: role R: the asker's row of tb_0030
-    prev: Ident = ""  #: role R: the previous position of the order key, for which the row waits
+    prev: Ident = ""  #: role R: the position for which the row waits
     result: int | None = None  #: answer of older peers: 1 received, 0 not received
     answer: Answer | None = None
     void: bool = False
@@ -148,7 +145,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def effective_answer(self) -> Answer | None:
-        """The answer; for an older peer, ``result`` as an answer."""
+        """``answer``, or ``result`` of an older peer as an answer."""
         return ANSWER_OF.get(self.result) if self.answer is None else self.answer
 
 
@@ -157,30 +154,30 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     node: NodeName
     online: bool = False  #: whether an authenticated link is open
-    allowed: bool = True  #: whether the node that gets the record may send to ``node``
-    complete: bool = False  #: the last record of a full list: nodes that the list does not name are unknown
+    allowed: bool = True  #: whether the receiver of the record may send to ``node``
+    complete: bool = False  #: whether the record ends a full list: nodes not in the list are unknown
     terms: tuple[Terms, ...] | None = None  #: what may be sent to ``node``; None: no restrictions
     #: certificates of ``node``, in PEM, not verified yet; None: unchanged or not known
     certificates: tuple[Certificate, ...] | None = None
-    #: of a group: the members to which the node that gets the record may send; empty: no group any more
+    #: of a group: the members to which the receiver of the record may send; empty: no group any more
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
-    others: Number = 0  #: of a group: number of members to which the node may not send
-    #: users of ``node`` who are named in the definitions and receive documents now
+    others: Number = 0  #: of a group: number of other members
+    #: users in the definitions who receive documents now
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The offer of a datagram channel (with ``secret``), or a report about it (PROTOCOL.md section 25)."""
+    """The offer of a datagram channel (with ``secret``), or a report about one (PROTOCOL.md section 25)."""
 
     id: ChannelId
     secret: Secret = ""
-    host: HostText = ""  #: host that receives datagrams; empty: the address of the link
+    host: HostText = ""  #: receiver of datagrams; empty: the address of the link
     port: PortNumber = 0
     # The numbers of documents in a report:
     sent: Number = 0
     covered: Number = 0  #: of the other node, arrived or lost
-    lost: Number = 0  #: those in ``covered`` that were lost
-    full: Number = 0  #: those in ``covered`` that were dropped for want of room
+    lost: Number = 0  #: lost ones in ``covered``
+    full: Number = 0  #: ones in ``covered`` that were dropped for want of room
 
 
 _TYPES: dict[Function, type] = {
@@ -239,7 +236,7 @@ def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
 
 
 def record_size(record: Any) -> int:
-    """Return an estimate of a record's size in a packet, in bytes, without the members of a group."""
+    """Return the estimated bytes of a record, without the members of a group."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

@@ -1,7 +1,7 @@
 """The inputs of a run: the extracts, their periods, and the messages that an earlier run left open.
 
-They are collected, or the run is refused, before Spark reads a row. Runs with equal fingerprints and versions of this
-package publish equal tables.
+All inputs are collected, and a run is refused if it must be, before Spark reads a row. Runs with equal fingerprints and
+versions of this package publish equal tables.
 """
 
 import hashlib
@@ -76,9 +76,8 @@ class Evidence:
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
-        """Return the evidence with a missing source for each of these stores of the hub that has no extract.
-
-        If no ledger of the hub is used, it is unchanged.
+        """Return the evidence with a missing source for each of ``stores`` (of the hub) without an extract, or this
+        evidence if no ledger of the hub is used.
         """
         if not self.hubs:
             return self

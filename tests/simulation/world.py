@@ -124,7 +124,7 @@ class World:
 
     # --- the hub's processes
     def take_over(self, old_lives_s: float) -> None:
-        """Let a new process open the hub's store. The old one ends ``old_lives_s`` seconds later."""
+        """Let a new process open the hub's store; the old one ends ``old_lives_s`` later."""
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
@@ -294,7 +294,7 @@ class World:
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
             return
-        # The receiver would learn the floor above a refused message from the next message.
+        # A receiver learns of a floor above a refused message only with the next message.
         silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.recorded_ever}
         for host in self.locals:
             remaining = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]

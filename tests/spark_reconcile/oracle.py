@@ -84,7 +84,7 @@ def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
         born = first([x for x in _of(lines, S, E.SENT) if x.att <= 1])
     taken = _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED)
     begun = _of(lines, S, E.ACCEPTED, E.REFUSED, E.SENT, E.AGAIN, E.VOIDED)
-    # The sender's first lines are missing. A message that the hub sends, but did not store on this date, is earlier.
+    # The sender's first lines are missing. A copy that the hub sends, but did not store on this date, is older.
     if born is None and not begun and (taken or not (_moves(lines, H) or _moves(lines, S))):
         born = first(taken, _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
     if born is None:

@@ -116,11 +116,11 @@ class CommandSender:
         return self._channel_zero
 
     def ack(self, channel: int, delivery_tag: int, multiple: bool = False) -> None:
-        """Send basic.ack, for deliveries to a client or for publishes to a server."""
+        """Send basic.ack: a client acknowledges deliveries, a server confirms publishes."""
         self._put(self._require_channel(channel), fast_path.ack_frame(channel, delivery_tag, multiple))
 
     def nack(self, channel: int, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
-        """Send basic.nack, for deliveries to a client or for publishes to a server (``requeue`` has no effect)."""
+        """Send basic.nack: a client rejects deliveries; a server refuses publishes, and ``requeue`` has no effect."""
         self._put(self._require_channel(channel), fast_path.nack_frame(channel, delivery_tag, multiple, requeue))
 
     # Contents

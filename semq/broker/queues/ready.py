@@ -1,8 +1,8 @@
 """The waiting messages of one queue, in the order in which they leave. Pure.
 
-Messages that arrive in order of position are in a deque. Messages that were returned to the queue, and messages that
-arrive after others with higher positions, are in a heap. The head with the lower position leaves first. Each priority
-in use has a lane with a deque and a heap.
+Each priority in use has a lane with a deque and a heap. Messages that arrive in order of position are in the deque.
+Messages that were returned to the queue, and messages that arrive after others with higher positions, are in the heap.
+Of the two heads, the one with the lower position leaves first.
 
 In a long queue, pages (``pages``) follow the deque, and the newest messages follow the pages. When the newest messages
 fill a page, ``on_full`` lets it leave memory once the store has it. ``on_low`` reads the next page in time.
@@ -46,7 +46,7 @@ class PriorityLane:
             self.front.append(entry)
 
     def push_last(self, entry: QueueEntry) -> QueuePage | None:
-        """Add an entry to the newest messages, or to the heap if out of order. Return the page that the entry fills."""
+        """Add an entry to the newest messages, or to the heap if out of order. Return a page that the entry fills."""
         last = self.newest[-1].position if self.newest else self._last()
         if entry.position < last:
             self.put_back(entry)
@@ -89,8 +89,8 @@ class PriorityLane:
         return not self.pages or self.returned[0].position < self.pages[0].first
 
     def refill(self) -> int:
-        """Append to ``front`` the next page, which must be in memory, or the newest messages if there are no pages.
-        Return the bytes of the page, 0 without one.
+        """Append the next page, which must be in memory, to ``front``; without pages, the newest messages. Return the
+        bytes of the page, or 0.
         """
         if not self.pages:
             self.front.extend(self.newest)
@@ -112,9 +112,9 @@ class PriorityLane:
 class ReadyMessages:
     """Waiting messages: higher priority first, then by position.
 
-    ``bytes``: size of all bodies. ``out_bytes``: size of the bodies in pages, in memory or not. If ``front`` of a lane
-    has ``window`` messages, or bodies outside of pages exceed ``window_bytes``, new messages of the lane are divided
-    into pages, until the last page has been read.
+    ``bytes``: size of all bodies. ``out_bytes``: size of the bodies in pages, in memory or not. New messages of a lane
+    are divided into pages when ``front`` has ``window`` messages, or bodies outside of pages exceed ``window_bytes``,
+    until the last page has been read.
     """
 
     __slots__ = (
@@ -197,7 +197,7 @@ class ReadyMessages:
         return self._head(lane)
 
     def pop(self) -> QueueEntry | None:
-        """Remove and return the message that leaves next; None if it is being read. Raises IndexError if none waits."""
+        """Remove and return the message that leaves next, as ``pop_least``."""
         return self._pop(self._first(self._order))
 
     def pop_least(self) -> QueueEntry | None:

@@ -74,14 +74,14 @@ class Custody:
         return rows >= self.core.settings.quota_rows_per_partner
 
     def expect(self, dest: str) -> None:
-        """Note that a message will be passed to ``store``: no later one may overtake it."""
+        """Note that ``store`` will get a message, which no later one may overtake."""
         self._storing[dest] = self._storing.get(dest, 0) + 1
 
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        ``barred``: reasons to refuse messages, by index. A barred message is passed to ``refuse`` after the commit;
-        with a stored copy it is a repeated message instead (H1).
+        ``barred``: reasons to refuse messages, by index; ``refuse`` is called after the commit, but not for a message
+        with a stored copy (H1).
         """
         expected = [message for index, message in enumerate(messages) if index not in barred]
         self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
@@ -127,7 +127,7 @@ class Custody:
         self._by_pair.update(pairs)
 
     def waiting(self, source: str, dest: str) -> int:
-        """Return the number of copies in this store from ``source`` for ``dest``."""
+        """Return the number of copies from ``source`` for ``dest`` in this store."""
         return self._by_pair.get((source, dest), 0)
 
     def _count_release(self, row: Outbound) -> None:
@@ -155,7 +155,7 @@ class Custody:
             self.pump.wake_all(node)  # also parked copies
 
     def note_offline(self, node: str) -> None:
-        """Note that a target is offline: no copy is in flight, and sends are counted anew."""
+        """Note that a target is offline."""
         self.pump.lane(node).flight.clear()
         self._sends.pop(node, None)
 
@@ -196,7 +196,7 @@ class Custody:
             sends = self._sends.setdefault(dest, Counter())
             for frame in frames:
                 session.link.send(frame)
-                assert frame.envelope.lk1 is not None  # each copy has one
+                assert frame.envelope.lk1 is not None
                 sends[frame.envelope.lk1.object_id] += 1
 
     def note_row_deleted(self, row: Outbound) -> None:

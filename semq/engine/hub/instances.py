@@ -90,8 +90,8 @@ class Instances:
 
     # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
-        """Send messages to the homes of their targets. Return the messages that this engine must process: those with a
-        fault, and those whose target has the home here or none.
+        """Send messages to the homes of their targets. Return those that stay here: with a home here or none, or with a
+        fault.
         """
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}
@@ -144,7 +144,7 @@ class Instances:
         HANDLERS[type(message)](self, life, message)
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Process a message that came back: no instance serves ``store``."""
+        """Process a message that came back because no instance serves ``store``."""
         self._core.count("carrier_returned")
         if isinstance(message, StoreFrames):
             self._unserved.note(store, message)

@@ -46,9 +46,7 @@ class Handover:
         return queue
 
     def take_over(self, old: "Handover") -> None:
-        """Continue for an engine whose store was lost. Both share ``out``, because answers of applications may still
-        reach ``old``.
-        """
+        """Continue for an engine whose store was lost. Both share ``out``: answers may still reach ``old``."""
         self.out = old.out
 
     # --- arriving
@@ -120,8 +118,8 @@ class Handover:
 
     # --- documents in order
     def search(self, key: OrderId, user: str) -> bool:
-        """Search for the next document of an order, for a free consumer of ``user``. Return False if the application
-        still has a document of the order: then nothing is searched.
+        """Search for the next document of an order, for a free consumer of ``user``. Return False, without a search, if
+        the application has a document of the order.
         """
         order = self.orders.setdefault(key, Order())
         if order.busy:
@@ -143,12 +141,12 @@ class Handover:
         self.queue_of(user).note_ready(key)
 
     def continue_order(self, key: OrderId, user: str) -> None:
-        """Let an order deliver its next document in the next turn of its source."""
+        """Search for the next document of an order in its turn, and deliver to free consumers."""
         self.queue_of(user).note_ready(key)
         self.feed(user)
 
     def note_floor(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
-        """Deliver documents whose predecessor is below a new floor, or was never sent in a closed incarnation."""
+        """Deliver documents whose predecessor is below a new floor, or was not sent in a closed incarnation."""
         for key in self._blocked.freed(stream, floor, closed):
             order = self.orders.get(key)
             if order is not None and not order.busy:
@@ -164,7 +162,7 @@ class Handover:
                 self.continue_order(key, row.target.user)
 
     def release(self, bref: int) -> None:
-        """Note that the application no longer has a document."""
+        """Note that the application does not have a document any more."""
         self.out.pop(bref, None)
         self._in_order.pop(bref, None)
 
@@ -237,7 +235,7 @@ class Handover:
 
     @work
     def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:
-        """Find the lowest waiting row of an order; ``_give_next`` continues."""
+        """Find the lowest waiting row of an order, for ``_give_next``."""
         query = FirstInOrder(str(key[0]), key[1])
         unit = yield Needs(queries={query})
         row = next(unit.pending_found(query), None)
@@ -307,7 +305,7 @@ class Handover:
 
 
 class _SearchResult(NamedTuple):
-    """The result of a search for the next document of an order."""
+    """The result of a search."""
 
     delivery: Delivery | None = None
     blocked: int = 0  #: the row that waits for its predecessor, at position ``prev``

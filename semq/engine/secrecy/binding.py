@@ -2,9 +2,9 @@
 
 The seal must hold for every copy and attempt, and for a ciphertext sent again as a new message (PROTOCOL.md sections 12
 and 18). Therefore it excludes attributes that change on the way: transport source, attempt, floor, LK1, and the
-receiver's key id. The place is that of the first message with the ciphertext, which @Origin of a later one names.
+receiver's key id. The place is that of the first message with the ciphertext; a later message names it in @Origin.
 
-Nobody can replay a ciphertext under a new place: the wrapped session key of a message sent again is signed for one new
+A ciphertext cannot be replayed under a new place: the wrapped session key of a message sent again is signed for one
 place and one origin (``resent``).
 """
 

@@ -1,9 +1,9 @@
 """The times of inquiries, without a timer per row: slices of record ids that are due together.
 
-Record ids grow with time, so a slice has the rows of one period. When a slice is due, one range query finds the
-unsettled rows. If there are any, the slice is due again after twice the interval. Neighbouring slices of equal age are
-merged, so that a target that is offline for weeks has few. Rows in custody, and received rows that owe no
-acknowledgement, have a slower pace (``patient``). Time is monotonic (rule N21).
+Record ids grow with time, so a slice has the rows of one period. A due slice is read by one query; if unsettled rows
+remain, it is due again after twice the interval. Neighbouring slices of equal age are merged: a target that is offline
+for weeks has few. Rows in custody, and received rows that owe no acknowledgement, have a slower pace (``patient``).
+Time is monotonic (rule N21).
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from math import inf
 
 from semq.umx_t import retry
 
-GAP_MAX = 4096  # largest number of ids between neighbouring slices: inquiries of a merged slice include these ids
+GAP_MAX = 4096  # largest number of ids between neighbouring slices, which a merged slice includes
 SLICES_MAX = 256  # with this number of slices, any two may be merged
 
 
@@ -23,11 +23,11 @@ class Slice:
     first: int
     last: int
     due: float  #: time of the next inquiry
-    asked: int = 0  #: number of inquiries since the interval was the first one
+    asked: int = 0  #: number of inquiries since the last ``hurry`` or ``rush``
     patient: bool = False  #: whether the rows have the slower pace
 
     def covers(self, other: "Slice") -> bool:
-        """Whether this slice includes all rows of ``other`` and is due no later than ``other``."""
+        """Whether this slice includes all rows of ``other``, and is not due later."""
         is_as_soon = self.due <= other.due and (other.patient or not self.patient)
         return self.first <= other.first and other.last <= self.last and is_as_soon
 
@@ -39,7 +39,7 @@ class Schedule:
         self._first_s = first_s
         self._max_s = max_s
         self._width_s = first_s / 4
-        self._asked_max = retry.doublings(first_s, max_s)  #: number of inquiries after which intervals do not grow
+        self._asked_max = retry.doublings(first_s, max_s)  #: number of inquiries with growing intervals
         self._slices: list[Slice] = []
         self._open: Slice | None = None  #: the slice to which ``add`` may add rows
         self._open_until = 0.0
@@ -99,8 +99,8 @@ class Schedule:
         self._open = None
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
-        """Remove and return the slice that was due first; None if none is due. The caller passes it to ``again`` if
-        unsettled rows remain. ``patient``: include slices with the slower pace.
+        """Remove and return the slice that was due first; None if none is due. If unsettled rows remain, pass it to
+        ``again``. ``patient``: include slices with the slower pace.
         """
         due = min((s for s in self._slices if patient or not s.patient), key=lambda s: s.due, default=None)
         if due is None or due.due > now:
@@ -145,8 +145,8 @@ class Schedule:
         return min((s.due for s in self._slices if s.first <= row_id <= s.last), default=None)
 
     def next_due(self, patient_from: float = 0.0) -> float | None:
-        """Return the time at which the next slice is due; None without slices. Slices with the slower pace are not due
-        before ``patient_from``.
+        """Return the time of the next inquiry; None without slices. Slices with the slower pace are not due before
+        ``patient_from``.
         """
         if not self._slices:
             return None

@@ -1,6 +1,6 @@
 """The interface of a broker to its store: operations on rows, and the state that a restart loads.
 
-``store`` implements ``MessageStore`` on Postgres, ``semq.broker.durable.no_store`` in memory.
+Module ``store`` implements ``MessageStore`` on Postgres, ``semq.broker.durable.no_store`` in memory.
 """
 
 from array import array
@@ -97,7 +97,7 @@ class AddMessage:
 
 @dataclass(slots=True)  # not frozen, for speed
 class DropMessages:
-    """Remove messages from a queue: acknowledged, expired, dead-lettered or purged."""
+    """Remove messages from a queue."""
 
     queue_id: int
     positions: Sequence[int]
@@ -117,7 +117,7 @@ class SetDeliveryCount:
 
 @dataclass(slots=True)  # not frozen, for speed
 class MarkHandedOut:
-    """Note that messages up to ``position`` may have been delivered: a restart marks them as redelivered.
+    """Note that messages up to ``position`` may have been delivered, so that a restart marks them as redelivered.
 
     A lower position than before has no effect.
     """
@@ -128,10 +128,7 @@ class MarkHandedOut:
 
 @dataclass(slots=True)
 class AddBodyChunk:
-    """Add the next bytes of a large body; ``index`` counts from 0.
-
-    The chunks of a body are stored before the messages that refer to it.
-    """
+    """Add a chunk of a large body, before the messages that refer to the body. ``index`` counts from 0."""
 
     body_id: int
     index: int
@@ -145,7 +142,7 @@ class OrderlyEnd:
 
 @dataclass(slots=True)
 class DropBody:
-    """Delete a body that no message refers to any more."""
+    """Delete a body without messages."""
 
     body_id: int
 
@@ -191,8 +188,8 @@ class StoredState:
     """The stored state of a broker, as the operations that create it.
 
     ``messages``: in order of queue and position, a limited number of messages, and all with large bodies; ``backlogs``
-    has the others. ``next_queue_id``: above every id that a queue ever had. ``next_body_id``: above the ids of all
-    stored bodies. ``ended``: whether the last operation was ``OrderlyEnd``.
+    has the others. ``next_queue_id`` was never used, ``next_body_id`` is not in use. ``ended``: whether the last
+    operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
