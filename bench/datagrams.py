@@ -169,7 +169,7 @@ class DatagramBench:
         }  # fmt: skip
 
     async def _channels(self) -> dict[str, Any]:
-        """Return the figures of the channels at both ends, as for ``counted``."""
+        """Return the arguments of ``counted``."""
         a, b, hub = [await self._network.status(name) for name in (A, B, HUB)]
         hub_peers = hub["datagrams"]["peers"]
         closed = {"state": "closed"}
@@ -227,7 +227,6 @@ class DatagramBench:
             self._submitter.publish(number, self._size)
 
     async def _rate(self, way: str, arguments: argparse.Namespace) -> Result:
-        """Measure documents per second by one way, until the last has arrived."""
         say(f"{arguments.messages} documents, {way} ...")
         self._submitter.use(way)
         numbers = self._numbers(arguments.messages)

@@ -135,7 +135,6 @@ class AuthorityRoll:
             await self._begin_next_phase()
 
     async def _establish(self, roll: Roll) -> None:
-        """Do what the phase requires of the hub itself."""
         await self._apply(roll)
         if self._hub.store_name not in roll.established:
             self._note("established", [self._hub.store_name], roll)

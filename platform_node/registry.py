@@ -129,7 +129,7 @@ class Registry:
             log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
             raise TokenRefused(node=str(node))
         log.info("node_enrolled", node=str(node), serial=stored.serial, key_id=stored.key_id)
-        # A repeated request for one key gets the stored certificate.
+        # A repeated request gets the certificate stored for the key.
         return issued.pem if stored.serial == issued.serial_text else _pem(stored)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:

@@ -43,7 +43,7 @@ class Client:
         return self._link.address
 
     async def connect(self, timeout_s: float | None = None) -> Self:
-        """Connect before the first request. Raises NodeUnreachable, LoginRefused."""
+        """Connect now, not with the first request. Raises NodeUnreachable, LoginRefused."""
         await self._link.connection(self._link.deadline(self._limit(timeout_s)))
         return self
 

@@ -130,7 +130,7 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to all nodes with a session here, with former partners and groups as not allowed."""
+        """Send the changed directory to all nodes with a session here; former partners and groups are not allowed."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
             self._send_directory(session)
@@ -202,7 +202,6 @@ class HubEngine:
                 self.core.count("unknown_packet")
 
     def _receive_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
-        """Note the certificates and the present users that a node states."""
         peer = session.link.peer
         for record in records:
             if record.node != str(peer) or (record.certificates is None and record.present is None):
@@ -220,7 +219,7 @@ class HubEngine:
                 self.relay.note_violation(error, str(peer))
 
     def _pass_users_on(self, session: PresentNode) -> None:
-        """Report the present users of a node to the partners, if users named by the definitions have come or gone."""
+        """Report present users to the partners, if users named by the definitions have come or gone."""
         node = session.link.peer
         named, before = set(self.directory.users(node)), session.users_passed
         session.users_passed = session.users_present

@@ -259,7 +259,7 @@ class Directory(Protocol):
         """Return the users whom the definitions name for an institution."""
 
     def serves(self, node: Address) -> bool:
-        """Whether an address is an institution of the hub."""
+        """Whether the hub has this institution."""
 
     def may_send(self, source: Address, target: Address) -> bool: ...
 
@@ -275,7 +275,7 @@ class Directory(Protocol):
         SemqError if they are refused."""
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
-        """Return the certificates of an institution in PEM; None if none is known."""
+        """Return an institution's certificates in PEM; None if none is known."""
 
 
 class NoEvents:
@@ -289,7 +289,7 @@ class NoEvents:
 
 
 class InClear:
-    """The secrecy of a node without a certificate: it neither seals nor signs, and refuses sealed documents."""
+    """The secrecy of a node without a certificate: nothing is sealed or signed; sealed documents are refused."""
 
     def takes_floor(self, source: Address) -> bool:
         return True

@@ -43,8 +43,8 @@ metadata = MetaData(
     }
 )
 
-# Tables whose rows live for seconds: room on each page for heap-only updates, and an early vacuum. Postgres' defaults
-# would vacuum a queue with a large backlog too late.
+# Tables whose rows live for seconds: room on each page for heap-only updates, and an early vacuum. With Postgres'
+# defaults a queue with a large backlog would be vacuumed too late.
 QUEUE = {
     "fillfactor": "50",
     "autovacuum_vacuum_scale_factor": "0.02",
@@ -54,7 +54,7 @@ QUEUE = {
     "autovacuum_analyze_threshold": "2000",
 }
 BODIES = {name: value for name, value in QUEUE.items() if name != "fillfactor"}
-# Few rows, each updated many times a second: half-empty pages, vacuumed early.
+# Tables with few rows that are updated many times a second.
 COUNTERS = {"fillfactor": "50", "autovacuum_vacuum_scale_factor": "0", "autovacuum_vacuum_threshold": "500"}
 # Storage parameters, applied by the migrations.
 STORAGE: dict[str, dict[str, str]] = {

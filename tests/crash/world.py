@@ -275,7 +275,7 @@ class CrashWorld:
     # ------------------------------------------------------------ inside
 
     async def _create_database(self, database: str) -> str:
-        """Create a database in the shared server; return its URL. Raises OSError."""
+        """Return the URL of a new database in the shared server. Raises OSError."""
         assert self.server is not None
         server = self.server.postgres
         try:

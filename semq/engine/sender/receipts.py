@@ -312,8 +312,6 @@ def note_custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) ->
 
 
 class _Answers(Statements):
-    """Answers to inquiries of this node."""
-
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
         self._silences: Counter[int] = Counter()  #: negative answers by row of class 1 or 2

@@ -294,8 +294,6 @@ def _in_pieces(submission: Submission) -> str:
 
 
 class _UnitAcceptance:
-    """The documents accepted in one unit."""
-
     def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: NodeSessions) -> None:
         """``began``: when the documents were submitted (monotonic seconds)."""
         self._uplink = uplink

@@ -237,7 +237,6 @@ class EmbeddedPostgres:
         return folder if len(str(folder / ".s.PGSQL.65535")) <= SOCKET_PATH_MAX else None
 
     def _fresh_log(self) -> IO[Any]:
-        """Open the log to append; a large log is renamed first."""
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
             self.log.replace(self.log.with_suffix(".log.1"))
         stream = self.log.open("ab")

@@ -1,5 +1,7 @@
-"""View of messages for people and tools, as dictionaries with names of columns, names of statuses, and times in
-milliseconds since 1970 UTC. Read-only.
+"""View of messages as dictionaries. Read-only.
+
+The command line and the console rely on keys and values: names of columns, names of statuses, times in milliseconds
+since 1970 UTC.
 """
 
 from collections.abc import Iterable, Mapping
@@ -213,7 +215,6 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def _marked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Add ``piece`` to the facts if the message is a piece of a document."""
     return facts | {"piece": True} if facts["target"].endswith(f"/{PIECES_USER}") else facts
 
 

@@ -267,7 +267,7 @@ def _state(is_refused: bool, is_in_pieces: bool, not_before: int | None, reason:
 
 
 def _reason(row: Any) -> list[str] | None:
-    """Return the reason of a refusal or a wait, as ``semq_status`` does; None: there is none."""
+    """Return the reason as ``semq_status`` does; None: there is none."""
     if row.reason_code is not None:
         return [row.reason_code, row.reason_text]
     if row.wait_code is not None:
