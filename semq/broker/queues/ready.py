@@ -17,7 +17,7 @@ from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.pages import PAGE, PAGE_BYTES, QueuePage
 
 
-class _ReturnedEntry(NamedTuple):
+class _HeapRow(NamedTuple):
     """A row of the heap. Entries are never compared, because positions are unique."""
 
     position: int
@@ -27,17 +27,17 @@ class _ReturnedEntry(NamedTuple):
 class PriorityLane:
     """The waiting messages of one priority."""
 
-    __slots__ = ("front", "newest", "newest_bytes", "pages", "returned")
+    __slots__ = ("front", "newest", "newest_bytes", "out_of_order", "pages")
 
     def __init__(self) -> None:
         self.front: deque[QueueEntry] = deque()  # messages before the pages
         self.pages: deque[QueuePage] = deque()
         self.newest: list[QueueEntry] = []  # messages after the pages
         self.newest_bytes = 0
-        self.returned: list[_ReturnedEntry] = []  # a heap
+        self.out_of_order: list[_HeapRow] = []  # a heap
 
     def __bool__(self) -> bool:
-        return bool(self.front or self.returned or self.pages or self.newest)
+        return bool(self.front or self.out_of_order or self.pages or self.newest)
 
     def push(self, entry: QueueEntry) -> None:
         if self.front and entry.position < self.front[-1].position:
@@ -70,23 +70,23 @@ class PriorityLane:
         return self.front[-1].position if self.front else 0
 
     def put_back(self, entry: QueueEntry) -> None:
-        heapq.heappush(self.returned, _ReturnedEntry(entry.position, entry))
+        heapq.heappush(self.out_of_order, _HeapRow(entry.position, entry))
 
     def head(self) -> QueueEntry | None:
         """Return the entry that leaves next; None if it is not in memory."""
-        if self._returned_first():
-            return self.returned[0].entry
+        if self._heap_is_first():
+            return self.out_of_order[0].entry
         return self.front[0] if self.front else None
 
     def pop(self) -> QueueEntry:
-        return heapq.heappop(self.returned).entry if self._returned_first() else self.front.popleft()
+        return heapq.heappop(self.out_of_order).entry if self._heap_is_first() else self.front.popleft()
 
-    def _returned_first(self) -> bool:
-        if not self.returned:
+    def _heap_is_first(self) -> bool:
+        if not self.out_of_order:
             return False
         if self.front:
-            return self.returned[0].position < self.front[0].position
-        return not self.pages or self.returned[0].position < self.pages[0].first
+            return self.out_of_order[0].position < self.front[0].position
+        return not self.pages or self.out_of_order[0].position < self.pages[0].first
 
     def refill(self) -> int:
         """Append the next page, which must be in memory, to ``front``; without pages, the newest messages. Return the
@@ -104,9 +104,9 @@ class PriorityLane:
 
     def __iter__(self) -> Iterator[QueueEntry]:
         in_pages = (entry for page in self.pages for entry in page.entries or page.kept)
-        returned = (row.entry for row in sorted(self.returned))
+        out_of_order = (row.entry for row in sorted(self.out_of_order))
         in_order = (entry for part in (self.front, in_pages, self.newest) for entry in part)
-        return heapq.merge(returned, in_order, key=lambda entry: entry.position)
+        return heapq.merge(out_of_order, in_order, key=lambda entry: entry.position)
 
 
 class ReadyMessages:
