@@ -24,16 +24,16 @@ _ALL_POSITIONS = 1 << 62  # greater than every position
 class Disposition(Enum):
     """The settlement of a delivery."""
 
-    __hash__ = object.__hash__  # faster than Enum's, which is written in Python; members are compared by identity
+    __hash__ = object.__hash__  # faster than Enum's, which is written in Python
 
     ACK = "ack"
     REQUEUE = "requeue"
     REJECT = "reject"  # dead-lettered, or dropped without a dead-letter exchange
-    LOST = "lost"  # the channel, the connection or a service's consumer has ended: requeued
+    LOST = "lost"  # requeued: the channel, the connection or a service's consumer has ended
 
 
 class Queue:
-    """A queue. ``queue_id`` is its id in the store; ``owner`` is the connection of an exclusive queue."""
+    """A queue. ``queue_id``: its id in the store; ``owner``: the connection of an exclusive queue, else None."""
 
     is_service = False
     __slots__ = (
@@ -45,7 +45,6 @@ class Queue:
         "env",
         "exclusive_consumer",
         "expires_timer",
-        "flagged_to",
         "has_expiring",
         "incoming",
         "is_deleted",
@@ -57,6 +56,7 @@ class Queue:
         "queue_id",
         "read_waiters",
         "ready",
+        "redelivered_to",
         "settings",
         "ttl_timer",
         "unacked",
@@ -86,8 +86,8 @@ class Queue:
         self.encoded_arguments = encoded_arguments
         self.incoming: dict[Binding, None] = {}
         self.ready = ReadyMessages(settings.max_priority)
-        self.flagged_to = 0  # messages up to this position may have been delivered before a restart
-        self.read_waiters: list[Callable[[], None]] = []  # called when messages at the head have been read into memory
+        self.redelivered_to = 0  # up to this position, messages may have been delivered before a restart
+        self.read_waiters: list[Callable[[], None]] = []  # called when the head has been read into memory
         if env.pager is not None:
             self.ready.window, self.ready.window_bytes = env.pager.window, env.pager.window_bytes
             self.ready.on_full, self.ready.on_low = self._write_out, self._read_in
@@ -97,7 +97,7 @@ class Queue:
         self.unacked = 0
         self.is_deleted = False
         self.is_limited = settings.max_length is not None or settings.max_length_bytes is not None
-        self.has_expiring = False  # whether a message with a time to live has waited in this queue
+        self.has_expiring = False  # whether a message with a time to live has waited here
         self.ttl_timer: Timer | None = None
         self.expires_timer: Timer | None = None
         self.last_used = 0.0  # on the monotonic clock
@@ -106,9 +106,7 @@ class Queue:
     # Input.
 
     def refuses(self, message: Message) -> bool:
-        """Return whether the queue is full and refuses the message (x-overflow); with reject-publish-dlx, dead-letter
-        it.
-        """
+        """Return whether the full queue refuses the message (x-overflow); with reject-publish-dlx, dead-letter it."""
         settings = self.settings
         if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
             return False
@@ -117,14 +115,14 @@ class Queue:
         return True
 
     def publish(self, message: Message) -> bool:
-        """Accept one message; return True if it must be stored before it is confirmed."""
+        """Accept a message; return whether it must be stored before it is confirmed."""
         entry = self.entry_for(message)
         consumer = None if len(self.ready) else self.consumers.next()
         if consumer is None:
             self._store(entry)
             self.admit(entry)
             return entry.is_stored
-        # A consumer with no-ack does not return the message, so there is nothing to store.
+        # A consumer with no-ack never returns the message.
         if not consumer.no_ack:
             self._store(entry)
         self.env.memory.add(message.weight)
@@ -132,7 +130,7 @@ class Queue:
         return entry.is_stored
 
     def entry_for(self, message: Message) -> QueueEntry:
-        """Return an entry for a message, with the next position in the queue; it is not in the queue yet."""
+        """Return an entry with the next position; ``admit`` adds it to the queue."""
         position = self.next_position
         self.next_position = position + 1
         retain(message.body)
@@ -149,15 +147,17 @@ class Queue:
     # Restoring after a restart, before any consumer exists; called in this order.
 
     def restore_marks(self, handed_out: int, ended: bool) -> None:
-        """Mark messages up to ``handed_out`` as redelivered, as in RabbitMQ. If the earlier process has not ``ended``
-        in an orderly way, mark all, because its last deliveries may not have been recorded.
+        """Mark messages up to ``handed_out`` as redelivered; all unless the earlier process has ``ended`` in order,
+        because its last deliveries may not have been recorded.
         """
-        self.flagged_to = handed_out if ended else _ALL_POSITIONS
+        self.redelivered_to = handed_out if ended else _ALL_POSITIONS
         self.next_position = handed_out + 1  # positions are never used twice
 
     def restore(self, entry: QueueEntry, backlog_start: int | None) -> None:
-        """Restore a message, in order of position. ``backlog_start`` is the first position that stays in the store;
-        None if all messages are restored.
+        """Restore one message; called in order of position.
+
+        ``backlog_start``: first position of the backlog; None if there is none. A message behind it is put back like a
+        returned one.
         """
         self.next_position = max(self.next_position, entry.position + 1)
         retain(entry.message.body)
@@ -172,9 +172,9 @@ class Queue:
         self.next_position = max(self.next_position, backlog.positions[-1] + 1)
 
     def end_restore(self) -> None:
-        """End the restore: messages published from now on have not been delivered before."""
-        self.flagged_to = min(self.flagged_to, self.next_position - 1)
-        self._arm_for_head()  # reads the first page if no message is in memory
+        """End the restore: later messages were not delivered before."""
+        self.redelivered_to = min(self.redelivered_to, self.next_position - 1)
+        self._arm_for_head()  # also reads the first page if no message is in memory
         if self.is_limited:
             self._drop_surplus()
 
@@ -186,7 +186,7 @@ class Queue:
             clock = self.env.clock
             expires_at += clock.monotonic() - clock.wall().timestamp()
         entry = QueueEntry(message, row.position, expires_at)
-        entry.deliveries = row.delivery_count or int(row.position <= self.flagged_to)
+        entry.deliveries = row.delivery_count or int(row.position <= self.redelivered_to)
         entry.is_stored = True
         return entry
 
@@ -206,7 +206,7 @@ class Queue:
         self._continue()
 
     def _continue(self) -> None:
-        """Apply the limits and deliver, after messages at the head have been read or have expired."""
+        """Apply the limits and deliver, after the head of the queue has changed."""
         if self.has_expiring:
             self._remove_expired(self.env.clock.monotonic())
         if self.is_limited:
@@ -259,8 +259,9 @@ class Queue:
             self._hand_out(consumer, entry)
 
     def get(self) -> QueueEntry | None:
-        """Return one message for basic.get, which is unacknowledged from now on. Return None if no message waits, or if
-        the next one is being read: ``read_waiters`` are called after the read.
+        """Return a message for basic.get, now unacknowledged; None if no message waits.
+
+        Return None also if the next message is being read: ``read_waiters`` are called after the read.
         """
         self.note_use()
         entry = self.pop()
@@ -269,7 +270,7 @@ class Queue:
         return entry
 
     def pop(self) -> QueueEntry | None:
-        """Return the next message that has not expired. Return None if there is none, or if it is being read."""
+        """Return the next message that has not expired; None if there is none, or if it is being read."""
         ready = self.ready
         if not self.has_expiring:
             return ready.pop() if len(ready) else None
@@ -277,9 +278,9 @@ class Queue:
         self._remove_expired(now)
         head = ready.head()
         if head is None or (head.expires_at is not None and head.expires_at <= now):
-            return None  # the messages at the head are being read or dropped; deliveries continue afterwards
+            return None  # the head is being read or dropped; deliveries continue afterwards
         entry = ready.pop()
-        self._remove_expired(now)  # expired messages after the entry
+        self._remove_expired(now)  # those behind the entry
         return entry
 
     def _hand_out(self, consumer: QueueConsumer, entry: QueueEntry) -> None:
@@ -297,7 +298,7 @@ class Queue:
     # Settlement.
 
     def settle(self, entries: Iterable[QueueEntry], disposition: Disposition) -> None:
-        """Settle deliveries: delete them, return them to their positions, or dead-letter them."""
+        """Delete deliveries, return them to their positions, or dead-letter them."""
         if self.is_deleted:
             for entry in entries:
                 self._forget(entry)
@@ -323,7 +324,7 @@ class Queue:
         if limit is not None and entry.deliveries > limit:
             self._dead_letter(entry, DeathReason.DELIVERY_LIMIT)
             return
-        if entry.is_stored and entry.deliveries > 1:  # for the first return, MarkHandedOut suffices
+        if entry.is_stored and entry.deliveries > 1:  # after a restart, a recorded hand-out counts as one
             self.env.journal.add(SetDeliveryCount(self.queue_id, entry.position, entry.deliveries))
         self.ready.put_back(entry)
         self._watch(entry)
@@ -354,7 +355,7 @@ class Queue:
         while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
             entry = self.ready.pop_least()
             if entry is None:
-                return  # the messages at the head are being read; the limit is applied again afterwards
+                return  # the head is being read; the limit is applied again afterwards
             self._dead_letter(entry, DeathReason.MAXLEN)
             if self.has_expiring:
                 self._arm_for_head()  # the new head may have expired
@@ -388,13 +389,13 @@ class Queue:
         self._continue()
 
     def _remove_expired(self, now: float) -> None:
-        """Remove the expired messages at the head, at most one slice; then set the timer again."""
+        """Remove at most SLICE expired messages at the head; set the timer again."""
         for entry in self.ready.pop_expired(now, SLICE):
             self._dead_letter(entry, DeathReason.EXPIRED)
         self._arm_for_head()
 
     def note_use(self) -> None:
-        """Note a use of the queue (declare, get, end of a consumer), which restarts its x-expires period."""
+        """Restart the x-expires period, after a use of the queue."""
         if self.settings.expires is None:
             return
         self.last_used = self.env.clock.monotonic()
@@ -415,13 +416,13 @@ class Queue:
     # Consumers and the end.
 
     def subscribe(self, consumer: QueueConsumer, exclusive: bool) -> None:
-        """Add a consumer. The caller has sent consume-ok, and calls ``pump`` afterwards."""
+        """Add a consumer. The caller sends consume-ok before, and calls ``pump`` afterwards."""
         self.consumers.add(consumer)
         if exclusive:
             self.exclusive_consumer = consumer
 
     def unsubscribe(self, consumer: QueueConsumer) -> bool:
-        """Remove a consumer; return True if the caller must now delete the queue (auto-delete)."""
+        """Remove a consumer; return whether the caller must delete the queue (auto-delete)."""
         self.consumers.remove(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
@@ -435,9 +436,7 @@ class Queue:
             self.pump()
 
     def purge(self, then: Callable[[], None] = lambda: None) -> int:
-        """Delete the waiting messages and return how many; unacknowledged messages stay. ``then`` is called after the
-        last deletion.
-        """
+        """Delete the waiting messages, not the unacknowledged ones, and call ``then``. Return how many there were."""
         count = len(self.ready)
         self.env.long_tasks.do(chain(self._delete_in_slices(*self.ready.clear()), _single_call(then)))
         return count
@@ -458,7 +457,7 @@ class Queue:
             self.env.journal.add(DropBody(page.body_id))
 
     def delete(self) -> int:
-        """End the queue; return the number of its waiting messages, which are deleted."""
+        """End the queue and delete its waiting messages; return their number."""
         count = len(self.ready)
         self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear()))
         self.is_deleted = True
