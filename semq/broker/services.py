@@ -175,7 +175,7 @@ class ServiceGetter(Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """False: the channel was closed."""
+        """Whether the channel is still open."""
 
     def answer(self, delivery: ServiceDelivery | None, remaining: int) -> None:
         """Answer once, with a message (None: there is none) and the number of messages left.

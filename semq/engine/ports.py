@@ -22,7 +22,7 @@ class Link(Protocol):
 
     @property
     def peer(self) -> Address:
-        """The node at the other end, as authenticated."""
+        """The authenticated node at the other end."""
 
     @property
     def room(self) -> int:
@@ -85,7 +85,7 @@ class Delivery(msgspec.Struct, frozen=True):
     envelope: Envelope
     payload: bytes
     redelivered: bool  #: the application may have had it before
-    deliveries: int  #: number of deliveries, this one included
+    deliveries: int  #: this one included
 
 
 class Inbox(Protocol):
@@ -219,7 +219,7 @@ class Secrecy(Protocol):
         """Sign the documents of one batch for an institution."""
 
     def signing_key(self) -> str:
-        """Return the id of the key with which this node signs; empty if it has none."""
+        """Return the id of this node's signing key; empty if it has none."""
 
     def is_outdated(self, envelope: Envelope) -> bool:
         """Whether this node has sealed a document under an earlier key."""
@@ -229,7 +229,7 @@ class Secrecy(Protocol):
         wrong, or missing where it is required."""
 
     def introduction(self) -> tuple[str, ...]:
-        """Return the certificates of this node, for the directory."""
+        """Return the certificates of this node."""
 
     def news(self) -> list[CertificateNews]:
         """Return the certificates of partners that are new since the last call."""

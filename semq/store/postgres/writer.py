@@ -248,7 +248,7 @@ class Writer:
             self.lose(error)
 
     async def _load_and_decide(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Return the decided unit and its work; what failed or exceeds a unit is left out."""
+        """Return the decided unit, and the works in it: without those that failed or exceed the unit."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
