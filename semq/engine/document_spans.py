@@ -1,8 +1,7 @@
 """Spans of the sampled documents, for distributed tracing.
 
-Spans are made from committed lines of the ledger (``committed``). Documents in progress are kept in memory only: after
-a restart, they have further spans only if the node sends or delivers them again. At its sender, a document of class 1
-or 2 without @Ack2=1 ends when it is sent.
+Spans are made from committed lines of the ledger. After a restart, a document has further spans only if the node sends
+or delivers it again. At its sender, a document of class 1 or 2 without @Ack2=1 ends when it is sent.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|
@@ -29,31 +28,28 @@ STEPS_MAX = 32  # events of one span
 
 
 class Span(NamedTuple):
-    """A finished span. Times are milliseconds since 1970 UTC."""
+    """A finished span; times in milliseconds since 1970 UTC."""
 
-    stage: str  #: the name of the span in the table above
-    parent: TraceParent  #: the trace, and the span of the application in it
+    stage: str  #: column ``span`` of the table above
+    parent: TraceParent  #: the trace, and the application's span in it
     span_id: str
     parent_id: str
     lk0: str
     target: str
     began: int
     ended: int
-    size: int = 0  #: bytes of the body
+    size: int = 0  #: bytes
     att: int = 0
     error: str = ""  #: the kind of failure; empty: none
-    steps: tuple[tuple[str, int], ...] = ()  #: events within the span: name and time
+    steps: tuple[tuple[str, int], ...] = ()  #: name and time of events within the span
 
 
 @dataclass(slots=True)
 class _Document:
-    """A document in progress at one side."""
-
     parent: TraceParent
-    #: Start of the next span: submitted or arrived; later: accepted, stored or recorded.
-    since: int
+    since: int  #: start of the next span: submitted or arrived; later accepted, stored or recorded
     ends_when_sent: bool
-    held_since: int = 0  #: at the hub: custody taken; at the receiver: given to the application; 0: not yet
+    held_since: int = 0  #: start of custody at the hub, or of processing by the receiver's application; 0: not yet
     size: int = 0
     steps: list[tuple[str, int]] = field(default_factory=list)
 
@@ -62,18 +58,18 @@ class DocumentSpans:
     """The sampled documents in progress at one node."""
 
     def __init__(self, ratio: float, now_ms: Callable[[], int], export: Callable[[Span], None]) -> None:
-        """``ratio``: sampled fraction of the documents whose application has set no trace."""
+        """``ratio``: the sampled fraction of documents whose application has set no trace."""
         self._ratio = ratio
         self._now_ms = now_ms
         self._export = export
         self._open: dict[tuple[Side, str], _Document] = {}
-        self.forgotten = 0  #: documents in progress that were removed because of OPEN_MAX
+        self.forgotten = 0  #: documents removed because of OPEN_MAX
 
     def begin(self, side: Side, envelope: Envelope, since: int) -> None:
-        """Follow a document if it is sampled. ``since``: its submission or arrival, in milliseconds since 1970 UTC."""
+        """Follow a document if it is sampled. ``since``: the submission or arrival, in milliseconds since 1970 UTC."""
         headers = envelope.attributes.user_headers
         if not self._ratio and PARENT not in headers:
-            return  # the usual case: do not spend the time that the LK0 as text costs
+            return  # the usual case, without the cost of the LK0 as text
         if envelope.void or envelope.target.user == PIECES_USER or (side, envelope.ident) in self._open:
             return
         parent = sampled_parent(headers, envelope.ident, self._ratio)
@@ -86,7 +82,7 @@ class DocumentSpans:
         self._open[side, envelope.ident] = _Document(parent, since, not is_receipted)
 
     def committed(self, lines: Sequence[LedgerLine]) -> None:
-        """Process the ledger lines of one commit, and export the spans that have ended."""
+        """Export the spans that end with the ledger lines of one commit."""
         if not self._open:
             return
         for line in lines:
@@ -95,7 +91,7 @@ class DocumentSpans:
             if document is not None and END_AFTER[line.side](self, document, line):
                 del self._open[key]
 
-    # --- one function for each side; it returns whether the document has ended there
+    # --- each returns whether the document has ended at this side
     def _at_sender(self, document: _Document, line: LedgerLine) -> bool:
         event = line.event
         if event is Event.ACCEPTED:
@@ -162,7 +158,7 @@ PARENTS = {
     "wait": "record",
     "process": "record",
 }
-# A document may have several spans of these stages, none of which is a parent.
+# A document may have several spans of these stages.
 REPEATED = frozenset(PARENTS) - {"submit", "deliver", "record"}
 ENDS_AT_SENDER = frozenset(
     {Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED, Event.REFUSED}
@@ -172,7 +168,7 @@ RECORDED = frozenset({Event.RECEIVED, Event.REJECTED})
 HANDLED = frozenset({Event.DONE, Event.PARKED})
 ENDS_AT_RECEIVER = HANDLED | {Event.REJECTED, Event.CANCELLED}
 FAILURES = (ENDS_AT_SENDER - {Event.DELIVERED}) | {Event.PARKED}
-# side of a ledger line | method that processes the line
+# side | method for its lines
 END_AFTER = {
     Side.SENDER: DocumentSpans._at_sender,
     Side.HUB: DocumentSpans._at_hub,

@@ -1,7 +1,6 @@
-"""Tracks: the waiting rows of one destination or user, by source and priority, each track with a cursor.
+"""Tracks: the waiting rows of one destination or user, by source and priority.
 
-Sources take turns, so that many rows of one source do not delay the others; within a source the highest priority goes
-first.
+Sources take turns, so that many rows of one do not delay the others. In a source, the highest priority goes first.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ def level(priority: int) -> int:
 
 
 def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
-    """Divide ``limit`` among the next sources: equally, but for a remainder, which the first ones get."""
+    """Divide ``limit`` equally among the next sources; the first ones get the remainder."""
     chosen = sources[: min(SOURCES_AT_ONCE, limit)]
     count = len(chosen)
     return [(source, limit // count + (index < limit % count)) for index, source in enumerate(chosen)]
@@ -42,15 +41,15 @@ class Track:
     source: str
     priority: int
     cursor: int = 0  #: rows up to here have been read
-    has_waiting: bool = False  #: the store may hold rows that wait
+    has_waiting: bool = False  #: the store may hold waiting rows
     blocked: bool = False  #: the next row may not be sent yet
-    arrived: int = 0  #: number of ``wake`` calls
-    low: int = NEVER  #: lowest row passed to ``wake`` since the last pick, less one
+    arrived: int = 0  #: number of calls of ``wake``
+    low: int = NEVER  #: lowest row passed to ``wake`` since the last pick, minus one
 
 
 @dataclass(slots=True, frozen=True)
 class Pick:
-    """One read of a track: at most ``limit`` rows with numbers above ``after``."""
+    """One read of a track: at most ``limit`` rows above ``after``."""
 
     track: Track
     limit: int
@@ -59,11 +58,11 @@ class Pick:
 
 
 class Tracks:
-    """The tracks of one destination or user."""
+    """All tracks of one destination or user."""
 
     def __init__(self) -> None:
         self._all: dict[tuple[str, int], Track] = {}
-        self._ready: dict[str, dict[int, Track]] = {}  #: by source, in the order of their next turns
+        self._ready: dict[str, dict[int, Track]] = {}  #: by source, in the order of turns
 
     @property
     def ready(self) -> bool:
@@ -72,11 +71,11 @@ class Tracks:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether the store may hold waiting rows, blocked ones included."""
+        """Whether the store may hold waiting rows, also blocked ones."""
         return bool(self._ready) or any(track.has_waiting for track in self._all.values())
 
     def wake(self, source: str, priority: int, row: int | None = None) -> None:
-        """Note that rows wait from ``row`` on; None: after the cursor of the track."""
+        """Note that rows wait from ``row`` on; None: after the cursor."""
         key = (source, priority)
         track = self._all.get(key)
         if track is None:
@@ -84,7 +83,7 @@ class Tracks:
         self._wake(track, row)
 
     def wake_all(self, row: int) -> None:
-        """Note that rows from ``row`` on may wait on every known track."""
+        """Note that rows from ``row`` on may wait on every track."""
         for track in self._all.values():
             self._wake(track, row)
 
@@ -105,10 +104,10 @@ class Tracks:
                 self._ready.setdefault(track.source, {})[track.priority] = track
 
     def pick(self, limit: int) -> list[list[Pick]]:
-        """Return the reads (``pick_of``) of each of the next sources; their shares of ``limit`` add up to it."""
+        """Return the reads of each of the next sources, which share ``limit``."""
         picks = []
         for source, share in shares(list(self._ready), limit):
-            self._ready[source] = self._ready.pop(source)  # its next turn is after those of all others
+            self._ready[source] = self._ready.pop(source)  # to the end
             picks.append(self.pick_of(source, share))
         return picks
 
@@ -117,10 +116,9 @@ class Tracks:
         return source in self._ready
 
     def pick_of(self, source: str, limit: int) -> list[Pick]:
-        """Return reads of the (at most two) tracks of highest priority of a source; ``has(source)`` must be true.
+        """Return reads of the TRACKS_AT_ONCE highest priorities of a source; ``has(source)`` must be true.
 
-        Each read may find ``limit`` rows. The caller uses at most ``limit`` rows of all reads together, those of the
-        first read first."""
+        Each read may find ``limit`` rows, but the caller uses no more of all reads together, the first ones first."""
         levels = self._ready[source]
         picks = []
         for priority in sorted(levels, reverse=True)[:TRACKS_AT_ONCE]:
@@ -130,10 +128,9 @@ class Tracks:
         return picks
 
     def note_read(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
-        """Note a committed read up to ``cursor``. ``found``: it returned rows; ``blocked``: the next row may not be
-        sent yet."""
+        """Note a committed read up to ``cursor``. ``found``: it returned rows; ``blocked``: as in ``Track``."""
         track = pick.track
-        # Do not pass rows that ``wake`` has named since the read was posted.
+        # Not past rows that ``wake`` has named since the pick.
         track.cursor = min(cursor, track.low)
         track.blocked = blocked and track.low == NEVER
         if not found and track.arrived == pick.arrived:

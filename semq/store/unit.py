@@ -1,7 +1,6 @@
-"""One transaction of engine and store: the keys that it needs, the loaded rows, and its changes.
+"""One transaction of engine and store: the keys that it needs (``Needs``), and its loaded and changed rows (``Unit``).
 
-The engine posts ``Work`` (``semq.store.work``), which names its keys (``Needs``) and decides on the loaded ``Unit``
-while the transaction is open.
+``semq.store.work`` uses both.
 """
 
 from collections.abc import Iterator
@@ -36,12 +35,12 @@ from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """Unsent rows of tb_0031 (SS_INIT, not held) to one destination node, in order of object_id, with their bodies."""
+    """Unsent rows of tb_0031 (SS_INIT, not held) to one node, in order of object_id, with their bodies."""
 
     dest: str
     after: int  #: object_id, exclusive
     limit: int
-    max_bytes: int = 1 << 62  #: the last row is the one with which the payloads reach this size
+    max_bytes: int = 1 << 62  #: the result ends with the row at which the payloads reach this size
     source: str = ""  #: only rows of this source; empty: own rows
     priority: int = 0  #: only rows of this priority
 
@@ -77,16 +76,16 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTracks:
-    """Pairs of source and priority of one user's rows of tb_0030, also if no row of a pair is NEW."""
+    """Pairs of source and priority among one user's rows of tb_0030, whatever their app_status."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class FirstInOrder:
-    """The NEW row of tb_0030 with the lowest ``lk0.object_id`` of one source store and order key; without body.
+    """The NEW row of tb_0030 with the lowest ``lk0.object_id`` of one source store and order key, without body.
 
-    Its bref need not be the lowest, because rows may be recorded out of order (PROTOCOL.md section 11).
+    Its bref may not be the lowest: rows can be recorded out of order (PROTOCOL.md section 11).
     """
 
     store: str
@@ -102,9 +101,9 @@ class StreamsTo:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredRows:
-    """Own rows of tb_0031 whose ``expires_at`` has passed, without an outcome and not void yet; without bodies.
+    """Own rows of tb_0031 whose ``expires_at`` has passed, without an outcome and not void, without bodies.
 
-    Rows of classes 1 and 2 are included only in SS_INIT: once sent, they cannot be withdrawn.
+    Rows of classes 1 and 2 only in SS_INIT: once sent, they cannot be withdrawn.
     """
 
     now: int
@@ -167,10 +166,7 @@ class DoneRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBy:
-    """Own rows of tb_0031 to one destination that ended REJECTED with this reason and still have their payload.
-
-    They are in order of object_id, without bodies.
-    """
+    """Own rows of tb_0031 to one node that ended REJECTED with this reason and have their payload, without bodies."""
 
     dest: str
     code: str  #: SEMQ-nnnn
@@ -208,7 +204,7 @@ Query = (
 
 @dataclass(slots=True)
 class Needs:
-    """The keys and queries whose rows a piece of work needs. Keys without a row are absent from the unit."""
+    """Keys and queries of a piece of work. Keys without a row are absent from the unit."""
 
     outbound: set[int] = field(default_factory=set)  #: object_ids
     relayed: set[str] = field(default_factory=set)  #: LK0s of copies that the hub stores
@@ -219,7 +215,7 @@ class Needs:
     recorded: set[Slot] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)  #: idents of class 1 and 2
     pending: set[int] = field(default_factory=set)  #: brefs
-    bodies: set[int] = field(default_factory=set)  #: object_ids of tb_0031 whose bodies are needed too
+    bodies: set[int] = field(default_factory=set)  #: object_ids of tb_0031
     queries: set[Query] = field(default_factory=set)
 
     def __len__(self) -> int:
@@ -232,7 +228,7 @@ class Needs:
 
 
 class DeletedRow(NamedTuple):
-    """A deleted row of tb_0031: its last values, and its status when loaded, which Postgres compares."""
+    """A deleted row of tb_0031, and its status when loaded, which Postgres compares."""
 
     row: Outbound
     before: SendStatus
@@ -240,9 +236,9 @@ class DeletedRow(NamedTuple):
 
 @dataclass(slots=True, init=False)
 class Unit:
-    """The loaded rows and the changes of one transaction, shared by all its work."""
+    """The loaded rows and the changes of one transaction. Work sees the changes of earlier work in the unit."""
 
-    # --- loaded; work sees the changes of earlier work in the same unit
+    # --- loaded
     outbound: dict[int, Outbound]
     relayed: dict[str, Outbound]
     tokens: dict[str, ClientToken]
@@ -254,20 +250,18 @@ class Unit:
     pending: dict[int, Pending]
     bodies: dict[int, Stored]
     pending_bodies: dict[int, Stored]
-    #: Results of queries. Rows of tb_0031 and tb_0030 are read through ``outbound_found`` and ``pending_found``; their
-    #: bodies are in ``bodies`` (``Unsent``) and ``pending_bodies`` (``Waiting``).
+    #: Read rows of tb_0031 and tb_0030 by ``outbound_found`` and ``pending_found``. The bodies are in ``bodies``
+    #: (``Unsent``) and ``pending_bodies`` (``Waiting``).
     found: dict[Query, list[Any]]
 
     # --- staged
     new_outbound: dict[int, Outbound]
     changed_outbound: dict[int, SendStatus]  #: object_id to the status when loaded
     deleted_outbound: dict[int, DeletedRow]
-    #: new bodies of rows of tb_0031; they replace existing ones
-    new_bodies: dict[int, Stored]
+    new_bodies: dict[int, Stored]  #: of tb_0031; they replace existing bodies
     dropped_bodies: set[int]  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken]
-    #: tokens of documents that were cancelled before they became messages; a token already stored keeps its document
-    cancelled_tokens: dict[str, ClientToken]
+    cancelled_tokens: dict[str, ClientToken]  #: of documents that were cancelled before they became messages
     changed_out_streams: set[OutStreamKey]
     changed_last_pos: set[OrderKey]
     changed_in_streams: set[InStreamKey]
@@ -283,13 +277,13 @@ class Unit:
     handled: dict[int, AppStatus]
     deleted_pending: set[int]
     new_submissions: dict[int, Submitted]  #: scheduled by this node
-    due_submissions: set[int]  #: numbers to be accepted now
-    taken_submissions: dict[int, LK0]  #: by number, the message that it became
+    due_submissions: set[int]  #: numbers of scheduled rows to be accepted now
+    taken_submissions: dict[int, LK0]  #: by number
     refused_submissions: dict[int, SubmissionRefusal]
-    requeued_submissions: set[int]  #: numbers to be tried again
-    removed_submissions: set[int]  #: numbers to be deleted
-    waiting_submissions: dict[int, Reason]  #: by number, the reason why it waits
-    #: by target, all rows of tb_0031_wait from now on; None: the table stays as it is
+    requeued_submissions: set[int]  #: numbers of refused rows to be tried again
+    removed_submissions: set[int]  #: numbers
+    waiting_submissions: dict[int, Reason]  #: by number
+    #: the new rows of tb_0031_wait, by target, instead of all present ones; None: no change
     submissions_wait: dict[str, TargetWait] | None
     taken_done: set[int]  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine]
@@ -297,7 +291,7 @@ class Unit:
     rare_changes: list[RareChange]
 
     def __init__(self) -> None:
-        # Written out, because every transaction has a unit: default factories take five times as long.
+        # Written out, because default factories take five times as long.
         self.outbound = {}
         self.relayed = {}
         self.tokens = {}
@@ -344,15 +338,15 @@ class Unit:
         self.broker = []
         self.rare_changes = []
 
-    # --- results of queries, including the changes of earlier work in the same unit
+    # --- results of queries
     def outbound_found(self, query: Query) -> Iterator[Outbound]:
-        """Yield the rows of tb_0031 that a query found, except deleted ones; one object per row in the unit."""
+        """Yield the rows of tb_0031 that a query found, as changed by earlier work, without deleted ones."""
         for row in self.found.get(query, ()):
             if row.object_id not in self.deleted_outbound:
                 yield self.outbound.setdefault(row.object_id, row)
 
     def pending_found(self, query: Query) -> Iterator[Pending]:
-        """Yield the rows of tb_0030 that a query found, like ``outbound_found``."""
+        """Yield the rows of tb_0030 that a query found, likewise."""
         for row in self.found.get(query, ()):
             if row.bref not in self.deleted_pending:
                 yield self.pending.setdefault(row.bref, row)
@@ -361,19 +355,19 @@ class Unit:
     def insert_outbound(self, row: Outbound, body: Stored) -> None:
         self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
         if row.direction is Direction.RELAYED:
-            self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (PROTOCOL.md, F13)
+            self.relayed[str(row.lk0)] = row  # the next frame may be the same message (PROTOCOL.md, F13)
         self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
 
     def register_token(self, token: str, lk0: LK0, digest: bytes) -> None:
-        """Note the document of a token, so that a repeat with the token is not a second document."""
+        """Note the document of a client token."""
         self.tokens[token] = self.new_tokens[token] = ClientToken(lk0, digest)
 
     def register_cancelled(self, token: str, lk0: LK0, digest: bytes) -> None:
-        """Note the cancelled document of a token, unless a document is noted already."""
+        """Note the cancelled document of a token, unless it has a document."""
         self.cancelled_tokens[token] = self.tokens.setdefault(token, ClientToken(lk0, digest))
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
-        """Note that a row changed; ``before`` is its status when loaded, which Postgres compares (compare-and-set)."""
+        """Note that a row changed. ``before``: its status when loaded, which Postgres compares."""
         if row.object_id not in self.new_outbound:
             self.changed_outbound.setdefault(row.object_id, before)
 
@@ -388,7 +382,7 @@ class Unit:
             self.deleted_outbound[row.object_id] = DeletedRow(row, before)
 
     def replace_body(self, object_id: int, body: Stored) -> None:
-        """Replace the body of a row, for instance by that of a void marker."""
+        """Replace the body of a row of tb_0031."""
         self.bodies[object_id] = self.new_bodies[object_id] = body
         self.dropped_bodies.discard(object_id)
 
@@ -406,20 +400,20 @@ class Unit:
         self.new_pending_bodies[row.bref] = body
 
     def record(self, slot: Slot, entry: Recorded) -> None:
-        """Add an entry to the receiver's ledger, in the transaction that inserts the row (R1)."""
+        """Add an entry to the receiver's ledger (R1)."""
         self.recorded[slot] = self.new_recorded[slot] = entry
 
     def note_seen(self, lk0: LK0, entry: Recorded) -> None:
-        """Note a message of class 1 or 2, in the transaction that inserts the row (R2)."""
+        """Note a message of class 1 or 2 (R2)."""
         self.seen[str(lk0)] = self.new_seen[lk0] = entry
 
     def replace_recorded(self, slot: Slot) -> None:
-        """Delete the stored entry at a position; ``record`` then adds the new entry."""
+        """Delete the stored entry at a position, before ``record`` adds a new one."""
         if slot not in self.new_recorded:
             self.replaced_recorded.add(slot)
 
     def raise_floor(self, stream: InStream, floor: int) -> None:
-        """Raise the floor of a stream, and delete its ledger entries below it. Ignore a floor that is not higher."""
+        """Raise the floor of a stream, if it is higher, and delete the entries below it."""
         if floor > stream.floor:
             stream.floor = floor
             self.changed_in_streams.add(stream.key)
@@ -430,7 +424,7 @@ class Unit:
         self.handled[row.bref] = status
 
     def delete_pending(self, row: Pending) -> None:
-        """Remove a row of tb_0030 and its body; its ledger entry stays until the floor passes it (rule N2)."""
+        """Delete a row of tb_0030 and its body. The entry of the receiver's ledger stays (rule N2)."""
         self.pending.pop(row.bref, None)
         self.new_pending_bodies.pop(row.bref, None)
         if self.new_pending.pop(row.bref, None) is None:
@@ -439,7 +433,7 @@ class Unit:
 
 @dataclass(slots=True)
 class StreamState:
-    """The state of one own stream, found at start."""
+    """One own stream at the start."""
 
     key: OutStreamKey
     next_sid: int
@@ -449,7 +443,7 @@ class StreamState:
 
 @dataclass(slots=True)
 class Recovered:
-    """The state of the store that an engine needs at its start."""
+    """What an engine needs to know of its store at the start."""
 
     store_uuid: str
     boot: int  #: number of openings of the store
@@ -459,8 +453,8 @@ class Recovered:
     backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
     tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: dest, source and priority of unsettled rows
     unsettled: int = 0  #: rows of tb_0031 without an outcome
-    settled: list[int] = field(default_factory=list)  #: object_ids of rows that have an outcome and wait for cleanup
-    finished: list[int] = field(default_factory=list)  #: brefs of rows that wait for cleanup
+    settled: list[int] = field(default_factory=list)  #: object_ids to be cleaned up
+    finished: list[int] = field(default_factory=list)  #: brefs to be cleaned up
     pending: int = 0  #: rows of tb_0030 that are not removable
     retired: list[RetiredStore] = field(default_factory=list)
     custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
@@ -468,5 +462,5 @@ class Recovered:
 
 
 def first_id(boot: int) -> int:
-    """Return the first record id of an opening of the store; each opening has 2**40 ids of its own."""
+    """Return the first record id of an opening of the store, which has 2**40 ids."""
     return (boot << 40) + 1

@@ -15,7 +15,7 @@ Body = bytes | memoryview
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """The UMX-T attributes of a document that its application may set, and ``pieces``."""
+    """The UMX-T attributes that an application may set for a document, and ``pieces``."""
 
     save_fwd: SaveFwd = SaveFwd.MUST
     reliable: bool = True
@@ -23,14 +23,13 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     encrypt: bool = False
     fixed: bool = False
     app_key: AppKey = NO_KEY
-    #: documents with the same key reach the receiver's application in the order in which they were accepted
-    order_key: str = ""
+    order_key: str = ""  #: the receiver's application gets documents with one key in the order of acceptance
     content_type: str = ""
     content_encoding: str = ""
     priority: int = 0
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0 for never
     user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
-    #: set by the sender's node; for a manifest the name of its document, for a piece name and number; otherwise empty
+    #: set by the sender's node. For a manifest, the name of its document; for a piece, name and number
     pieces: str = ""
 
     @property
@@ -40,7 +39,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The transport attributes of one message in transit."""
+    """The transport attributes of one message."""
 
     source: Address  #: the accepting node, or the hub for a stored copy
     target: Address
@@ -48,25 +47,25 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     attributes: Attributes
     sender: str = ""  #: user or application at the source node
     sid: int = -1  #: position in the stream (source store, inc, target); -1 for class 1 and 2
-    floor: int = 0  #: lowest unsettled position of that stream when the message was sent
+    floor: int = 0  #: lowest unsettled position of the stream when the message was sent
     prev: Pos | None = None  #: position of the previous message with the same order key
-    att: int = 0  #: number of the attempt, from 1; negative answers and Ack-Fwd must name it
+    att: int = 0  #: number of the attempt, from 1
     void: bool = False  #: a void marker instead of a payload
-    late: bool = False  #: the stored copy has expired, and the hub leaves the payload out
+    late: bool = False  #: an expired stored copy, without its payload
     lk1: LK1 | None = None  #: set by the hub before it sends a stored copy
-    digest: bytes = b""  #: SHA-256 of the payload as submitted by the application; salted if the payload is sealed
+    digest: bytes = b""  #: SHA-256 of the payload in clear; salted if the payload is sealed
     submitted_at: int = 0  #: milliseconds since 1970 UTC
-    session_key: str = ""  #: the wrapped session key, as text; empty when the payload is in clear
+    session_key: str = ""  #: wrapped; empty if the payload is in clear
     alg: str = ""  #: algorithms that wrap the session key and seal the payload
-    key_id: str = ""  #: id of the receiver's key that the session key is wrapped for
-    origin: str = ""  #: LK0, sid and prev of the message whose ciphertext is sent again in this one
-    signature: str = ""  #: made by the sender, if it has a certificate
+    key_id: str = ""  #: of the receiver's key for which the session key is wrapped
+    origin: str = ""  #: LK0, sid and prev of the earlier message with this ciphertext
+    signature: str = ""  #: empty if the sender has no certificate
     proved: bool = False  #: in the receiver's store only: a seal or a signature proves the sender
-    unknown: dict[str, Any] = {}  #: attributes of a newer version, accepted and carried
+    unknown: dict[str, Any] = {}  #: attributes of a newer version
 
     @property
     def ident(self) -> str:
-        """The LK0 as text, which every acknowledgement of a stored copy must echo (rule N13)."""
+        """The LK0 as text."""
         return str(self.lk0)
 
     @property
@@ -91,7 +90,7 @@ class Function(Word):
 
 
 class Primitive(Word):
-    """The kind of packet, in the terms of the application layer; part of the AMQP property ``type``."""
+    """The kind of packet; part of the AMQP property ``type``."""
 
     NONE = ""
     INDICATION = "indication"
@@ -106,8 +105,7 @@ class Data(msgspec.Struct, frozen=True):
     envelope: Envelope
     body: Body = b""
     header: object = None  #: the AMQP content header as it arrived
-    #: size of a body that was discarded, because it exceeded the link's limit: the message is refused; 0: none
-    dropped: int = 0
+    dropped: int = 0  #: size of a body that was discarded because it exceeded the link's limit
 
     @property
     def size(self) -> int:
@@ -123,10 +121,9 @@ class Packet(msgspec.Struct, frozen=True):
     function: Function
     primitive: Primitive
     records: Sequence[Any]
-    #: the AMQP content header as it arrived
-    header: object = None
+    header: object = None  #: the AMQP content header as it arrived
     body: Body = b""
-    signature: str = ""  #: made by the source over all records; empty if the source has no certificate
+    signature: str = ""  #: of all records; empty if the source has no certificate
 
 
 Frame = Data | Packet

@@ -1,4 +1,4 @@
-"""Acts on a node's own messages by an operator or application, and their expiry (PROTOCOL.md S10, section 12)."""
+"""Acts of an operator or application on a node's own messages, and expiry (PROTOCOL.md S10, section 12)."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ from semq.umx_t.status import SendStatus
 Done = Callable[[], None]
 EXPIRED = "expired"
 EXPIRY_SEARCH_S_MAX = 60.0
-FAR_FUTURE = 253_402_300_000_000  # milliseconds: the end of the year 9999
+FAR_FUTURE = 253_402_300_000_000  # milliseconds: the year 9999
 EXPIRED_TEXT = "Its time passed before it was delivered."
 
 
@@ -26,14 +26,14 @@ class MessageActs:
     def __init__(self, core: Core, rows: OutboundRows, expiring: bool) -> None:
         self.core = core
         self.rows = rows
-        self._expiring = expiring  #: whether documents with an expiry may be in the store
+        self._expiring = expiring  #: documents with an expiry may be in the store
         self._busy = False
-        self._has_new_expiries = expiring  #: documents with an expiry were submitted since the last search
+        self._has_new_expiries = expiring  #: some were submitted since the last search
         self._next_search = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
-        """S10: replace the payload by a void marker. The document ends CANCELLED if the receiver's ledger records the
-        marker before the document. A document of class 1 or 2 is cancelled only if it has not been sent.
+        """S10: replace the payload by a void marker. The document ends CANCELLED if the receiver records the marker
+        instead. A document of class 1 or 2 is cancelled only before it is sent.
 
         A row that is already a void marker is sent again, with the new reason.
         """
@@ -48,7 +48,7 @@ class MessageActs:
         self.core.post(self._resend(lk0, why, done), failed=failed)
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """Delete the row and body of a document that has ended; its ledger lines stay."""
+        """Delete the row and body of a document that has ended."""
         self.core.post(self._remove(lk0, why, done), failed=failed)
 
     def watch_expiry(self, at: int) -> None:
@@ -58,8 +58,7 @@ class MessageActs:
         self._expiring = self._has_new_expiries = True
 
     def _search_at(self, expires_at: int) -> float:
-        """Return when (monotonic seconds) to search for a document that expires: at most a minute from now, because the
-        wall clock may change."""
+        """Return when to search, in monotonic seconds: in a minute at most, because the wall clock may change."""
         wait_s = (expires_at - self.core.now_ms()) / 1000
         return self.core.now() + min(max(wait_s, 0), EXPIRY_SEARCH_S_MAX)
 
@@ -67,10 +66,10 @@ class MessageActs:
         self._busy = False
 
     def _note_search(self, first: int | None, had_new_expiries: bool) -> None:
-        """Plan the next search; ``first``: the next expiry that the last search found.
+        """Plan the next search. ``first``: the next expiry in the store.
 
-        If documents were accepted shortly before the last search (``had_new_expiries``) or since then, search once
-        more, because a search does not find documents that were accepted in its own transaction.
+        If documents were submitted shortly before the last search (``had_new_expiries``) or since then, search soon: a
+        search does not find documents accepted in its own transaction.
         """
         self._busy = False
         soon = self.core.now() + self.core.settings.expiry_s
@@ -93,7 +92,7 @@ class MessageActs:
 
     @property
     def next_due(self) -> float | None:
-        """When ``tick`` is due, in monotonic seconds; None if no search is planned."""
+        """Monotonic time of the next search; None if none is planned."""
         return self._next_search if self._expiring and not self._busy else None
 
     @work
@@ -110,8 +109,7 @@ class MessageActs:
     # --- work
     @work
     def _cancel(self, lk0s: Sequence[LK0], reason: Reason, done: Done = lambda: None) -> Steps:
-        """Withdraw messages. A batch leaves out messages that are gone or have ended; a single one raises NotThere or
-        TooLate."""
+        """Withdraw messages, except those that are gone or have ended; for a single one, raises NotThere or TooLate."""
         ids = {lk0.object_id for lk0 in lk0s}
         is_expiry = reason[0] == Expired.code
         why = EXPIRED if is_expiry else reason[1]

@@ -20,7 +20,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 @dataclass(frozen=True, slots=True)
 class ActReport:
-    """Callbacks of an act: the number of rows that it changed, after the commit, or why it has failed."""
+    """Callbacks of an act: ``done`` gets the number of changed rows after the commit."""
 
     done: Callable[[int], None]
     failed: Failed
@@ -30,14 +30,14 @@ class ActReport:
 class ApplicationAnswer:
     """An answer or act about some documents."""
 
-    brefs: Sequence[int]  #: numbers of their rows of tb_0030
+    brefs: Sequence[int]
     event: HandlingEvent
     detail: str = ""
-    only: AppStatus | None = None  #: for an act: the state of the rows to change; None: an answer of a consumer
+    only: AppStatus | None = None  #: for an act, the state of the rows to change; None: an answer of a consumer
 
     @property
     def is_act(self) -> bool:
-        """Whether it is an act of an operator or an application by SQL, not an answer of a consumer."""
+        """Whether this is an act, by an operator or by SQL."""
         return self.only is not None
 
 
@@ -50,17 +50,15 @@ class ApplicationAnswers:
 
     def finish(self, brefs: Sequence[int]) -> None:
         """Note that the application has acknowledged these documents."""
-        # The application does not wait for this commit, so it may be made later, with other work. With order keys, the
-        # next document waits for it.
+        # No application waits for this commit, but with order keys the next document does.
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handover.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
-        """Park documents that the application cannot process, until an operator decides."""
+        """Park documents that the application cannot process."""
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, detail))
 
     def give_back(self, brefs: Sequence[int]) -> None:
-        """Deliver returned documents again, flagged as redelivered. Park a document that was delivered
-        ``deliveries_max`` times."""
+        """Deliver returned documents again. Park one that was delivered ``deliveries_max`` times."""
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.back))
 
     def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
@@ -68,17 +66,17 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, why, AppStatus.NEW), report)
 
     def requeue(self, brefs: Sequence[int], why: str = "", report: ActReport | None = None) -> None:
-        """Deliver parked documents to the application again."""
+        """Deliver parked documents again."""
         detail = with_why("requeued", why)
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.requeue, detail, AppStatus.PARKED), report)
 
     def remove(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
-        """Set parked documents to DONE, so that they are deleted; their lines in the ledger stay."""
+        """Set parked documents to DONE, so that they are deleted."""
         detail = with_why("removed", why)
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done, detail, AppStatus.PARKED), report)
 
     def when_committed(self, report: ActReport) -> None:
-        """Report the commit of all work posted so far, or the error that prevents it."""
+        """Call ``done`` with 0 after the commit of all work posted so far."""
         self._core.post(after_commit(lambda: report.done(0)), failed=report.failed)
 
     def _post(self, answer: ApplicationAnswer, report: ActReport | None = None, *, later: bool = False) -> None:
@@ -97,11 +95,11 @@ class ApplicationAnswers:
             report.done(changes.count)
 
     def change_rows(self, unit: Unit, answer: ApplicationAnswer) -> "ChangedRows":
-        """Change the rows of an answer in an open transaction; call ``apply`` of the result after the commit."""
+        """Change the rows of an answer in an open transaction. Call ``apply`` of the result after the commit."""
         return ChangedRows(self._core, self._handover, unit, answer)
 
     def not_committed(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
-        """Deliver the documents of an answer again, because its commit failed; an act needs no delivery."""
+        """Deliver the documents of an answer again, because its commit failed."""
         self._core.count("answer_failed")
         if not answer.is_act:
             # If the store is lost, the next engine delivers the document again.
@@ -129,7 +127,7 @@ class ChangedRows:
         return len(self._rows)
 
     def _change(self, unit: Unit, bref: int) -> Pending | None:
-        """Change a row by the grid and return it. None: the row is gone, or the answer does not apply to its state."""
+        """Change a row by the grid and return it; None if it is gone, or if its state does not permit the answer."""
         row, event = unit.pending.get(bref), self._answer.event
         if row is None:
             self._core.count("answer_late")
@@ -139,21 +137,21 @@ class ChangedRows:
         if event is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
             event = HandlingEvent.fail
         if event is HandlingEvent.requeue and row.status is not Arrival.RECV:
-            return None  # refused when it arrived (REJ): there is no payload to deliver
+            return None  # refused on arrival: without a payload
         apply_event(unit, row, event, self._after, self._detail)
         if row.target.user != PIECES_USER:
             delete_if_done(self._core, unit, row)
         return row
 
     def apply(self) -> None:
-        """Note, after the commit, that the application no longer has the documents; deliver waiting ones."""
+        """After the commit: release the documents, and deliver waiting ones."""
         for bref in self._answer.brefs:
             self._handover.release(bref)
         for row in self._rows:
             self._handover.note_answered(row)
             if row.target.user == PIECES_USER:
                 self._core.pieces.end(row)
-                # The row is not deleted here: one commit may end thousands of pieces, with gigabytes.
+                # Not deleted here: one commit may end thousands of pieces, with gigabytes.
                 self._handover.to_clean.append(row.bref)
             if self._answer.event is HandlingEvent.done and not self._answer.is_act:
                 self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)

@@ -1,7 +1,6 @@
-"""The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
+"""The deeds of the sender's grids: what else is done when a row of tb_0031 changes (PROTOCOL.md section 5.1).
 
-``OutboundRows.apply_event`` calls the deed of a cell in the open transaction. Deeds collect in ``AfterOutbound`` the
-actions that must follow the commit.
+``OutboundRows.apply_event`` calls the deed of a cell in the open transaction.
 """
 
 from collections.abc import Callable
@@ -27,16 +26,16 @@ from semq.umx_t.status import Outcome, SaveFwd
 MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse, SenderDeed.returned})
 
 
-#: attributes of a document that its row has, too
+#: attributes that are also columns of the row
 OF_ROW = sorted(set(Attributes.__struct_fields__).intersection(each.name for each in fields(Outbound)))
 
 
 class End(NamedTuple):
-    """The end of a row. Outcome and reason are copies: later work of the same unit may change the shared row."""
+    """The end of a row."""
 
     row: Outbound  #: only for its constant columns
     outcome: Outcome
-    code: str  #: code of the reason
+    code: str  #: of the reason
     is_kept: bool  #: the row stays for an operator (``refused_copies``)
 
 
@@ -44,8 +43,8 @@ class ReceiverEvidence(NamedTuple):
     """A statement of the receiver about a message, to be answered with ReAck2."""
 
     lk0: LK0
-    bref: int  #: the receiver's row of tb_0030
-    prev: Pos | None = None  #: the position for which this row waits; None: it waits for none
+    bref: int  #: of the receiver's row
+    prev: Pos | None = None  #: the position for which the receiver's row waits
 
 
 class ReturnedCopy(NamedTuple):
@@ -60,20 +59,20 @@ class ReturnedCopy(NamedTuple):
 class AfterOutbound:
     """The actions after the commit of one piece of work on own rows.
 
-    Results are copied before the commit, because later work may change the rows.
+    Values are copied before the commit, because later work may change the rows.
     """
 
-    at: int  #: the moment of the decision, in milliseconds since 1970 UTC
+    at: int  #: time of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
-    corrected: list[int] = field(default_factory=list)  #: rows ended on information from the hub alone, but delivered
+    corrected: list[int] = field(default_factory=list)  #: delivered rows that the hub had reported otherwise (S5c)
     landed: list[Outbound] = field(default_factory=list)  #: rows no longer under way
     wake: list[Outbound] = field(default_factory=list)  #: rows to be sent again
-    watch: list[Outbound] = field(default_factory=list)  #: rows that went from SS_INIT to SS_ACK, to be inquired about
-    doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: GONE, AWAY or None (no doubt), by row
-    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: rows; the copy to ask about, or None
+    watch: list[Outbound] = field(default_factory=list)  #: rows from SS_INIT to SS_ACK, to be inquired about
+    doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: row; GONE, AWAY or None (no doubt)
+    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: row; the copy to ask about, or None
     events: list[Any] = field(default_factory=list)
-    corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes in earlier events, by row
-    frames: list[Data] = field(default_factory=list)  #: to be sent
+    corrects: dict[int, Outcome] = field(default_factory=dict)  #: by row, the outcome in earlier events
+    frames: list[Data] = field(default_factory=list)
     evidence: list[ReceiverEvidence] = field(default_factory=list)  #: to be answered with ReAck2
     returns: list[ReturnedCopy] = field(default_factory=list)  #: to be answered with ReAck
 
@@ -83,7 +82,7 @@ class RowsOwner(Protocol):
 
     @property
     def core(self) -> Core:
-        """The state that all parts of the engine share."""
+        """The shared state of the engine."""
 
     @property
     def secrecy(self) -> Secrecy:
@@ -98,7 +97,7 @@ def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stor
         unit.delete_outbound(row)
     floor = rows.floor(row).value if row.sid >= 0 else 0
     envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
-    if rows.core.spans is not None:  # the document may have been accepted before this start of the node
+    if rows.core.spans is not None:  # begun before, unless the node has been restarted since the acceptance
         rows.core.spans.begin(Side.SENDER, envelope, row.accepted_at)
     frame = Data(rows.secrecy.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
     after.frames.append(frame)
@@ -109,7 +108,7 @@ def _wake(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, caus
 
 
 def _custody(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, custodian: LK1) -> None:
-    """S4: note custody; if no receipt was requested, delete the payload, because the hub has it."""
+    """S4: note custody; delete the payload if no receipt was requested."""
     if row.custodian != custodian:
         row.custodian = custodian
         unit.change_outbound(row, row.ss_status)
@@ -134,8 +133,7 @@ def _ask_custodian(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbo
 
 
 def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
-    """Replace the payload by a marker (rule N11, section 12). An expired document keeps its body, because an operator
-    may still need it."""
+    """Make the row a void marker (rule N11, section 12). An expired document keeps its body for an operator."""
     stored = unit.bodies.get(row.object_id)
     kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
     row.has_payload = row.has_payload and says_expired(row.reason)
@@ -157,7 +155,7 @@ def _refuse(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, re
 def _returned(
     rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, refusal: ReturnedCopy | Reason | None
 ) -> None:
-    """S15, S16: replace the payload by a marker that keeps the reason."""
+    """S15, S16: make the row a void marker, with the reason."""
     if isinstance(refusal, ReturnedCopy):
         after.returns.append(refusal)
         refusal = refusal.reason
@@ -174,7 +172,7 @@ def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, pa
     row.void = True
     try:
         envelope = decode_envelope(unit.bodies.get(row.object_id))
-    except BodyUnreadable:  # the row has all the facts of a marker
+    except BodyUnreadable:
         envelope = _envelope_of(own, row)
     unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), payload))
     unit.change_outbound(row, row.ss_status)
@@ -182,7 +180,7 @@ def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, pa
 
 
 def _envelope_of(own: Address, row: Outbound) -> Envelope:
-    """Return the envelope of a marker, made from its row."""
+    """Return the envelope of a marker, from its row."""
     attributes = Attributes(**{name: getattr(row, name) for name in OF_ROW})
     return Envelope(
         source=own, target=row.target, lk0=row.lk0, attributes=attributes, sid=row.sid, prev=row.prev,

@@ -1,7 +1,6 @@
 """The chain of the ledger: the writer extends it in each commit that has ledger lines; ``verify`` checks it.
 
-The newest link is one row, which is replaced in place, so a commit usually needs one statement for all its lines. Lines
-are hashed in the binary form of COPY, in which a check also reads them.
+A commit usually replaces the newest link only. Lines are hashed in the binary form of COPY.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -35,33 +34,33 @@ ALL_LINES = f"COPY (SELECT {LINE_COLUMNS} FROM semq_ledger ORDER BY number) TO S
 
 
 def day_name(number: int) -> str:
-    """Return a day as an ISO date, from days since the year 2000."""
+    """Return an ISO date from days since 2000-01-01."""
     return (EPOCH + timedelta(number)).isoformat()
 
 
 class Chain:
-    """The end of the chain that this process has committed (``head``)."""
+    """The end of the chain that this process has committed: ``head``; None for an empty chain."""
 
     def __init__(self, store_uuid: str, head: ChainLink | None) -> None:
         self.store_uuid = store_uuid
         self.head = head
 
     def changed_links(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[ChainLink]:
-        """Return the links that these lines change or add, in order; the last one is the next ``head``.
+        """Return the links that these lines change or add; the last one is the next ``head``.
 
-        ``packed``: the same rows in the form of COPY.
+        ``packed``: the rows in the form of COPY.
         """
         lines = ((values[0], values[1], data) for values, data in zip(rows, packed, strict=True))
         return changed_links(self.store_uuid, self.head, lines)
 
 
 def ends_before(stored: ChainLink | None, former: ChainLink | None) -> bool:
-    """Return whether the chain in a store ends before ``former``, the end that this process had committed."""
+    """Return whether the chain of a store ends before ``former``, an end that was committed."""
     return former is not None and (stored is None or (stored.place, stored.count) < (former.place, former.count))
 
 
 def changed_links(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[ChainLink]:
-    """Return the links that these lines (number, microseconds since 2000, bytes) change or add after ``head``."""
+    """Return the links that lines (number, microseconds since 2000, bytes) change or add after ``head``."""
     links: list[ChainLink] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
         name = day_name(day)
@@ -86,13 +85,13 @@ def params(link: ChainLink) -> list[Param]:
 
 
 async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
-    """Return the end of the chain from the database; None if there are no links."""
+    """Return the end of the chain in the database; None if there are no links."""
     row = await (await connection.execute(NEWEST)).fetchone()
     return None if row is None else _link(row)
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Make the chain for a ledger that an older version wrote without one; return its end, or None without lines."""
+    """Make the chain of a ledger that an older version wrote; return its end, or None without lines."""
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
     async with connection.transaction():
@@ -121,7 +120,7 @@ class Verified:
 
     lines: int
     links: int
-    head: ChainLink | None  #: newest link of the chain; None if there are no links
+    head: ChainLink | None  #: newest link of the chain, also of later days; None if there is none
     first_day: str = ""  #: earliest day of the links, in UTC; empty if there are none
     last_day: str = ""
 
@@ -133,18 +132,16 @@ def verify(
     head: ChainLink | None = None,
     known: tuple[int, bytes] | None = None,
 ) -> Verified:
-    """Read the lines of these days and their links in one snapshot, and compare them.
+    """Compare the lines of these days with their links, in one snapshot. Raises LedgerChanged.
 
     ``head``: the end of the chain that the running node knows; the chain must not end before it. ``known``: the number
-    of a line of these days, and the hash after this line that an earlier check has printed.
-
-    Raises LedgerChanged, with the day of the difference and the first and last line of its link, if they are known.
+    of a line of these days, and the hash after it that an earlier check has printed.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         ((store_uuid,),) = connection.execute("SELECT store_uuid::text FROM semq_meta").fetchall()
         links = [_link(row) for row in connection.execute(LINKS, (first, last))]
-        # ``lines`` is closed before the next statement, because a half-read COPY blocks its connection.
+        # A half-read COPY would block the next statement.
         with closing(_lines(connection, first, last)) as lines:
             total = _compare(store_uuid, links, lines, known)
         _check_order(connection, links)
@@ -162,7 +159,7 @@ def _compare(
     lines: Iterator[tuple[int, str, bytes]],
     known: tuple[int, bytes] | None,
 ) -> int:
-    """Compare the lines with their links; return the number of lines. Raises LedgerChanged."""
+    """Return the number of lines. Raises LedgerChanged."""
     total, is_met = 0, known is None
     line = next(lines, None)
     for link in links:
@@ -186,7 +183,7 @@ def _compare(
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
-    """Check that each link has the hash of the link before it, which may belong to another day."""
+    """Check that each link has the hash of the link before it. Raises LedgerChanged."""
     previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:
@@ -213,7 +210,7 @@ def _lines(
 
 
 def _line(block: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, time (microseconds since 2000) and bytes of the line in a block of COPY, if it contains a line."""
+    """Yield number, time (microseconds since 2000) and bytes of the line in a block of COPY, if it has one."""
     data = block.removeprefix(COPY_HEAD)
     if data not in (b"", COPY_END):
         _, _, number, _, at = FIRST_FIELDS(data)

@@ -1,8 +1,7 @@
-"""One Postgres connection, driven directly through libpq's pipeline mode on the event loop.
+"""One Postgres connection in libpq's pipeline mode, on the event loop.
 
 A unit has about twenty small statements, for which the cursors of psycopg would need more time than Postgres. So a
-whole batch is sent in one write and answered in one read. All statements are prepared when the connection is opened, so
-that an incompatible schema is found at the start.
+batch is sent in one write and answered in one read.
 """
 
 import asyncio
@@ -24,10 +23,9 @@ from semq.store.postgres.statements import INSERTED
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
 Rows = list[tuple[Any, ...]]
 ENDS_SESSION = (b"FATAL", b"PANIC")  # severities
-PIECE = 128 * 1024  # bytes of COPY data that are passed to libpq at a time
+PIECE = 128 * 1024  # bytes of COPY data passed to libpq at a time
 
-# The plans of these statements must always find each row by an index: a plan made for an empty table would read the
-# whole table when it has grown to millions of rows.
+# Every plan must find its rows by an index: a plan made for an empty table would later read millions of rows.
 OPTIONS = (
     "-c plan_cache_mode=force_generic_plan -c jit=off "
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
@@ -65,7 +63,7 @@ class _Exchange:
     def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:
         self.future = future
         self.copies = copies  # if not None: simple protocol, and the data for each COPY
-        self.feeding: memoryview | None = None  # unsent data of the current COPY
+        self.feeding: memoryview | None = None  # of the current COPY
         self.results: list[PGresult] = []
         self.error: PGresult | None = None
 
@@ -73,8 +71,7 @@ class _Exchange:
 class PipelineWire:
     """One connection in pipeline mode.
 
-    ``lost`` is called once, with StoreUnavailable, when the connection breaks; ``notified`` with the channel of each
-    NOTIFY.
+    ``lost`` is called once, if the connection breaks; ``notified``, with the channel of each NOTIFY.
     """
 
     def __init__(
@@ -108,9 +105,9 @@ class PipelineWire:
         await self._sync()
 
     def send(self, batch: Batch) -> "asyncio.Future[list[PGresult]]":
-        """Send a batch of prepared statements; return a future for one result per statement.
+        """Send a batch of prepared statements; return a future of one result per statement.
 
-        The future raises StatementRefused for the first statement that failed, StoreUnavailable for a lost connection.
+        The future raises StatementRefused for the first failed statement, StoreUnavailable for a lost connection.
         """
         try:
             for name, params in batch:
@@ -123,10 +120,9 @@ class PipelineWire:
         self.send(batch).add_done_callback(_forget)
 
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
-        """Run several statements. Each ``COPY … FROM STDIN`` among them gets the next element of ``data``.
+        """Run several statements. Each ``COPY … FROM STDIN`` gets the next element of ``data``, in one round trip.
 
-        Uses the simple protocol, because libpq's pipeline mode has no COPY: one round trip for each COPY, none for
-        other statements.
+        This uses the simple protocol, because libpq's pipeline mode has no COPY.
         """
         assert not self._exchanges, "COPY starts when all earlier results have arrived"
         try:
@@ -149,7 +145,7 @@ class PipelineWire:
             self._pg.finish()
 
     def break_off(self, why: str) -> None:
-        """Treat the connection as broken, whatever the socket reports."""
+        """Treat the connection as broken."""
         self._lose(psycopg.OperationalError(why))
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -191,7 +187,7 @@ class PipelineWire:
             self._fail(error)
 
     def _pump(self) -> None:
-        ended = False  # libpq returns None after each statement; a second None means that no result is available
+        ended = False  # libpq returns None after each statement; after a second None, there are no results
         while self._exchanges and not self._pg.is_busy():
             exchange = self._exchanges[0]
             if exchange.feeding is not None:
@@ -218,7 +214,7 @@ class PipelineWire:
             self._feed(exchange)
         elif status == ExecStatus.FATAL_ERROR:
             if result.error_field(DiagnosticField.SEVERITY_NONLOCALIZED) in ENDS_SESSION:
-                # A backend whose server has crashed may hang in its exit without closing the socket.
+                # After a crash of the server, the backend may hang without closing the socket.
                 raise psycopg.OperationalError(_refusal(result).text)
             exchange.error = exchange.error or result
         elif status != ExecStatus.PIPELINE_ABORTED:

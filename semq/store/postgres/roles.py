@@ -1,8 +1,7 @@
 """Roles for applications that use the database of a node, limited to the calls of SQL.md.
 
-With the rights ``send`` and ``receive``, a role may execute functions, which run with the rights of the owner of the
-tables; it cannot read a table. The right ``read`` lets people and monitoring tools read the queues and the ledger
-without payloads.
+The rights ``send`` and ``receive`` allow functions, which run with the rights of the owner of the tables. The right
+``read`` allows reading the queues and the ledger, without payloads.
 """
 
 import re
@@ -23,7 +22,7 @@ from semq.store.submission_tables import tb_0031_submit
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _STATUS = ("EXECUTE ON FUNCTION {s}.semq_status(bigint)", "EXECUTE ON FUNCTION {s}.semq_status(text)")
 SUBMIT_COLUMNS = ", ".join(c.name for c in tb_0031_submit.columns if c.name not in ("payload", "headers", "envelope"))
-# Right | its privileges; {s} is the schema of the tables.
+# Right | privileges; {s} is the schema of the tables.
 RIGHTS: dict[str, tuple[str, ...]] = {
     "send": ("EXECUTE ON FUNCTION {s}.semq_send", *_STATUS),
     "receive": (
@@ -41,9 +40,9 @@ RIGHTS: dict[str, tuple[str, ...]] = {
 
 
 def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
-    """Give rights to a role; create the role, with this password and a schema of its own, if it does not exist.
+    """Give rights to a role. Create a missing role, with this password and a schema of its own.
 
-    Return whether it was created. Raises RoleRefused, SchemaOpen, StoreUnavailable.
+    Return whether the role was created. Raises RoleRefused, SchemaOpen, StoreUnavailable.
     """
     with _connect(url, role) as connection:
         schema = _schema(connection)
@@ -68,18 +67,18 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
 
 
 def revoke(url: str, role: str, rights: Sequence[str]) -> None:
-    """Revoke rights of a role; the role and its own tables are kept. Raises RoleRefused, StoreUnavailable."""
+    """Revoke rights of a role, and keep the role. Raises RoleRefused, StoreUnavailable."""
     with _connect(url, role) as connection:
         schema = _schema(connection)
         if _existing_role(connection, role) is None:
             raise RoleRefused("There is no such role.", role=role)
         kept = [right for right in _held_rights(connection, role) if right not in rights]
         _apply(connection, "REVOKE {} FROM {}", role, rights, schema)
-        _apply(connection, "GRANT {} TO {}", role, kept, schema)  # restores privileges that belong to two rights
+        _apply(connection, "GRANT {} TO {}", role, kept, schema)  # some privileges belong to two rights
 
 
 def _held_rights(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
-    functions = {"send": "semq_send", "receive": "semq_receive"}  # a function that only this right includes
+    functions = {"send": "semq_send", "receive": "semq_receive"}  # a function of this right only
     rights = [
         right
         for right, function in functions.items()
@@ -104,21 +103,21 @@ def new_password() -> str:
 
 
 def logins(url: str) -> list[str]:
-    """Return the names of all roles that may log in. Raises StoreUnavailable."""
+    """Return the names of all roles of the server that may log in. Raises StoreUnavailable."""
     with _connected(url) as connection:
         return [str(name) for (name,) in connection.execute("SELECT rolname FROM pg_roles WHERE rolcanlogin")]
 
 
 def keep_password(data_dir: Path, role: str, password: str) -> None:
-    """Store the password of a role in a file that only the user of the node may read."""
+    """Store the password of a role in a file that only the node's user may read."""
     write_safely(_file(data_dir, role), f"{password}\n".encode(), 0o600)
 
 
 def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
-    """Return the URL with which an application logs in as a role, for SQLAlchemy and for libpq.
+    """Return the URL of a role for SQLAlchemy and libpq, with the password if ``keep_password`` has stored it.
 
-    It has no password if ``keep_password`` has stored none in ``data_dir``. For an embedded server it has the TCP port,
-    because only the node's user may use the socket. Raises RoleRefused.
+    For an embedded server, the URL has the TCP port, because only the node's user may use the socket. Raises
+    RoleRefused.
     """
     check_name(role)
     facts = conninfo.conninfo_to_dict(url)
@@ -131,7 +130,7 @@ def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
     host, port = "127.0.0.1" if embedded else str(facts.get("host") or ""), str(facts.get("port") or "")
     if host.startswith("/"):
         host, query["host"] = "", host
-    elif "," in host:  # several hosts, in the form that both can read
+    elif "," in host:  # in the form that SQLAlchemy and libpq can read
         query |= {"host": host, "port": port} if port else {"host": host}
         host, port = "", ""
     address = URL.create(
@@ -162,14 +161,14 @@ def _file(data_dir: Path, role: str) -> Path:
 
 @contextmanager
 def _connect(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
-    """Yield a connection of the owner. Raises StoreUnavailable; RoleRefused, also if Postgres refuses a statement."""
+    """Yield a connection of the owner. Raises StoreUnavailable; RoleRefused for a bad name or a refused statement."""
     check_name(role)
     try:
         with _connected(url) as connection:
             yield connection
     except psycopg.OperationalError as error:
         raise StoreUnavailable(fault=str(error).strip()) from error
-    except psycopg.Error as error:  # for instance, the owner may not create roles
+    except psycopg.Error as error:
         raise RoleRefused(f"Postgres refused: {error.diag.message_primary or error}", role=role) from error
 
 
@@ -193,8 +192,7 @@ def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
 def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> str | None:
     """Return the schema of the tables if ``role`` may create objects in it, otherwise None. ``public``: every role.
 
-    The calls of applications run with the rights of the owner of the tables. Functions or operators that another role
-    creates in this schema could run with these rights.
+    Functions and operators that a role creates there could run with the rights of the owner of the tables.
     """
     row = connection.execute(
         "SELECT n.nspname FROM pg_namespace n"
@@ -219,7 +217,7 @@ def remedy_for_open_schema(schema: str, role: str = "public") -> str:
 
 
 def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | None:
-    """Return the role if it exists, otherwise None. Raises RoleRefused for a superuser and the owner of the tables."""
+    """Return the role; None if there is none. Raises RoleRefused for a superuser and the owner of the tables."""
     row = connection.execute(
         "SELECT r.rolsuper OR pg_has_role(r.oid, c.relowner, 'USAGE')"
         " FROM pg_roles r, pg_class c WHERE r.rolname = %s AND c.oid = to_regclass('tb_0031')",

@@ -1,4 +1,4 @@
-"""Pages of messages by any filter, at a bounded cost: keyset paging, and a limit on the rows that one page reads.
+"""Pages of messages by any filter, at a limited cost.
 
 A filter by a column without an index may match only a few of millions of rows. So a page compares at most
 ``COMPARED_MAX`` rows of each queue, and says where the next page begins.
@@ -28,7 +28,7 @@ from semq.store.views.messages import (
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 
-COMPARED_MAX = 50_000  # rows of one queue that are compared for one page
+COMPARED_MAX = 50_000
 NUMBER_MAX = (1 << 63) - 1
 Moment = Annotated[int, Meta(ge=0, le=MOMENT_MAX)]
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
@@ -36,20 +36,20 @@ Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The selection, the order and the place of a page; a condition that is None matches every message."""
+    """The selection, order and place of a page. A condition that is None matches every message."""
 
     side: Literal["all", "outbound", "inbound"] = "all"
     state: str | None = None  #: name of a status or an outcome
-    partner: str | None = None  #: the institution at the other end; at a hub the target
-    source: str | None = None  #: at a hub: the institution that sent it
+    partner: str | None = None  #: the institution at the other end; at a hub, the target
+    source: str | None = None  #: at a hub, the sending institution
     type: str | None = None  #: data type of the AppKey
-    key: str | None = None  #: beginning of the key of the AppKey
-    code: str | None = None  #: code of the reason
-    mark: Literal["held", "parked", "void"] | None = None  #: mark of a row of tb_0031
+    key: str | None = None  #: beginning of the AppKey's key
+    code: str | None = None  #: of the reason
+    mark: Literal["held", "parked", "void"] | None = None  #: of a row of tb_0031
     since_ms: Moment | None = None  #: inclusive
     until_ms: Moment | None = None  #: exclusive
     order: Literal["newest", "oldest"] = "newest"
-    outbound: Number | None = None  #: row number in tb_0031 after which the page begins; None: at the first row
+    outbound: Number | None = None  #: row number in tb_0031 after which the page begins; None: first page
     inbound: Number | None = None  #: row number in tb_0030, likewise
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
     pieces: bool = False  #: also pieces of documents
@@ -61,15 +61,13 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """One of the two queues."""
-
     side: str
     table: Any
     number: Column[int]
     at: Column[Any]
     states: Mapping[str, Any]  #: columns with states, and their types
     facts: Callable[[Any], dict[str, Any]]
-    is_piece: Callable[[Any], ColumnElement[bool]]  #: condition on the columns of a row
+    is_piece: Callable[[Any], ColumnElement[bool]]
 
 
 OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}
@@ -81,19 +79,19 @@ QUEUES = (
 
 
 def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
-    """Return ``rows``, ``next`` and ``looked_at``, the number of rows that were compared with the filter.
+    """Return ``rows``, ``next`` and ``looked_at``, the number of compared rows.
 
-    ``next`` has the arguments ``outbound`` and ``inbound`` of the next page; None: this is the last page.
+    ``next`` has ``outbound`` and ``inbound`` of the next page; None: this is the last page.
     """
     first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
     begins = {queue.side: _begin(wanted, queue.side, first) for queue in QUEUES}
     matching: dict[str, list[dict[str, Any]]] = {}
-    windows: dict[str, tuple[int, int]] = {}  # count of rows compared, row number of the last one
+    windows: dict[str, tuple[int, int]] = {}  # see _window_size
     for queue in QUEUES:
         if begins[queue.side] != end and _is_selected(wanted, queue.side):
             matching[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
             windows[queue.side] = _window_size(connection, queue, wanted, begins[queue.side])
-    # Each queue keeps the order of its numbers, so that no row is hidden if the wall clock was put back.
+    # Each queue stays in the order of numbers: no row is hidden if the wall clock was put back.
     merged = merge(*matching.values(), key=lambda row: row["at"], reverse=wanted.is_descending)
     rows = list(islice(merged, wanted.limit))
     places = dict.fromkeys(begins, end)
@@ -126,7 +124,7 @@ def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> 
 
 
 def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
-    """Return the count of rows in the window, and the row number of the last one."""
+    """Return the count of compared rows, and the number of the last one."""
     window = _window(select(queue.number), queue, wanted, begin).subquery()
     number = window.c[queue.number.name]
     last = func.min(number) if wanted.is_descending else func.max(number)
@@ -135,7 +133,7 @@ def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: i
 
 
 def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
-    """Return the query for the next rows of a queue; of tb_0031 only rows to ``partner`` if it is given."""
+    """Return the query for the rows to compare; for tb_0031, ``partner`` selects them by an index."""
     place = queue.number < begin if wanted.is_descending else queue.number > begin
     if wanted.partner and queue.side == "outbound":
         query = query.where(OUT.dest == node_of(wanted.partner))
