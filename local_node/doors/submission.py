@@ -1,8 +1,8 @@
 """Exchange ``semq``: applications publish documents. A confirm means that the document is committed.
 
-The routing key is the target's address, UMX-T attributes are headers. Bad input closes the channel, with a reply code,
-the SEMQ code and the remedy. A temporary refusal is nacked (``nacks``). With ``reply_to`` the result is also published
-to that address, in the format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
+The routing key is the target's address; UMX-T attributes are headers. Bad input closes the channel, with the SEMQ code
+and the remedy. A temporary refusal is nacked (``nacks``). With ``reply_to`` the result is published there, too, in the
+format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
 """
 
 from collections.abc import Callable
@@ -38,9 +38,9 @@ from semq.umx_t.headers import read_submission
 from semq.umx_t.status import SaveFwd
 
 SEMQ = "semq"
-TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # bytes of a reply text after the name of its code
+TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # bytes of a reply text after the name of the code
 
-# Error | reply code; all other errors have 406.
+# Error | reply code; others have 406.
 REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
     errors.UnknownTarget: amqp.NotFound,
     errors.TargetNotAllowed: amqp.AccessRefused,
@@ -51,13 +51,13 @@ REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
 class Sizes(NamedTuple):
     """Sizes of documents, in bytes."""
 
-    message_max: int  #: the largest document in one message
-    pieces_from: int  #: documents above this size are sent in pieces if ``is_for_pieces``
-    document_max: int  #: the largest document in pieces
+    message_max: int  #: of a document in one message
+    pieces_from: int  #: larger documents are sent in pieces if ``is_for_pieces``
+    document_max: int  #: of a document in pieces
 
 
 def is_for_pieces(submission: Submission) -> bool:
-    """Whether a document may be sent in pieces: class 3, without @OrderKey, @Fixed and @NotBefore, not to a group."""
+    """Return whether a document may be sent in pieces."""
     attributes = submission.attributes
     return attributes.save_fwd is SaveFwd.MUST and not (
         attributes.order_key or attributes.fixed or submission.not_before or is_group(submission.target)
@@ -85,10 +85,10 @@ class SubmitExchange(ServiceExchange):
     def arriving(
         self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
     ) -> Upload | None:
-        """Return the upload of a document that is sent in pieces; None for a document in one message.
+        """Return the upload of a document in pieces, or None for a document in one message.
 
-        Bad input closes the channel at once, unless an answer was requested (``reply_to``). Otherwise a fault is
-        reported after the body, which the upload drops.
+        Raises AmqpError for bad input, unless an answer was requested (``reply_to``). Other faults are reported after
+        the body, which the upload drops.
         """
         size = header.body_size
         fault: SemqError | None = None
@@ -117,7 +117,7 @@ class SubmitExchange(ServiceExchange):
                 raise
             settlement.failed(error)
             return
-        # The methods of ``settlement`` must not refer to the submission: such a cycle would keep the body in memory.
+        # ``settlement`` must not refer to the submission: this cycle would keep the body in memory.
         settlement.document = NackedDocument(submission.target, submission.attributes.app_key, submission.token)
         submission.done = settlement.done
         submission.failed = settlement.failed
@@ -134,7 +134,6 @@ class SubmitExchange(ServiceExchange):
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
         headers = own_headers(header)
-        # Without an expiration, the clock is not read.
         if (
             header.expiration is not None
             and (expiry := expires_at(header, headers, self._engine().core.now_ms())) is not None
@@ -160,8 +159,8 @@ class SubmitExchange(ServiceExchange):
 class _ReportByConfirm:
     """Reports the result by confirm, nack, or channel.close."""
 
-    document: NackedDocument | None = None  #: None until the document has been read
-    digest: bytes | None = None  #: digest of a document in pieces, for which a manifest is accepted; else None
+    document: NackedDocument | None = None
+    digest: bytes | None = None  #: of a document in pieces; else None
 
     def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
         self._settle = settle
@@ -171,7 +170,7 @@ class _ReportByConfirm:
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
-        """Report that the document was not committed, or may not have been."""
+        """Report that the document may not have been committed."""
         outcome = refusal(error)
         self._settle(outcome)
         if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.document is not None:
@@ -179,7 +178,7 @@ class _ReportByConfirm:
 
 
 class _ReportByAnswer(_ReportByConfirm):
-    """Reports the result to ``reply_to``, besides the confirm or nack."""
+    """Reports the result to ``reply_to`` and by confirm or nack."""
 
     def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:
         super().__init__(settle)
@@ -212,9 +211,9 @@ def reply_text(error: SemqError) -> str:
 
 
 def refusal(error: Exception) -> Outcome:
-    """Return the settlement for an error: bad input closes the channel; after other errors the document is nacked.
+    """Return the settlement for an error: bad input closes the channel, other errors nack the document.
 
-    A channel without confirms gets no nack and is closed instead.
+    Without confirms, these close the channel, too.
     """
     reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
     closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported))

@@ -1,8 +1,6 @@
 """A link that this node dials, and dials again after a loss: to the hub, or directly to a partner.
 
-PROTOCOL.md sections 10 and 26 have the rules of links, ARCHITECTURE.md the names of exchanges and queues.
-
-Documents and packets use separate channels. AMQP confirms and acks bound the documents in progress; they prove neither
+Rules: PROTOCOL.md sections 10 and 26. AMQP confirms and acks only limit the documents in progress; they prove neither
 custody nor receipt.
 """
 
@@ -46,28 +44,28 @@ from semq.umx_t.errors import IntakeOverflow
 from semq.umx_t.version import PROPERTY, agree
 
 HEARTBEAT_S = 10
-WAITING = "packets wait"  # the reason for which reading from the peer is paused
+WAITING = "packets wait"  # why reading from the peer is paused
 PRESENCE_PER_TURN = 16  # records
-PRESENCE_PARTS_MAX = 4  # parts of PRESENCE_PER_TURN records; while more wait, the hub's further packets wait, too
+PRESENCE_PARTS_MAX = 4  # while more parts wait, the hub's next packets wait, too
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
-PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the peer
+PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this, nothing is read
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; further ones are dropped
 log = structlog.get_logger("semq.uplink")
 
 
 @dataclass(frozen=True, slots=True)
 class UplinkSettings:
-    """The bounds of the traffic in progress, and the pauses between attempts to connect."""
+    """The limits of the traffic in progress, and the pauses between attempts to connect."""
 
     reconnect_s_min: float = 0.5
     reconnect_s_max: float = 10.0
-    unconfirmed_max: int = 1024  #: messages that this node has published and the peer has not confirmed
-    prefetch: int = 1024  #: messages of the peer that this node has not acknowledged
+    unconfirmed_max: int = 1024  #: published messages that the peer has not confirmed
+    prefetch: int = 1024  #: messages of the peer without acknowledgement
 
 
 def link_limits(bytes_max: int) -> ConnectionLimits:
-    """Return the limits of a session. A content above ``bytes_max`` is discarded and reaches the engine without a body,
-    because a closed channel would end the session again and again.
+    """Return the limits of a session. A content above ``bytes_max`` reaches the engine without its body: if it closed
+    the channel, the session would end again and again.
     """
     return ConnectionLimits(
         heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1
@@ -75,13 +73,13 @@ def link_limits(bytes_max: int) -> ConnectionLimits:
 
 
 class DialledLink:
-    """One session with the hub or a partner, as the engine uses it."""
+    """One session with the hub or a partner."""
 
     def __init__(
         self, peer: Address, version: int, data: ClientChannel, control: ClientChannel, unconfirmed_max: int
     ) -> None:
         self.peer = peer
-        self.version = version  #: version of the protocol
+        self.version = version  #: of the protocol
         self._data = data
         self._control = control
         self._unconfirmed_max = unconfirmed_max
@@ -116,17 +114,16 @@ class DialledLink:
                 return
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
-            # The socket was lost in this turn; the next one reports it. The caller has just committed and must
-            # continue. Timers of the rows lead to inquiries.
+            # The socket was lost in this turn. The caller has committed and must continue; later, the node inquires.
             log.warning("not_sent", error=str(error))
 
 
 async def _no_questions(client: ClientLink) -> None:
-    """Do nothing: this session carries only frames."""
+    """Do nothing."""
 
 
 class Uplink:
-    """A link that keeps a session with the hub, or with a partner, until ``stop``."""
+    """A link with the hub or a partner. After a loss or failure, it dials again until ``stop``."""
 
     def __init__(
         self,
@@ -149,7 +146,7 @@ class Uplink:
         self._addresses = addresses
         self._settings = settings
         self._engine = engine
-        self._identity = identity  #: the login properties of this process (PROTOCOL.md section 10)
+        self._identity = identity  #: login properties (PROTOCOL.md section 10)
         self._clock = clock
         self._turn = turn
         self._task: asyncio.Task[None] | None = None
@@ -164,7 +161,7 @@ class Uplink:
         self.datagram_intake: Intake[None, CarriedDocument] = Intake(
             self._receive_datagrams, lambda work, later: engine().core.post(work, later=later), turn
         )
-        self._last_message: tuple[ClientChannel, int] | None = None  #: channel and delivery tag, to be acknowledged
+        self._last_message: tuple[ClientChannel, int] | None = None  #: channel and delivery tag to acknowledge
 
     def start(self) -> None:
         if self._addresses.configs:
@@ -200,7 +197,7 @@ class Uplink:
             await self._client.close(1.0)
 
     async def _run(self) -> None:
-        failures = 0  # failed attempts since the last session, at all addresses together
+        failures = 0  # since the last session, at all addresses
         while True:
             is_lost = False
             try:
@@ -208,7 +205,7 @@ class Uplink:
                 failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
-                # An untrusted certificate needs an operator, so the state of the link has the remedy.
+                # An untrusted certificate needs an operator, who gets the remedy.
                 self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
                 log.warning("uplink_down", error=self.last_error, failures=failures)
             except Exception as error:  # a defect must not stop the dialling
@@ -217,8 +214,7 @@ class Uplink:
                 log.exception("uplink_failed")
             finally:
                 self._end_link()
-            # Pause after a round of all addresses, and after the loss of a session: many nodes lose their sessions at
-            # the same time.
+            # Pause after all addresses have failed, and after the loss of a session: many nodes may have lost theirs.
             self._addresses.turn()
             if is_lost or failures % len(self._addresses.configs) == 0:
                 rounds, settings = failures // len(self._addresses.configs), self._settings
@@ -256,7 +252,7 @@ class Uplink:
                     ended.set_result(error)
 
             data.on_closed = control.on_closed = note_end
-            # A task, because a slow peer must not delay the end of the session.
+            # A task: a slow peer must not delay the end of the session.
             listening = asyncio.ensure_future(self._on_session(client))
             try:
                 error = await ended
@@ -277,8 +273,8 @@ class Uplink:
     def _peer(self, client: ClientLink) -> Address:
         """Return the address of the peer. Raises WrongName.
 
-        The address of a partner was compared with its certificate at the dial. The hub's address is in its certificate,
-        or without TLS in its login properties.
+        The dial has compared a partner's address with its certificate. The hub's address is in its certificate; without
+        TLS, in its login properties.
         """
         if self._partner is not None:
             return self._partner
@@ -313,14 +309,11 @@ class Uplink:
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         self._received += [frame for delivered in batch if (frame := self._read_frame(delivered)) is not None]
         self._last_message = (channel, batch[-1].delivery_tag)
-        # Unreadable frames are acknowledged, too: otherwise they would reduce the session's credit permanently.
+        # Unreadable frames are acknowledged, too; otherwise they would reduce the session's credit permanently.
         self._turn.before_flush(self._process_messages)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
-        """Queue packets for the turn of their speaker, within a bound per partner.
-
-        Packets of the peer itself are never dropped: the connection is not read while too many wait.
-        """
+        """Queue packets by partner, and drop those beyond PARTNER_BYTES_MAX; packets of the peer itself are kept."""
         link = self.link
         for delivered in batch:
             source, size = _source_of(delivered), len(delivered.header.raw) + len(delivered.body)
@@ -345,7 +338,7 @@ class Uplink:
             self._client.link.resume_reading(WAITING)
 
     def _handle_datagrams_packet(self, frame: Frame) -> bool:
-        """Handle a packet about channels of datagrams; return False for others."""
+        """Handle a packet about channels of datagrams; return False for other frames."""
         if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS:
             return False
         if self.link is not None and self.link.datagrams is not None:
@@ -369,9 +362,9 @@ class Uplink:
             self._engine().receive(self.link, frames)
 
     def _queue_presence(self, frame: Frame) -> bool:
-        """Queue a packet of presence from the hub, in parts of a few records; return False for other frames.
+        """Queue a packet of presence from the hub in parts of PRESENCE_PER_TURN records; return False for other frames.
 
-        Each turn processes one part, because it takes time to check the signatures of certificates.
+        Each turn processes one part, because checking the signatures of certificates takes time.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
             return False
@@ -417,7 +410,7 @@ class Uplink:
         if received:
             self._engine().receive(self.link, received)
         if last_message is not None:
-            # Acknowledge after the commit of the messages, so that the peer sends no faster than this node commits.
+            # After the commit of the messages, so that the peer sends no faster than this node commits.
             self._engine().core.post(after_commit(partial(_acknowledge, *last_message)))
 
 
@@ -427,7 +420,7 @@ def _acknowledge(channel: ClientChannel, delivery_tag: int) -> None:
 
 
 def _source_of(delivered: Delivered) -> str:
-    """Return the node that a frame names as its speaker, without the user; empty if the header cannot be read."""
+    """Return the node that a frame names as its speaker; empty if the header cannot be read."""
     try:
         name = (delivered.header.app_id or "")[:140]
     except SemqError:

@@ -29,14 +29,14 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.messages")
 
 DRAIN_S_MAX = 24 * 3600
-RESULT_S = 5.0  # time that a command waits for the result of a submission that is tried again
+RESULT_S = 5.0  # longest wait for the results of submissions that are tried again
 IDS_MAX = 1000  # documents of one request
 FAILED_NAME = r"^(0*[1-9][0-9]{0,17}|[1-9][0-9]*\..*)$"  # a record id of tb_0030, or an LK0
 RowNumber: TypeAlias = Annotated[int, Meta(ge=1, le=INT64_MAX)]
 
 
 class ActOnFailed(Arguments, frozen=True, kw_only=True):
-    """Failed documents, and a reason."""
+    """Failed documents, and the reason of the act."""
 
     ids: Annotated[
         tuple[RowNumber | Annotated[str, Meta(pattern=FAILED_NAME, max_length=200)], ...],
@@ -58,10 +58,7 @@ class LocalOperations:
         self._node = node
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Cancel a message, all open messages of a group, or a submission that waits (by SQL, scheduled, in pieces).
-
-        A void marker cancels a message; a waiting submission is withdrawn.
-        """
+        """Cancel a message, all open messages of a group, or a submission that waits (by SQL, scheduled, in pieces)."""
         why = caller.signed(arguments.why or "cancelled")
         try:
             row = (await find_one(self._node.store, arguments.id))[0]
@@ -91,7 +88,7 @@ class LocalOperations:
         return {"name": group["name"], "lk0": group["lk0"], "cancelling": cancelling > 0, "members": cancelling}
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
-        """Withdraw a submission; return its LK0 in the ledger, or None if it no longer waits."""
+        """Withdraw a submission; return its LK0 in the ledger, or None if it does not wait."""
         submissions = self._node.submissions
         try:
             return await committed(lambda done, failed: submissions.withdraw(number, why, done, failed))
@@ -124,7 +121,7 @@ class LocalOperations:
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Give parked documents to their application again, and submit refused submissions again.
 
-        Returns the number of both together, and the new state of each submission by its old LK0.
+        Returns the number of all, and the new states of the submissions by their old LK0s.
         """
         names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
         brefs = _record_ids(names)
@@ -136,7 +133,7 @@ class LocalOperations:
         return {"requeued": requeued + len(became), "became": became}
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        """Return the states of submissions after they were read again, by their old LK0s; SUBMITTED after RESULT_S."""
+        """Return the new states of submissions by their old LK0s; SUBMITTED if unknown after RESULT_S."""
         submissions, loop = self._node.submissions, asyncio.get_running_loop()
         results: dict[int, asyncio.Future[SubmissionResult]] = {
             number: loop.create_future() for number in numbers.values()
@@ -151,7 +148,7 @@ class LocalOperations:
         return {lk0: _described(number, results[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
-        """Remove failed documents that an operator has dealt with; the ledger keeps their lines."""
+        """Remove failed documents; the ledger keeps their lines."""
         names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
         acts = self._node.engine.acts
         brefs = _record_ids(names)
@@ -167,11 +164,11 @@ class LocalOperations:
         return {"removed": removed}
 
     async def _remove_received(self, brefs: list[int], why: str) -> int:
-        """Remove parked documents, then their pieces; return the number of documents."""
+        """Remove parked documents and their pieces; return the number of documents."""
         answers, store = self._node.engine.answers, self._node.store
         pieces = await pieces_of(store, brefs)
         removed = await counted(lambda done: answers.remove(brefs, why, done))
-        # A document that was not parked stays, with its pieces.
+        # A document that was not parked keeps its pieces.
         for bref in await store.execute(unfinished, list(pieces)) if pieces else ():
             del pieces[bref]
         for rows in pieces.values():
@@ -196,7 +193,7 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
 
     async def _find_unfinished(self, name: str) -> LK0:
-        """Return the LK0 of an unfinished own message. Raises NotThere, TooLate, BadArguments."""
+        """Return the LK0 of an unfinished message. Raises NotThere, TooLate, BadArguments."""
         return parse_lk0((await find_open(self._node.store, name))["lk0"])
 
     async def drain(self, arguments: DrainNode, caller: Caller) -> dict[str, Any]:
@@ -224,7 +221,7 @@ def _described(number: int, future: "asyncio.Future[SubmissionResult]") -> dict[
 
 
 def _record_ids(names: Sequence[str]) -> list[int]:
-    """Return the row numbers of tb_0030 among the names."""
+    """Return the row numbers among the names."""
     return [int(name) for name in names if name.isdecimal()]
 
 
@@ -234,7 +231,7 @@ async def counted(post: Callable[[ActReport], None]) -> int:
 
 
 async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:
-    """Post work and wait for its commit. Raises the error given to ``failed``."""
+    """Post work and wait for the commit. Raises the error given to ``failed``."""
 
     def post_with_result(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
         post(lambda: done(None), failed)

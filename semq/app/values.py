@@ -24,13 +24,13 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 class Sent:
     """An accepted document: the node has committed it."""
 
-    #: the locator of the document; if it is scheduled, in pieces or for a group: the locator of the submission
+    #: locator of the document; of the submission, if this is scheduled, in pieces or for a group
     lk0: str
     digest: str  #: SHA-256 of the body at the node, hexadecimal
-    repeated: bool = False  #: the token was known: no second document was accepted
+    repeated: bool = False  #: the token was known, so no second document was accepted
     token: str = ""
     not_before: int = 0  #: time of the release, in milliseconds since 1970 UTC; 0: not scheduled
-    members: int = 0  #: number of messages to the members of a group; 0 for other targets
+    members: int = 0  #: messages to the members of a group; 0 for other targets
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """The place of a document in a submission to a group or to all users of an institution."""
+    """A document's place in a submission to a group or to all users of an institution."""
 
     lk0: str  #: the locator of the submission, as in ``Sent``
     target: str  #: the group (3.retailers), or the institution whose users are addressed (4.56001)
@@ -74,7 +74,7 @@ class DocumentEvent:
     outcome: str = ""
     reason: str = ""
     corrects: str = ""  #: the wrong outcome in an earlier event; empty: none
-    token: str = ""  #: token of the submission; it identifies a refused document, which has no ``lk0``
+    token: str = ""  #: of the submission; identifies a refused document, which has no ``lk0``
     group: GroupMember | None = None
     id: str = ""  #: the same whenever the node delivers this event again
 
@@ -91,23 +91,23 @@ class DocumentEvent:
 
 @dataclass(slots=True, eq=False)
 class Document:
-    """A received document. If the connection ends before ``ack``, the node delivers the document again."""
+    """A received document. The node delivers it again if the connection ends before ``ack``."""
 
     lk0: str
-    source: str  #: the institution that sent it, with its user if one was named: 1.10008/buyer
-    target: str  #: the address to which it was sent (1.56001/desk); from ``semq.app.sql`` only the user, or empty
+    source: str  #: the sending institution, with its user if one was named: 1.10008/buyer
+    target: str  #: the address to which it was sent: 1.56001/desk; from ``semq.app.sql`` only the user, or empty
     app_key: AppKey
     body: bytes | SpooledBody  #: a large body is in a file
     digest: str  #: SHA-256 computed by the sender's node, hexadecimal
     content_type: str = ""
-    content_encoding: str = ""  #: as the sender gave it, for instance gzip; the body stays encoded
+    content_encoding: str = ""  #: for instance gzip; the body stays encoded
     priority: int = 0
     order_key: str = ""
-    deliveries: int = 1  #: number of deliveries to an application, this one included
+    deliveries: int = 1  #: to an application, this one included
     redelivered: bool = False
     submitted_at: datetime = EPOCH
     origin_proved: bool = False  #: a seal or a signature proves that it comes from ``source``
-    headers: Mapping[str, Any] = field(default_factory=dict)  #: the sender's own headers, without the UMX-T attributes
+    headers: Mapping[str, Any] = field(default_factory=dict)  #: of the sender, without the UMX-T attributes
     _channel: ClientChannel | None = field(default=None, repr=False)
     _tag: int = field(default=0, repr=False)
 
@@ -230,7 +230,7 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
 
 
 def _group_member(place: object) -> GroupMember | None:
-    """Read a place in a group; an incomplete one counts as none, because an exception would end the subscription."""
+    """Read a place in a group; None for an incomplete one, because an exception would end the subscription."""
     match place:
         case {"lk0": lk0, "target": target, "member": int(member), "members": int(members)}:
             return GroupMember(_text(lk0), _text(target), member, members)
@@ -238,7 +238,7 @@ def _group_member(place: object) -> GroupMember | None:
 
 
 def moment(milliseconds: object) -> datetime:
-    """Convert milliseconds since 1970 UTC to a datetime; anything else to 1970 itself."""
+    """Convert milliseconds since 1970 UTC to a datetime; other values count as 0."""
     return datetime.fromtimestamp(milliseconds / 1000 if isinstance(milliseconds, int | float) else 0, UTC)
 
 

@@ -1,6 +1,6 @@
 """The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits.
 
-At the end of every turn of the event loop the changes are passed to the store in one list; then the links write.
+At the end of each turn of the event loop, the store gets the changes in one list; then the links write.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
 
-# Properties that every server announces, as named by the specification and RabbitMQ.
+# Announced by every server.
 SERVER_PROPERTIES: Mapping[str, Any] = {
     "product": "SEMQ",
     "version": __version__,
@@ -69,14 +69,14 @@ class ServerConfig:
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    #: added to SERVER_PROPERTIES; replace properties of the same name
+    #: in addition to SERVER_PROPERTIES, or instead of them
     properties: Mapping[str, Any] = field(default_factory=dict)
-    #: creates the listener, if several servers share one port (``shared_port``)
+    #: makes the listener of servers that share a port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None
 
 
 class AmqpServer:
-    """An AMQP 0-9-1 server. ``vhosts`` exist after construction, so services can be registered before ``start``."""
+    """An AMQP 0-9-1 server. Services can be registered with ``vhosts`` before ``start``."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class AmqpServer:
         self.clock = clock
         self.turn = turn or Turn()
         self.counters = ServerCounters()
-        self.alarm: str | None = None  # the reason why publishers are blocked
-        self._shortage: str | None = None  # the reason given to ``block_publishers``
+        self.alarm: str | None = None  # why publishers are blocked
+        self._shortage: str | None = None  # from ``block_publishers``
         self._is_short_of_memory = False
         self.sessions: dict[BrokerSession, None] = {}
         self.reply_targets = ReplyTargets(clock)
@@ -112,7 +112,7 @@ class AmqpServer:
                 self.bodies, self.memory, self.timers, self.clock, config.limits.window, config.limits.window_bytes
             )
         )
-        # Larger bodies are refused at their content header, unless a service accepts or drains them (``arrival``).
+        # Larger bodies are refused at the content header, unless a service accepts or drains them (``arrival``).
         self.message_max = config.connection.body_max
         spill_from = min(config.limits.spill_from, self.message_max + 1)
         self._connection_limits = replace(config.connection, stream_from=spill_from, body_max=ANY_SIZE)
@@ -142,9 +142,7 @@ class AmqpServer:
         return self.listener.port
 
     async def stop(self, drain_s: float = 5.0) -> None:
-        """Close all connections, wait up to ``drain_s`` seconds for them, then for the store. Transient messages are
-        lost.
-        """
+        """Close all connections, waiting at most ``drain_s`` seconds; then wait for the store."""
         await self.listener.stop(drain_s)
         self.long_tasks.finish()
         for login in list(self._logins):
@@ -162,20 +160,16 @@ class AmqpServer:
         await idle.wait()
 
     def block_publishers(self, shortage: str | None) -> None:
-        """Block publishers because of a shortage that the broker cannot detect, such as disk space. None ends this
-        shortage.
-        """
+        """Block publishers because of a shortage outside of the broker, such as disk space; None ends it."""
         self._shortage = shortage
         self._check_alarm()
 
     def add_vhost(self, name: str) -> None:
-        """Add an empty virtual host. Stored rows of a virtual host of this name are restored at the next start."""
+        """Add an empty virtual host. Its stored rows, if any, are restored at the next start."""
         self.vhosts[name] = self._make_vhost(name)
 
     def apply_limits(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
-        """Apply changed limits. Objects beyond a limit remain, and an open connection keeps its limits. ``window``,
-        ``window_bytes`` and ``spill_from`` are not applied.
-        """
+        """Apply changed limits (not ``window``, ``window_bytes``, ``spill_from``). Objects beyond a limit remain."""
         self.limits = limits
         self.listener.config = replace(
             self.listener.config,
@@ -187,7 +181,7 @@ class AmqpServer:
         self._check_alarm()
 
     def announce(self, properties: Mapping[str, Any]) -> None:
-        """Add properties to those that the server announces to new connections, or replace them."""
+        """Add or replace properties that new connections get."""
         self.config.properties = {**self.config.properties, **properties}
 
     def connected_users(self) -> set[str]:
@@ -197,7 +191,7 @@ class AmqpServer:
     def apply_permissions(self) -> list[str]:
         """Apply changed permissions to open connections. Close those that may not continue; return their users.
 
-        The connections are closed after this turn, so that pending replies are sent first.
+        They are closed after this turn, so that pending replies are sent first.
         """
         users: dict[str, None] = {}
         for session in [session for session in self.sessions if session.is_open]:
@@ -232,7 +226,7 @@ class AmqpServer:
     def authenticate(
         self, peer: PeerInfo, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
     ) -> None:
-        """Authenticate the user of a connection; ``answer`` gets the name, or None for a refusal, in a later turn."""
+        """Authenticate the user of a connection; in a later turn, ``answer`` gets the name, or None for a refusal."""
 
         async def decide() -> None:
             user = await self.authenticator.authenticate(mechanism, credentials, peer)
@@ -273,7 +267,7 @@ class AmqpServer:
         self.turn.before_flush(self._flush_journal)
 
     def _schedule_long_tasks(self) -> None:
-        """Run the next slice when the store has saved the changes of the slice before."""
+        """Run the next slice when the store has saved the present changes."""
         loop = asyncio.get_running_loop()
 
         def saved(_error: BaseException | None) -> None:

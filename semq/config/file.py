@@ -1,7 +1,7 @@
-"""Reading of a configuration: a TOML file, overridden by SEMQ_… environment variables, then all checks.
+"""Reading of a configuration: a TOML file, overridden by SEMQ_… environment variables, and all checks.
 
-The name of a variable is the path of a key, with two underscores between the parts: SEMQ_NODES__10008__PASSWORD.
-User-defined names in variables become lower case. Lists are written in JSON. Empty variables count as not set.
+The name of a variable is the path of a key, with two underscores between the parts: SEMQ_NODES__10008__PASSWORD. Names
+given by the user become lower case. Lists are written in JSON. Empty variables count as not set.
 """
 
 import tomllib
@@ -29,13 +29,13 @@ from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 
 SectionT = TypeVar("SectionT", bound=Section)
-#: tables and environment from which ``_merge`` makes settings
+#: tables and environment for ``_loaded``
 _sources: ContextVar[tuple[dict[str, Any], Mapping[str, str]]] = ContextVar("sources")
-# Variables with the prefix that are not settings. Callers leave out SEMQ_NODE, which looks like a key.
+# Variables that are not settings. Callers leave out SEMQ_NODE, which looks like one.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
 # Keys that name variables with secrets
 SECRET_VARIABLES = (("tls", "passphrase_variable"), ("secrecy", "bodies_key_variable"))
-# Section | its keys with paths relative to the file; `_finish` adds node.data_dir, folders and webhooks
+# Section | keys with paths; `_finish` adds node.data_dir, folders and webhooks
 PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),
     ("cluster", ("trust",)),
@@ -49,16 +49,16 @@ PATHS = (
 def load(path: Path | None, env: Mapping[str, str], institution: str | None = None) -> Settings:
     """Load the settings of a node from a TOML file (None: no file) and an environment.
 
-    ``institution``: the institution to load, if the file has several. Paths are relative to the folder of the file, or
-    to the working directory if a variable sets them.
+    ``institution``: the one to load, if the file has several. Paths are relative to the folder of the file; those set
+    by variables, to the working directory.
 
-    Raises ConfigUnreadable if the file cannot be read or is not TOML, ConfigInvalid with all faults.
+    Raises ConfigUnreadable, ConfigInvalid.
     """
     tables = read_toml(path)
     all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
     variables: Mapping[str, str] = all_variables
     certificate = None
-    origin = path  # the file, and the table of the institution, as faults name them
+    origin = path  # as faults name it, with the table of the institution
     if institution is not None and path is not None:
         origin = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)
@@ -101,7 +101,7 @@ def read_toml(path: Path | None) -> dict[str, Any]:
 
 
 def _secret_variables(settings: Settings | None, tables: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the variables with secrets, in upper case. ``tables`` are used if there are no settings."""
+    """Return the names of the variables with secrets, in upper case, from the settings or else from the tables."""
     names = set()
     for section, key in SECRET_VARIABLES:
         table = tables.get(section) if settings is None else getattr(settings, section).model_dump()
@@ -110,7 +110,7 @@ def _secret_variables(settings: Settings | None, tables: Mapping[str, Any]) -> f
 
 
 class _GivenEnvironment(EnvSettingsSource):
-    """The environment passed to ``load``, instead of the environment of the process."""
+    """The environment passed to ``load``."""
 
     def __init__(self, settings: type[BaseSettings], env: Mapping[str, str]) -> None:
         self._given = env
@@ -124,16 +124,13 @@ class _GivenEnvironment(EnvSettingsSource):
 
 
 def _password_variable(name: str) -> str:
-    """Return semq_amqp__users__NAME__password for semq_amqp__users__NAME; return other names unchanged.
-
-    Otherwise pydantic would read the value as JSON.
-    """
+    """Return semq_amqp__users__NAME__password for semq_amqp__users__NAME, whose value pydantic would read as JSON."""
     is_user = _parts(name)[:2] == ["amqp", "users"] and len(_parts(name)) == 3
     return f"{name}{NESTED}password" if is_user else name
 
 
 def _with_user_tables(tables: dict[str, Any]) -> dict[str, Any]:
-    """Replace ``name = "password"`` by a table, so that variables can replace a password and keep restrictions."""
+    """Replace ``name = "password"`` by a table, into which a variable can put another password."""
     amqp = tables.get("amqp")
     if not isinstance(amqp, dict) or not isinstance(users := amqp.get("users"), dict):
         return tables
@@ -175,7 +172,7 @@ def _finish(
 ) -> Settings:
     """Return the settings with absolute paths and origins. Raises ConfigInvalid.
 
-    ``known``: the variables that set a key. ``variables``: all variables with the prefix.
+    ``known``: the variables that set a key.
     """
     data_dir = _resolved(settings.data_dir, "node.data_dir", origin, known)
     node = settings.node.model_copy(update={"data_dir": data_dir})
@@ -212,7 +209,7 @@ def _nested_folders(folders: Sequence[FolderSection]) -> Iterator[tuple[str, str
 
 
 def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str, str]) -> Path:
-    """Return a path as absolute. Raises ConfigInvalid for an impossible path."""
+    """Return an absolute path. Raises ConfigInvalid."""
     base = origin.parent if origin is not None and _variable(key, env) is None else Path()
     try:
         return (base / given).resolve()
@@ -223,7 +220,7 @@ def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str
 def _with_absolute_paths(
     section: SectionT, name: str, keys: tuple[str, ...], origin: Path | None, env: Mapping[str, str]
 ) -> SectionT:
-    """Return a section with absolute paths in ``keys``. Addresses such as s3://… stay."""
+    """Return a section with absolute paths in ``keys``; addresses such as s3://… stay."""
     update: dict[str, Any] = {}
     for key in keys:
         given: Path | str | None = getattr(section, key)
@@ -237,7 +234,7 @@ def _with_absolute_paths(
 
 
 def _variable(key: str, env: Mapping[str, str]) -> str | None:
-    """Return the variable that sets a key or a table that contains it; None if there is none."""
+    """Return the variable that sets a key, or its table; None if there is none."""
     parts = key.upper().split(".")
     by_upper = {name.upper(): name for name in env}
     lengths = list(range(len(parts), 0, -1))
@@ -264,7 +261,7 @@ def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
 
 
 def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
-    """Return the fault of a line of pydantic's ValidationError."""
+    """Return the fault for a line of pydantic's ValidationError."""
     parts = [str(part) for part in line["loc"]]
     key = ".".join(parts)
     if line["type"] == "extra_forbidden":
@@ -277,7 +274,7 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
 
 
 def _suggestion(parts: list[str]) -> str:
-    """Return the end of a fault that suggests a similar key, preferably of the same section; empty if there is none."""
+    """Return the end of a fault: a similar key, preferably of the section; empty if there is none."""
     section, name = ".".join(parts[:-1]), parts[-1]
     in_section = {key: f"{section}.{key}".lstrip(".") for key in keys_of(parts[:-1])}
     in_all_sections = {key[-1]: ".".join(key) for key in all_keys()}

@@ -1,4 +1,4 @@
-"""The key pairs of a node: next, active, previous and retired. Retired keys open documents that were sealed for them.
+"""The key pairs of a node: next, active, previous and retired.
 
 One folder::
 
@@ -7,11 +7,10 @@ One folder::
     keys/KEYID.crt          the certificate with its chain, PEM
     trust.pem               the authorities of an enrolled node
 
-A slot changes by one rename of ``slots.json``, so a crash leaves either the old or the new slots. ``next`` holds a key
-whose certificate has been requested, or has arrived and is not used yet. The certificate of ``active`` is presented on
-links. ``previous`` was active before; it is kept, because the two ends of a link change keys at different times. Older
-keys are ``retired``, and are deleted after ``tls.keep_keys_days``, which should be longer than a document sealed for
-them can be in transit.
+A crash leaves either the old or the new slots. ``next`` holds a key whose certificate is requested or not used yet. The
+certificate of ``active`` is presented on links. ``previous`` was active before. Older keys are ``retired``: they open
+documents that were sealed for them, and are deleted after ``tls.keep_keys_days``, which should be longer than the
+longest transit of a document.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,14 +34,14 @@ SLOTS_FILE, TRUST_FILE = "slots.json", "trust.pem"
 
 
 class RetiredKey(msgspec.Struct, frozen=True):
-    """A key that is only used to open documents that were sealed for it."""
+    """A key that only opens documents."""
 
     key_id: str
-    since: datetime  #: time of its retirement
+    since: datetime
 
 
 class Slots(msgspec.Struct, frozen=True):
-    """The content of ``slots.json``: a key id for each slot."""
+    """The content of ``slots.json``: key ids."""
 
     active: str | None = None
     next: str | None = None
@@ -58,12 +57,11 @@ class Slots(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of a node: its certificate, its key, and every key that may be needed to open a document."""
+    """The active certificate of a node, its key, and the keys that may open documents."""
 
     certificate: NodeCertificate
     key: PrivateKey
-    #: keyed by key id: the keys in all slots (active, next, previous, retired)
-    keys: Mapping[str, PrivateKey] = field(default_factory=dict)
+    keys: Mapping[str, PrivateKey] = field(default_factory=dict)  #: of all slots, by key id
 
     @property
     def node(self) -> Address:
@@ -72,7 +70,7 @@ class Identity:
 
 
 class KeyRing:
-    """The slots of one node, on disk. There is no lock: only one process at a time may change them."""
+    """The slots of one node, on disk. No lock protects them: only one process at a time may change them."""
 
     def __init__(self, folder: Path, node: Address, passphrase: Passphrase | None = None) -> None:
         self.folder = folder
@@ -81,7 +79,7 @@ class KeyRing:
 
     # --- reading
     def slots(self) -> Slots:
-        """Return the content of the slots file; empty slots if there is no file. Raises KeyRefused."""
+        """Return the slots; empty ones if there is no file. Raises KeyRefused."""
         path = self.folder / SLOTS_FILE
         try:
             return msgspec.json.decode(path.read_bytes(), type=Slots)
@@ -91,11 +89,11 @@ class KeyRing:
             raise KeyRefused("The slots cannot be read.", file=str(path), fault=shortened(str(error), 200)) from error
 
     def key_path(self, key_id: str) -> Path:
-        """Return the path of the key with this id."""
+        """Return the path of a key file."""
         return self.folder / "keys" / f"{key_id}.key"
 
     def certificate_path(self, key_id: str) -> Path:
-        """Return the path of the certificate of the key with this id."""
+        """Return the path of a key's certificate."""
         return self.folder / "keys" / f"{key_id}.crt"
 
     @property
@@ -112,26 +110,17 @@ class KeyRing:
         return read_key(self.key_path(key_id), self.passphrase())
 
     def certificate(self, key_id: str) -> NodeCertificate | None:
-        """Return the certificate of the key with this id, or None if no certificate has been stored yet.
-
-        Raises Untrusted if the file has no certificate of a node.
-        """
+        """Return the certificate of a key, or None if none is stored. Raises Untrusted if it is not that of a node."""
         path = self.certificate_path(key_id)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 
     def chain(self, key_id: str) -> list[x509.Certificate]:
-        """Return the intermediate certificates between the certificate of a key and the authority; usually none.
-
-        Raises Untrusted.
-        """
+        """Return the intermediate certificates between a key's certificate and the authority. Raises Untrusted."""
         path = self.certificate_path(key_id)
         return _chain(path.read_bytes()) if path.exists() else []
 
     def identity(self) -> Identity:
-        """Return the identity of this node.
-
-        Raises NoIdentity, KeyRefused, WrongName, Untrusted (the certificate cannot be read).
-        """
+        """Return the identity of this node. Raises NoIdentity, KeyRefused, WrongName, Untrusted."""
         slots = self.slots()
         certificate = self.certificate(slots.active) if slots.active else None
         if slots.active is None or certificate is None:
@@ -152,7 +141,7 @@ class KeyRing:
 
     # --- changing
     def next_key(self, kind: str = "ec") -> PrivateKey:
-        """Return the key in slot next; if the slot is empty, make a key of this kind."""
+        """Return the key in slot next, or put a new key of this kind there. Raises KeyRefused."""
         slots = self.slots()
         if slots.next is not None:
             return self.key(slots.next)
@@ -163,7 +152,7 @@ class KeyRing:
         return key
 
     def retire_next(self, now: datetime) -> None:
-        """Retire the key in slot next, if there is one: it will not become active, but may still open documents."""
+        """Move the key in slot next, if there is one, to the retired keys."""
         slots = self.slots()
         if slots.next is not None:
             self._save(replace(slots, next=None, retired=(*slots.retired, RetiredKey(slots.next, now))))
@@ -171,8 +160,8 @@ class KeyRing:
     def store_certificate(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
         """Store the certificate of the key in slot next, with its chain.
 
-        Raises Untrusted or a subclass if the certificate is not this node's or not signed by a trusted authority,
-        KeyRefused if its key is not in slot next.
+        Raises Untrusted or a subclass if ``trust`` does not accept it for this node, KeyRefused if its key is not in
+        slot next.
         """
         certificate = trust.verify(_first(pem), now, node=self.node, chain=_chain(pem))
         if certificate.key_id != self.slots().next:
@@ -208,7 +197,7 @@ class KeyRing:
         return [key.key_id for key in expired]
 
     def encrypt_clear_keys(self) -> int:
-        """Encrypt the keys that are stored in clear, if a passphrase is configured; return their number."""
+        """Encrypt the keys stored in clear, if a passphrase is configured; return their number."""
         passphrase = self.passphrase()
         if not passphrase:
             return 0
@@ -225,7 +214,7 @@ _END = b"-----END CERTIFICATE-----"
 
 
 def _first(pem: bytes) -> bytes:
-    """Return the first certificate of a PEM file, the node's own; the chain follows it."""
+    """Return the first certificate of a PEM file; the chain follows it."""
     head, mark, _ = pem.partition(_END)
     return head + mark
 

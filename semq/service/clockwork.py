@@ -1,10 +1,8 @@
-"""The scheduled jobs of a node, by APScheduler, and the flush of the engine's mail at the end of an event-loop turn.
+"""The scheduled jobs of a node, and the flush of the engine's mail at the end of a turn of the event loop.
 
-The engine's job is moved to an earlier time when work is due before its planned run (``next_due``). Without work it
-runs every ``BACKSTOP_S``.
+The engine's job runs when work is due (``next_due``), at least every ``BACKSTOP_S``.
 
-APScheduler is only a timer within the process. Its job store in SQL is not used: every scheduler that shares it would
-run every job.
+APScheduler's job store in SQL is not used: every scheduler that shares it would run every job.
 """
 
 import asyncio
@@ -23,9 +21,9 @@ from semq.transport.turn import Turn
 
 ENGINE = "engine"
 BACKSTOP_S = 10.0  # longest time between two runs of the engine's job
-TICK_S_MIN = 0.05  # shortest time between two runs of the engine's job
+TICK_S_MIN = 0.05  # shortest delay of an early run of the engine's job
 WALL_CHECK_S = 15.0  # between two comparisons of wall clock and monotonic clock
-WALL_JUMP_S = 2.0  # a larger change of their difference means that the wall clock was set
+WALL_JUMP_S = 2.0  # if their difference changes by more, the wall clock was set
 log = structlog.get_logger("semq.clockwork")
 
 
@@ -37,7 +35,7 @@ class TickedEngine(Protocol):
 
     @property
     def next_due(self) -> float | None:
-        """The monotonic time of the next work for ``tick``, or None."""
+        """The monotonic time of the next work; None if there is none."""
 
     def flush(self) -> None:
         """Send the gathered records."""
@@ -50,27 +48,27 @@ class ScheduledJob:
     name: str
     every_s: float
     run: Callable[[], None] | Callable[[], Awaitable[None]]
-    # Fields of a job that runs every ``every_s`` and does its work only when the work is due.
+    # Of a job that does its work only in the first run after the work is due:
     make_due: Callable[[], None] | None = None  #: makes the work due now
-    due: Callable[[], float] | None = None  #: the monotonic time when the work is due
+    due: Callable[[], float] | None = None  #: returns when the work is due, in monotonic time
 
 
 @dataclass(slots=True)
 class JobRecord:
-    """Runs, errors and pause of a job since the node started."""
+    """Runs, errors and pause of a job."""
 
     runs: int = 0
     last_at: datetime | None = None  #: beginning of the last run
     took_s: float = 0.0
-    error: str = ""  #: error of the last run
+    error: str = ""  #: of the last run
     paused_at: datetime | None = None
     pause_reason: str = ""
     running: bool = False
-    again_in_s: float | None = None  #: set by ``hasten`` during a run: seconds from its end to the next run
+    again_in_s: float | None = None  #: from the end of this run to the next, if ``hasten`` was called during the run
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """A trigger that fires every ``every_s`` seconds; the first time after ``first_s`` seconds, if given."""
+    """A trigger that fires every ``every_s`` seconds, first after ``first_s`` seconds if given."""
 
     def __init__(self, every_s: float, first_s: float | None = None) -> None:
         self.every_s = every_s
@@ -82,7 +80,7 @@ class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 
 
 class Clockwork:
-    """The scheduled jobs of one node: the job of its engine, and others."""
+    """The job of a node's engine, and its other jobs."""
 
     def __init__(self, engine: Callable[[], TickedEngine], turn: Turn, clock: Clock, jobs: list[ScheduledJob]) -> None:
         """``engine`` returns the present engine."""
@@ -91,11 +89,11 @@ class Clockwork:
         self._clock = clock
         self.jobs = [ScheduledJob(ENGINE, BACKSTOP_S, self._tick), *jobs]
         self.records = {job.name: JobRecord() for job in self.jobs}
-        self._due = 0.0  #: monotonic: when the engine's job runs next
+        self._due = 0.0  #: monotonic time of the next run of the engine's job
         self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
         self._wall_timer: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
-            # 2: APScheduler still counts the run at whose end a job is hastened; `_run` permits one run at a time.
+            # Two, because a run that hastens its job at its end still counts. `_run` permits one at a time.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
         )
 
@@ -115,7 +113,7 @@ class Clockwork:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
-        """Run a job after ``in_s`` seconds (from the end of its run, if it is running), then at its usual interval."""
+        """Run a job in ``in_s`` seconds (from the end of the present run, if any), then at its usual interval."""
         record = self.records[name]
         if record.running:
             record.again_in_s = in_s if record.again_in_s is None else min(in_s, record.again_in_s)
@@ -124,11 +122,11 @@ class Clockwork:
             self._scheduler.reschedule_job(name, trigger=Every(job.trigger.every_s, in_s))
 
     def on_mail(self) -> None:
-        """Flush the engine's mail at the end of this turn."""
+        """Flush the engine's mail at the end of the turn."""
         self._turn.before_flush(self._flush)
 
     def reschedule(self) -> None:
-        """Move the engine's job to an earlier time if work is due earlier."""
+        """Move the engine's job to ``next_due``, if that is earlier."""
         due = self._engine().next_due
         if due is None or not self._scheduler.running:
             return
@@ -147,7 +145,7 @@ class Clockwork:
         self._engine().tick()
         self.reschedule()
 
-    # APScheduler uses the wall clock: if the clock is set back by an hour, no job would run for an hour.
+    # APScheduler uses the wall clock: if it is set back by an hour, no job would run for an hour.
     def _measure_wall_offset(self) -> float:
         return self._clock.wall().timestamp() - self._clock.monotonic()
 
@@ -161,7 +159,7 @@ class Clockwork:
         self._wall_offset = offset
 
     async def _run(self, job: ScheduledJob) -> None:
-        # A coroutine, because APScheduler runs plain functions in threads, in parallel with the engine.
+        # APScheduler runs plain functions in threads, so this is a coroutine.
         record = self.records[job.name]
         if record.paused_at is not None or record.running:
             return
@@ -190,7 +188,7 @@ class Clockwork:
                 self.hasten(job.name, again_in_s)
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
-        """Return the time of a job's next run; None if the job is paused or the clockwork does not run."""
+        """Return when a job runs or its work is due; None if the job is paused or the clockwork does not run."""
         planned = self._scheduler.get_job(job.name) if self._scheduler.running else None
         if planned is None or self.records[job.name].paused_at is not None:
             return None

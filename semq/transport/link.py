@@ -1,8 +1,6 @@
-"""One AMQP connection over TCP: the socket on one side, a connection state machine on the other.
+"""One AMQP connection over TCP: a socket, a state machine without IO (``semq.amqp``), and an owner that gets events.
 
-``SocketLink`` passes received bytes to a state machine without IO (``semq.amqp``), and the events of one read to its
-owner in one list. It writes output once per turn of the loop, and observes deadlines. Made by ``listener`` and
-``dialer``.
+Output is written once per turn of the loop.
 """
 
 import asyncio
@@ -14,17 +12,17 @@ from semq.clock import Clock
 from semq.transport.peer import PeerInfo, peer_of
 from semq.transport.turn import READ_SIZE, Turn
 
-WRITE_HIGH = 512 * 1024  # bytes waiting in the socket buffer before the link counts as not writable
-WRITE_LOW = 128 * 1024  # bytes waiting below which the link counts as writable again
-LINGER_S = 1.0  # seconds for a peer to close its side after our last output
+WRITE_HIGH = 512 * 1024  # with more bytes of waiting output, the link is not writable
+WRITE_LOW = 128 * 1024  # with fewer bytes, it is writable again
+LINGER_S = 1.0  # time for a peer to close its side after our last output
 RECORD = 16 * 1024  # bytes of one TLS record (RFC 8446, section 5.1)
 EVENTS_PER_READ = 256  # after a read with more events, the next reads are smaller
 READ_SIZE_MIN = 1024  # bytes
-UNREAD_MAX = 4 * 1024 * 1024  # with more unread bytes of output, nothing more is read from the peer
+UNREAD_MAX = 4 * 1024 * 1024  # with more bytes of waiting output, nothing is read from the peer
 
 
 class AmqpMachine(Protocol):
-    """The interface that a link needs of a ``ServerConnection`` or ``ClientConnection``."""
+    """What a link needs of a ``ServerConnection`` or ``ClientConnection``."""
 
     @property
     def next_deadline(self) -> float | None: ...
@@ -47,19 +45,19 @@ class LinkOwner(Protocol):
     """The owner of a link, which receives its events."""
 
     def link_made(self, link: "SocketLink") -> None:
-        """Note that the socket is connected; nothing has been read yet."""
+        """Note that the socket is connected."""
 
     def process(self, events: list[ConnectionEvent]) -> None:
         """Process all events of one read, or of one deadline."""
 
     def writable(self, is_writable: bool) -> None:
-        """Note that too much output waits because the peer reads slowly (False), or that little waits again (True)."""
+        """Note whether output may be added; False while the peer reads too slowly."""
 
     def flushed(self) -> None:
         """Note that the pending output has been passed to the socket."""
 
     def link_lost(self, error: Exception | None) -> None:
-        """Note that the socket is closed. This is the last call. ``error`` is None unless the socket failed."""
+        """Note that the socket is closed; this is the last call. ``error``: None unless the socket failed."""
 
 
 class SocketLink(asyncio.BufferedProtocol):
@@ -78,12 +76,12 @@ class SocketLink(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._pause_timer: asyncio.TimerHandle | None = None  # end of the pause after a failed negotiation
+        self._pause_timer: asyncio.TimerHandle | None = None  # set during ``pause_s``
         self._linger_timer: asyncio.TimerHandle | None = None
-        self._ending_event: ConnectionEvent | None = None  # the last ConnectionFailed or ConnectionClosed
+        self._ending_event: ConnectionEvent | None = None
         self._is_ending = False  # no more events are passed to the owner
-        self._is_parting = False  # the peer has sent close: it will close the socket, and may repeat close before that
-        self._has_resumed = False  # reading has resumed since the last ``_catch_up``
+        self._is_parting = False  # the peer has sent close, and will close the socket
+        self._has_resumed = False  # since the last ``_catch_up``
         self._is_marked = False
         self._read_pauses: set[str] = set()
         self._read_size = READ_SIZE
@@ -118,7 +116,7 @@ class SocketLink(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         if not self._is_ending:
             self._pass_on(self.machine.receive_eof(self._clock.monotonic()))
-        # True keeps our side open until the delayed output has been sent; TLS has no half-open connections.
+        # True keeps our side open for the delayed output; TLS has no half-open connections.
         return self._pause_timer is not None and self.peer.tls is None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -147,13 +145,13 @@ class SocketLink(asyncio.BufferedProtocol):
             self._turn.mark(self)
 
     def pause_reading(self, reason: str) -> None:
-        """Stop reading until every reason is removed; TCP slows the peer down."""
+        """Stop reading until every reason is removed."""
         if not self._read_pauses and not self.is_lost:
             self._transport.pause_reading()
         self._read_pauses.add(reason)
 
     def resume_reading(self, reason: str) -> None:
-        """Remove one reason; reading resumes when no reason is left."""
+        """Remove one reason; read again if none is left."""
         if reason in self._read_pauses:
             self._read_pauses.discard(reason)
             if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
@@ -162,12 +160,12 @@ class SocketLink(asyncio.BufferedProtocol):
                 self.request_write()
 
     def resume_for_close(self) -> None:
-        """Resume reading on a closing connection, to receive the answer of the peer."""
+        """Read again on a closing connection, for the answer of the peer."""
         for reason in self._read_pauses - {_NEGOTIATION_FAILED}:
             self.resume_reading(reason)
 
     def flush(self) -> None:
-        """Let the state machine act, write its output, and set the timer for its next deadline."""
+        """Process deadlines that have passed, write the output, and set the timer for the next deadline."""
         self._is_marked = False
         if self.is_lost:
             return
@@ -178,15 +176,13 @@ class SocketLink(asyncio.BufferedProtocol):
         self._arm()
 
     def hold_back(self) -> None:
-        """Delay the output, and do not read, for the pause that the specification requires after a failed
-        negotiation.
-        """
+        """Neither write nor read for ``pause_s``, because a negotiation has failed."""
         if self._pause_s and self._pause_timer is None:
             self._pause_timer = self._loop.call_later(self._pause_s, self._release)
             self.pause_reading(_NEGOTIATION_FAILED)
 
     def abort(self) -> None:
-        """Close the socket at once; output that waits is not sent."""
+        """Close the socket at once, without sending the waiting output."""
         self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
@@ -209,9 +205,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self._read_size = READ_SIZE
 
     def _let_others_read(self) -> None:
-        """Pause reading for a turn after a full buffer: the event loop may read up to 32 times before it serves other
-        sockets.
-        """
+        """Pause reading for a turn: the event loop may read up to 32 times before it serves other sockets."""
         if not self._read_pauses:
             self._transport.pause_reading()
             self._loop.call_soon(self._read_again)
@@ -249,9 +243,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self._close_socket()
 
     def _close_socket(self) -> None:
-        """Close the socket, but read for a moment longer: if unread input remained, the kernel would discard our last
-        output.
-        """
+        """Close the socket; without TLS after LINGER_S: for unread input, the kernel would discard our last output."""
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:
                 self._transport.write_eof()
@@ -262,7 +254,7 @@ class SocketLink(asyncio.BufferedProtocol):
         self._arm_abort()
 
     def _arm_abort(self) -> None:
-        """Abort after ten seconds: a peer that does not read must not keep a closed socket open indefinitely."""
+        """Abort after ten seconds: a peer that does not read must not keep the socket open."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.is_lost:
@@ -287,7 +279,7 @@ class SocketLink(asyncio.BufferedProtocol):
             return
         if self._timer is not None:
             if self._timer_at <= deadline:
-                return  # the timer fires earlier and is then set again: cheaper than a new timer for every read
+                return  # the earlier timer sets the next one: cheaper than a new timer for every read
             self._timer.cancel()
         self._timer_at = deadline
         self._timer = self._loop.call_later(max(0.0, deadline - self._clock.monotonic()), self._on_timer)
@@ -298,7 +290,7 @@ class SocketLink(asyncio.BufferedProtocol):
 
 
 def join_small(pieces: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Yield the same bytes with small pieces joined: over TLS each piece would be sent as a record of its own."""
+    """Join small pieces, because over TLS each piece is sent as a record of its own."""
     small: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:

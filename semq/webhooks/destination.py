@@ -1,7 +1,7 @@
 """The address of one webhook: the check of its host, the request, and the circuit breaker.
 
-Each request resolves the host, checks all its IP addresses and connects to a checked one, so that the name cannot
-resolve differently between check and use. Redirects are not followed and cookies are not stored.
+Each request connects to an IP address that it has resolved and checked itself, so that the name cannot resolve
+differently in between. Redirects are not followed and cookies are not stored.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from semq.umx_t import retry
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest
 
-ANSWER_MAX = 1024  # bytes of an answer that are kept as a reason
-OPEN_AFTER = 5  # consecutive failures that open the circuit: then requests go one at a time, with pauses
+ANSWER_MAX = 1024  # bytes of an answer kept as a reason
+OPEN_AFTER = 5  # consecutive failures after which requests go one at a time, with pauses (the circuit is open)
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0  # while the circuit is open
-RETRY_AFTER_S_MAX = 300.0  # longest pause that is accepted from Retry-After
+RETRY_AFTER_S_MAX = 300.0  # longest pause accepted from Retry-After
 BODY_S = 2.0  # longest wait for the body of an answer
 NAT64, IPV4_COMPATIBLE = IPv6Network("64:ff9b::/96"), IPv6Network("::/96")  # the last 32 bits are an IPv4 address
-GATEWAY_ERRORS = {502, 503, 504}  # the application behind the address is not available
+GATEWAY_ERRORS = {502, 503, 504}  # statuses: the application is not available
 RETRIABLE = {408, 409, 425, 429}  # client errors after which another attempt may succeed
 
 
@@ -48,7 +48,7 @@ class Webhook:
         self._states = states
         self._key = key_of(settings.secret.get_secret_value())
         self._parts = urlsplit(settings.url)
-        for name in ("httpx", "httpcore"):  # they log headers, and URLs whose query may contain a key
+        for name in ("httpx", "httpcore"):  # they log headers and URLs, which may contain keys
             logging.getLogger(name).setLevel(logging.WARNING)
         self._client = httpx.AsyncClient(
             verify=_tls_context(settings),
@@ -57,19 +57,20 @@ class Webhook:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             trust_env=False,
         )
-        self._probe_lock = asyncio.Lock()  #: held by the one request that ``_turn`` lets through
-        self._paused_until = 0.0  #: monotonic seconds: the end of the pause while the circuit is open
-        self._retry_after = 0.0  #: monotonic seconds: the end of the pause from Retry-After
-        self._failed_at = -math.inf  #: monotonic seconds: the latest failure
-        self._pauses = 0  #: number of consecutive pauses
-        self.failures = 0  #: number of consecutive failures
-        self.successes = 0  #: number of requests that the address accepted or refused
+        self._probe_lock = asyncio.Lock()
+        # Monotonic seconds: ends of the pauses of the circuit and of Retry-After; the latest failure.
+        self._paused_until = 0.0
+        self._retry_after = 0.0
+        self._failed_at = -math.inf
+        self._pauses = 0  #: consecutive
+        self.failures = 0  #: consecutive
+        self.successes = 0  #: requests that the address accepted or refused
 
     async def close(self) -> None:
         await self._client.aclose()
 
     async def post(self, request: WebhookRequest) -> None:
-        """Post a request; return after an answer with a status of 200 to 299.
+        """Post a request that the address accepts (status 200 to 299).
 
         Raises RefusedByWebhook, NoAnswerFromWebhook, AddressNotAllowed.
         """
@@ -88,7 +89,7 @@ class Webhook:
             if 200 <= status < 300:
                 self._count_success("acknowledged")
             elif 400 <= status < 500 and status not in RETRIABLE:
-                self._count_success("refused")  # the address works, and refuses this request
+                self._count_success("refused")  # the address works
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
                 failure = self._failure(began_at, f"status {status}: {reason}", retry_after_s)
@@ -106,7 +107,7 @@ class Webhook:
         return error
 
     def _count_failure(self, began_at: float, error: SemqError, retry_after_s: float = 0.0) -> None:
-        """Count a failure of a request that began at ``began_at``, and set the pause after it."""
+        """Count a failure, and set the pause after it. ``began_at``: the time of the request."""
         self.failures += 1
         self._states.count(self._settings.name, "failed")
         now = self._clock.monotonic()
@@ -120,7 +121,7 @@ class Webhook:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait while the circuit is open, or until Retry-After has passed. Waiting requests go one at a time."""
+        """Wait for the end of the pause. Requests that must wait go one at a time."""
         if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
             yield
             return
@@ -130,7 +131,7 @@ class Webhook:
             yield
 
     async def _send(self, request: WebhookRequest, limit: asyncio.Timeout) -> tuple[int, str, float]:
-        """Return the status, the beginning of the answer, and the seconds of Retry-After (0 without it)."""
+        """Return the status, the beginning of the answer, and the seconds of Retry-After (0: none)."""
         addresses = await self._addresses()
         *first_addresses, last_address = addresses
         connect_s = self._settings.timeout_s / len(addresses)  # leaves time for the next address
@@ -175,11 +176,11 @@ class Webhook:
     async def _signature(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):
             return signature_headers(self._key, request.id, timestamp, (request.body,))
-        limit.reschedule(None)  # the time limit is for the address, not for reading the file
+        limit.reschedule(None)  # the limit is not for reading the file
         return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
 
     async def _blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:
-        """Yield a large body; each block that the address reads restarts the time limit."""
+        """Yield a large body; each block restarts the time limit."""
         for block in body.blocks():
             limit.reschedule(asyncio.get_running_loop().time() + self._settings.timeout_s)
             yield block
@@ -204,7 +205,7 @@ def _tls_context(settings: WebhookSection) -> ssl.SSLContext:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address is public. An IPv4 address that an IPv6 address embeds decides."""
+    """Return whether an address, or the IPv4 address that it embeds, is public."""
     if isinstance(address, IPv6Address):
         if address in NAT64 or address in IPV4_COMPATIBLE:
             return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))

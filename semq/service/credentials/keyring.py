@@ -1,8 +1,8 @@
 """The keys of a node, and the trusted certificates of partners: ``KeyHolder`` (``semq.engine.secrecy.sealing``).
 
-A certificate from the hub's directory is trusted if a trusted authority has signed it, it names the partner, and it is
-among the partner's pins (``secrecy.pins``), if there are any. An expired certificate still verifies signatures; no
-document is sealed for its key. A certificate that was revoked or removed from the directory verifies nothing.
+A certificate from the hub's directory is trusted if a trusted authority has signed it, it names the partner, and the
+partner's pins (``secrecy.pins``) do not exclude it. An expired certificate still verifies signatures. One that was
+revoked or removed from the directory verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,21 +24,21 @@ from semq.seal.keys import PrivateKey, PublicKey, key_id
 from semq.seal.voucher import is_vouched, with_vouchers, without_vouchers
 from semq.umx_t.address import Address, parse_address
 
-CERTIFICATES_MAX = 16  # of one node; more than its slots and renewals need
+CERTIFICATES_MAX = 16  # of one node
 CHAIN_SIZE_MAX = 64 * 1024  # characters
-SEEN_MAX = 256  # remembered fingerprints per node
+SEEN_MAX = 256  # fingerprints per node
 END = "-----END CERTIFICATE-----"
 log = structlog.get_logger("semq.keyring")
 
 
 @dataclass(slots=True)
 class OwnKeys:
-    """This node's identity, and its certificates in PEM, the active one first."""
+    """This node's identity, and the certificates in PEM, the active one first."""
 
     identity: Identity
     certificates: tuple[str, ...]
     public: dict[str, PublicKey] = field(default_factory=dict)  #: by key id
-    introduced: tuple[str, ...] = ()  #: the certificates as PEM, each signed with the other keys of this node
+    introduced: tuple[str, ...] = ()  #: the certificates, each signed with the other keys of this node
 
     def __post_init__(self) -> None:
         self.public = {key_id: key.public_key() for key_id, key in self.identity.keys.items()}
@@ -51,7 +51,7 @@ class OwnKeys:
 
 
 class TrustedCertificate(NamedTuple):
-    """A trusted certificate of a partner, and its PEM text with its chain."""
+    """A certificate of a partner, and its PEM text with the chain."""
 
     certificate: NodeCertificate
     pem: str
@@ -69,8 +69,8 @@ class NodeKeys:
         pins: Mapping[str, Collection[str]] | None = None,
         refresh: Callable[[OwnKeys | None], OwnKeys | None] = lambda own_keys: own_keys,
     ) -> None:
-        """``own_keys``: None for a node without a certificate. ``pins``: fingerprints by node id. ``refresh`` gets the
-        previous ``OwnKeys`` and returns the present ones.
+        """``own_keys``: None for a node without a certificate. ``pins``: fingerprints by node id. ``refresh`` returns
+        the present ``OwnKeys``.
         """
         self._node = str(node)
         self._clock = clock
@@ -79,7 +79,7 @@ class NodeKeys:
         self._refresh = refresh
         self._partners: dict[str, list[TrustedCertificate]] = {}
         self._certified: set[str] = set()  #: nodes that ever had a trusted certificate
-        self._seen: dict[str, set[str]] = {}  #: fingerprints by node, including those no longer trusted
+        self._seen: dict[str, set[str]] = {}  #: fingerprints by node, also of certificates no longer trusted
         self._news: list[CertificateNews] = []
         self.own_keys = own_keys
 
@@ -89,11 +89,11 @@ class NodeKeys:
         return None if self.own_keys is None else self.own_keys.identity.key
 
     def own(self, key_id: str) -> PrivateKey | None:
-        """Return the key of a slot by its id; None if no slot has it."""
+        """Return the key with this id in any slot; None if there is none."""
         return None if self.own_keys is None else self.own_keys.identity.keys.get(key_id)
 
     def receiver(self, node: str) -> PublicKey | None:
-        """Return the key of the first currently valid certificate of a node; None if there is none."""
+        """Return the key of the first valid certificate of a node; None if there is none."""
         if node == self._node:
             return None if self.own_keys is None else self.own_keys.identity.certificate.public_key
         now = self._clock.wall()
@@ -114,7 +114,7 @@ class NodeKeys:
         return key
 
     def certificate(self, node: str, key_id: str) -> str | None:
-        """Return a partner's certificate by key id, as PEM with its chain; None if it is not trusted."""
+        """Return a trusted certificate of a partner in PEM, with the chain; None if there is none with this key id."""
         trusted = self._partners.get(node, ())
         return next((pem for certificate, pem in trusted if certificate.key_id == key_id), None)
 
@@ -123,25 +123,25 @@ class NodeKeys:
         return tuple(pem for _, pem in self._partners.get(node, ()))
 
     def knows(self, node: str) -> bool:
-        """Whether a certificate of a node was ever trusted."""
-        # Also a removed one: the directory must not be able to make this node accept unsigned statements.
+        """Return whether a certificate of a node was ever trusted."""
+        # The directory must not be able to make this node accept unsigned statements by removing a certificate.
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
-        """Learn the stored certificates of a node, without news of them."""
+        """Learn stored certificates of a node, without news."""
         self.learn(node, certificates)
         self._news.clear()
         self._certified.add(node)
 
     def introduction(self) -> tuple[str, ...]:
-        """Return this node's certificates as in ``OwnKeys.introduced``, refreshed; the active one first."""
+        """Return the present ``OwnKeys.introduced``, the active certificate first."""
         self.own_keys = self._refresh(self.own_keys)
         return () if self.own_keys is None else self.own_keys.introduced
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Trust the valid ones among these certificates, instead of the node's earlier ones that have not expired.
+        """Replace the trusted certificates of a node by the valid ones among these. Expired certificates stay.
 
-        Returns whether session keys for the node have to be wrapped for another key.
+        Return whether session keys for the node must be wrapped for another key.
         """
         key_before, now = self.receiver(node), self._clock.wall()
         trusted_before = self._partners.get(node, [])
@@ -150,11 +150,11 @@ class NodeKeys:
         for pem in certificates[:CERTIFICATES_MAX]:
             try:
                 certificate = self._verified(parse_address(node), pem)
-                # Keep the object of a known certificate: the sessions of its key continue.
+                # Keep the object of a known certificate, so that the sessions of its key continue.
                 trusted.append(TrustedCertificate(by_pem.get(pem, certificate), pem))
             except SemqError as error:
                 log.warning("certificate_not_believed", node=node, error=str(error))
-        # The directory does not list expired certificates, which still verify signatures.
+        # The directory does not list expired certificates.
         fingerprints = {certificate.fingerprint for certificate, _ in trusted}
         expired = [entry for entry in trusted_before if entry.certificate.not_after < now]
         trusted += [entry for entry in expired if entry.certificate.fingerprint not in fingerprints][:CERTIFICATES_MAX]
@@ -169,11 +169,11 @@ class NodeKeys:
         return key_after is not None and (key_before is None or key_id(key_before) != key_id(key_after))
 
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
-        """Return the valid certificates that were issued after all known ones of a node and that a known key proves.
+        """Return the valid certificates issued after all known ones of a node, if a known key proves them.
 
-        A known key proves a certificate for itself, and a certificate that it has signed.
+        A known key proves certificates for itself and those that it has signed.
         """
-        # A certificate issued earlier may have been revoked, and a signature by a newer key does not exclude that.
+        # A certificate issued before a known one may have been revoked.
         trusted = self._partners.get(node, ())
         if not trusted:
             return ()
@@ -192,7 +192,7 @@ class NodeKeys:
         return tuple(successors)
 
     def _note_new(self, node: str, trusted: Sequence[TrustedCertificate], keys_before: Mapping[str, PublicKey]) -> None:
-        """Note new certificates, and whether an earlier key proves each (as in ``successors``)."""
+        """Note new certificates, and whether an earlier key proves them (as in ``successors``)."""
         seen = self._seen.setdefault(node, set())
         for certificate, pem in trusted:
             fingerprint = certificate.fingerprint
@@ -205,7 +205,7 @@ class NodeKeys:
                 seen.add(fingerprint)
 
     def news(self) -> list[CertificateNews]:
-        """Return, and log, the certificates of partners that are new since the last call."""
+        """Return and log the partners' certificates that are new since the last call."""
         news, self._news = self._news, []
         for certificate in news:
             if certificate.is_first or certificate.is_vouched:
@@ -215,7 +215,7 @@ class NodeKeys:
         return news
 
     def check_all(self) -> None:
-        """Check all known certificates against the present authorities; keep the trusted ones."""
+        """Check all certificates again, and keep those that the present authorities have signed."""
         for node, trusted in list(self._partners.items()):
             self._partners[node] = []
             self.learn(node, [pem for _, pem in trusted])
@@ -232,7 +232,7 @@ class NodeKeys:
 
 
 def split(pem: str) -> tuple[str, list[x509.Certificate]]:
-    """Return the first certificate of a PEM text, still as PEM, and the certificates of its chain. Raises Untrusted."""
+    """Return the first certificate of a PEM text, as PEM, and the chain. Raises Untrusted."""
     first, mark, chain = without_vouchers(pem).partition(END)
     if END not in chain:
         return first + mark, []

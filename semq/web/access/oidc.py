@@ -1,7 +1,7 @@
 """Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
 
-This module needs ``joserfc`` (``pip install semq[oidc]``), and is imported only if the configuration has a section
-[http.oidc]. A sign-in in progress is kept in memory; a cookie binds it to one browser. The roles in the ID token hold
+This module needs ``joserfc`` (``pip install semq[oidc]``); it is imported if the configuration has a section
+[http.oidc]. Sign-ins in progress are kept in memory; a cookie binds each to one browser. The roles in the ID token hold
 until the end of the session.
 """
 
@@ -28,38 +28,38 @@ from semq.web.access.limits import OIDC_SIGN_IN_S
 from semq.web.access.secret import hash_of, is_same, new_secret
 from semq.web.errors import OidcAway, OidcRefused
 
-# Accepted algorithms of the signature of an ID token
+# Algorithms of signatures of ID tokens
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 PENDING_MAX = 1000  # sign-ins in progress
-CACHE_S = 3600.0  # time after which metadata and keys are fetched again
+CACHE_S = 3600.0  # lifetime of fetched metadata and keys
 KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys
 ANSWER_MAX, TIMEOUT_S = 1 << 20, 10.0  # bytes of an answer, and the longest wait for it
 SKEW_S = 60  # tolerated difference of the clocks
-TEXT_MAX = 100  # characters of a name, or of a text of the provider in an error
+TEXT_MAX = 100  # characters of a text of the provider
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSignIn:
-    """A sign-in in progress at the provider."""
+    """A sign-in in progress."""
 
-    browser_hash: bytes  #: hash of the secret in the browser's cookie
+    browser_hash: bytes  #: of the secret in the browser's cookie
     nonce: str
     verifier: str
     redirect: str  #: address of the callback
-    next_path: str  #: path that the browser requested
+    next_path: str  #: to show after the sign-in
     began_at: float  #: monotonic
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The person that the provider has identified."""
+    """The person who has signed in."""
 
     name: str
     roles: tuple[str, ...]
 
 
 class OidcProvider:
-    """The provider, with the sign-ins in progress."""
+    """The provider, and the sign-ins in progress."""
 
     def __init__(self, section: OidcSection, clock: Clock) -> None:
         self._section = section
@@ -72,7 +72,7 @@ class OidcProvider:
     async def begin(self, browser_secret: str, redirect: str, next_path: str) -> str:
         """Begin a sign-in; return the provider's address for the browser. Raises OidcAway.
 
-        ``browser_secret`` is the secret in the cookie of the browser.
+        ``browser_secret``: from the browser's cookie.
         """
         metadata = await self._provider_metadata()
         now = self._clock.monotonic()
@@ -89,7 +89,7 @@ class OidcProvider:
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
     async def end(self, browser_secret: str, query: Mapping[str, str]) -> tuple[Person, str]:
-        """End a sign-in; return the person, and the path requested before. Raises OidcRefused, OidcAway.
+        """End a sign-in; return the person and ``next_path``. Raises OidcRefused, OidcAway.
 
         ``query``: parameters with which the provider sent the browser back.
         """
@@ -105,14 +105,14 @@ class OidcProvider:
         return self._person(claims), pending.next_path
 
     async def _redeem_code(self, pending: PendingSignIn, code: str) -> Mapping[str, Any]:
-        """Exchange the code for an ID token; return its claims."""
+        """Exchange the code for an ID token; return the checked claims."""
         metadata, section = await self._provider_metadata(), self._section
         form = {
             "grant_type": "authorization_code", "code": code, "redirect_uri": pending.redirect,
             "client_id": section.client_id, "code_verifier": pending.verifier,
         }  # fmt: skip
         auth = None
-        if section.client_secret is not None:  # RFC 6749, 2.3.1: both are encoded as in a form
+        if section.client_secret is not None:  # encoded as in a form (RFC 6749, 2.3.1)
             auth = httpx.BasicAuth(quote_plus(section.client_id), quote_plus(section.client_secret.get_secret_value()))
         status, token = await _request("POST", metadata["token_endpoint"], data=form, auth=auth)
         if status != 200:
@@ -125,10 +125,7 @@ class OidcProvider:
         return self._check_claims(await self._verify_and_decode(text), pending.nonce)
 
     async def _verify_and_decode(self, text: str) -> Mapping[str, Any]:
-        """Check the signature of an ID token and return its claims.
-
-        If the signature does not fit the known keys, the keys are fetched again, at most once in KEYS_S_MIN.
-        """
+        """Check the signature of an ID token; return the claims. If no known key fits, fetch the keys again."""
         try:
             return dict(jwt.decode(text, await self._key_set(CACHE_S), algorithms=ALGORITHMS).claims)
         except (JoseError, ValueError):
@@ -198,7 +195,7 @@ class OidcProvider:
 
 
 def _check_address(address: object, issuer: str) -> None:
-    """Refuse addresses without TLS, unless the issuer has no TLS (for tests)."""
+    """Refuse addresses without TLS, unless the issuer has none (tests)."""
     if not isinstance(address, str):
         raise OidcAway("The provider does not name its addresses.")
     if urlsplit(address).scheme != "https" and urlsplit(issuer).scheme == "https":
@@ -212,7 +209,7 @@ def _challenge(verifier: str) -> str:
 
 @cache
 def _trust() -> SSLContext:
-    """Return the TLS context of all requests; loading the authorities blocks the process for 15 ms."""
+    """Return the TLS context of all requests, because making one blocks the process for 15 ms."""
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -224,7 +221,7 @@ async def _fetch_object(address: str) -> Mapping[str, Any]:
 
 
 async def _request(method: str, address: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
-    """Send a request; return status and JSON object of the answer. Redirects are not followed."""
+    """Send a request; return status and JSON object of the answer."""
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),
