@@ -1,19 +1,16 @@
 """The Postgres floor: the row changes of a phase, repeated by one script for each node through psycopg.
 
-A queue that keeps its promises in Postgres cannot be faster than Postgres accepts these rows. The ratio of a rate to
-its floor shows the overhead of everything else.
+A queue in Postgres cannot be faster than Postgres accepts these rows. The ratio of a rate to its floor shows the
+overhead of everything else.
 
-While the nodes are idle, the script of a node writes to the node's own Postgres server, in a fresh database with the
-same schema. Like the node, it has:
+While the nodes are idle, each script writes to its node's Postgres server, in a fresh database with the same schema:
 
-- the same rows inserted, updated and deleted per document in each table, according to ``reference``. Every column is
-  filled as in a real row
-- the same durability: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
-- batches of the observed size: the number of transactions that a node committed in the phase, divided among the
-  steps below, gives the number of its batches
+- the rows that ``reference`` lists per document and table, with every column filled
+- with the server settings of the node and ``synchronous_commit`` on
+- in as many batches as the node committed transactions in the phase, divided by the number of steps below
 
-``per_s`` is the rate with the reference and these batches. ``best_per_s`` has batches of 500 documents instead,
-``now_per_s`` the row changes of this run; ``changed`` lists the differences from the reference.
+``per_s`` is the rate with these rows and batches; ``best_per_s``, with batches of 500 documents; ``now_per_s``, with
+the row changes of this run. ``changed`` lists how these differ from the reference.
 
 A batch has these steps, one transaction each; steps without work are left out:
 
@@ -23,8 +20,8 @@ A batch has these steps, one transaction each; steps without work are left out:
 | settle | UPDATE … WHERE key = ANY(…), as often as rows were changed                                       |
 | clean  | DELETE … WHERE key = ANY(…)                                                                      |
 
-Advantages of the floor over the nodes: the scripts read, decide and send nothing, and never wait for each other; ids
-and rows are made before the measured time; a batch has at most three commits; checkpoints happen before the run.
+Unlike nodes, the scripts read, decide and send nothing, and do not wait for each other; ids and rows are made, and a
+checkpoint happens, before the measured time.
 """
 
 import asyncio
@@ -49,20 +46,20 @@ from semq.store.postgres.migration import upgrade
 
 BEST_BATCH = 500
 DATABASE, TEMPLATE = "floor", "floor_schema"
-TOLERANCE = 0.2  # rows per document by which two runs of one version may differ
+TOLERANCE = 0.2  # rows per document by which runs of one version may differ
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The work of one node in a phase."""
 
-    url: str  #: of the node's database
+    url: str  #: of its database
     work: TableWork
     commits: int
 
     @property
     def batch(self) -> int:
-        """Documents per batch, so that the script commits as many transactions as the node."""
+        """Documents per batch with which the script commits as often as the node."""
         return max(1, ceil(self.work.documents * len(steps(self.work.tables)) / max(self.commits, 1)))
 
 
@@ -95,7 +92,7 @@ def _run(
     urls: Mapping[str, str], works: Mapping[str, TableWork], batches: Mapping[str, int], documents: int, size: int
 ) -> float:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([run.__module__])  # without it, each script imports all modules
+    context.set_forkserver_preload([run.__module__])  # saves each script the imports
     barrier, results = context.Barrier(len(urls)), context.SimpleQueue()
     scripts: list[BaseProcess] = []
     for name, url in urls.items():
@@ -125,7 +122,7 @@ def _fresh(url: str) -> str:
 
 
 def _template(connection: psycopg.Connection[Any], url: str) -> str:
-    """Return the name of an empty database at the newest schema, which is made once on each server."""
+    """Return the name of an empty database at the newest schema; create it if the server has none."""
     if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone() is None:
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(TEMPLATE)))
         upgrade(_url_of(url, TEMPLATE))

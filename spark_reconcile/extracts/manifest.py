@@ -1,7 +1,4 @@
-"""The manifest of an extract: its period, its files, and its node's signature.
-
-``extract`` writes it last: without it the extract does not exist.
-"""
+"""The manifest of an extract: period, files and signature. It is written last; without it there is no extract."""
 
 import re
 from collections.abc import Callable
@@ -40,12 +37,12 @@ class Signature(msgspec.Struct, frozen=True):
 
     key_id: str
     algorithm: str
-    value: str  #: the signature itself, in base64
-    certificate: str = ""  #: certificate of the key, DER in base64
+    value: str  #: base64
+    certificate: str = ""  #: of the key, DER in base64
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of manifest.json. Unknown fields of a newer writer are tolerated."""
+    """The contents of manifest.json. Unknown fields are tolerated."""
 
     schema_version: int = SCHEMA_VERSION
     node: str
@@ -56,10 +53,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     cutoff: str
     window_start: int  #: milliseconds since 1970 UTC, inclusive
     window_end: int  #: exclusive
-    watermark: int  #: the ledger is complete up to here; the end of the window if the date was over
+    watermark: int  #: the ledger is complete up to here
     rows: int
     files: tuple[ExtractPart, ...]
-    seq_first: int | None = None  #: lowest ``seq`` of the rows; this and the next three are None without rows
+    #: lowest and highest ``seq`` and ``at`` of the rows; None without rows
+    seq_first: int | None = None
     seq_last: int | None = None
     at_first: int | None = None
     at_last: int | None = None
@@ -70,7 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """The name of the ledger: node and store, such as 1.10008.1.1."""
+        """The name of the ledger, such as 1.10008.1.1."""
         return f"{self.node}.{self.store}"
 
     @property
@@ -86,7 +84,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return Window(self.window_start, self.window_end)
 
     def signed_bytes(self) -> bytes:
-        """Return the signed bytes: everything except the signature and the time of creation, in a fixed order."""
+        """Return the bytes to sign: all except the signature and the time of creation, in a fixed order."""
         bare = msgspec.structs.replace(self, signature=None, created_at="")
         return msgspec.json.encode(bare, order="sorted")
 
@@ -96,22 +94,22 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 Sign = Callable[[bytes], Signature]
 # Whether a signature is that of a node. Arguments: node (``repair_list.HUB``: any node of the hub), signed bytes,
-# signature, and the earliest time of signing (milliseconds since 1970 UTC; None: the certificate must be valid now).
+# signature, and earliest time of signing (milliseconds since 1970 UTC; None: the certificate must be valid now).
 Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
 def folder_of(node: str, store: str) -> str:
-    """Return the name of the folder of a ledger's extract, below the folder of the business date."""
+    """Return the name of a ledger's folder, in the folder of the business date."""
     return f"source={node}.{store}"
 
 
 def date_folder(day: date) -> str:
-    """Return the name of the folder of a business date."""
+    """Return the folder name of a business date."""
     return f"business_date={day.isoformat()}"
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """Read and check a manifest. Raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG."""
+    """Read and check a manifest. Raises BadExtract with ``state`` UNKNOWN_SCHEMA or MANIFEST_WRONG."""
     if len(content) > MANIFEST_MAX:
         raise _wrong("it is too long for a manifest")
     try:
@@ -168,13 +166,13 @@ def _is_date(text: str) -> bool:
 
 
 def _matches_date(window: Window, day: str) -> bool:
-    """Whether a window lasts at most 26 hours and begins at most 26 hours before or after midnight UTC of its date."""
+    """Return whether a window lasts at most 26 hours and begins within 26 hours of midnight UTC of the date."""
     midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
     return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
 
 
 def _matches_calendar(m: Manifest) -> bool:
-    """Whether zone and cut-off give the stated window, to within three hours, because rules of time zones change.
+    """Return whether zone and cut-off give the window, to within three hours, because rules of time zones change.
 
     An unknown zone is accepted.
     """
@@ -187,5 +185,5 @@ def _matches_calendar(m: Manifest) -> bool:
 
 
 def canonical(value: Any) -> bytes:
-    """Return JSON with sorted keys: equal values give equal bytes."""
+    """Return JSON with sorted keys."""
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"

@@ -1,8 +1,8 @@
 """From lines to facts: one row per message with the facts of its three ledgers, by one grouping of DataFrames.
 
-Every fact is a minimum, a maximum or a union of bits. A line that is delivered twice therefore changes nothing, and
-facts of different dates can be merged, which carries open messages from one date to the next. The texts of a message
-are compared by 64-bit hashes, because Spark aggregates numbers in hash tables but texts by sorting.
+Every fact is a minimum, a maximum or a union of bits. So a repeated line changes nothing, and the facts of an open
+message can be merged with those of later dates. Texts are compared by 64-bit hashes, because Spark aggregates numbers
+in hash tables but texts by sorting.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,15 +23,15 @@ from spark_reconcile.judgement.situation import ENDINGS, RECORDS
 
 # Bits of ``bad`` and of ``traits``.
 OUTSIDE, UNREADABLE = 1, 2
-NEVER_COMPLETE = 1  # value of ``carried``: every earlier run lacked a ledger that the message needs
+NEVER_COMPLETE = 1  # value of ``carried``: each earlier run lacked a ledger that the message needs
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some of the bits in between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
-# A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
-# if released copies have set the same bits; a single one does so in one of 16 million cases.
+# A copy at the hub sets one bit in each group, chosen by the hash of its LK1. A kept copy is overlooked if released
+# copies have set all these bits; for one released copy, the probability is 1 in 16 million.
 COPY_GROUPS, COPY_BITS = 8, 8
 
-# Texts of these columns with more than TEXT_MAX bytes are cut to TEXT_KEPT characters, to save memory.
+# Texts of these columns above TEXT_MAX bytes are cut to TEXT_KEPT characters, to save memory.
 TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
 TEXT_MAX, TEXT_KEPT = 1_000, 200
 SIZE_MAX = 2**40  # bytes; no document is larger
@@ -40,14 +40,13 @@ LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0
 
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
 _ACCEPTED = mask(Event.ACCEPTED)
-# written by the hub that forwards, stores, drops or refuses a message
 _DECIDED = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
-# written by the hub that forwards or stores a message, and by the sender that notes this
+# written by the hub, and by the sender when it hears of this
 _CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
 
 class Fact(NamedTuple):
-    """A column of the facts: its aggregate function (``merge``) and the SQL for the value of one line (``line``)."""
+    """A column: the aggregate function (``merge``) and the SQL for the value of one line (``line``)."""
 
     name: str
     merge: str
@@ -63,28 +62,28 @@ _COPY = " | ".join(
     f"shiftleft(1L, {COPY_BITS * group} + int(shiftright(copy, {3 * group}) & {COPY_BITS - 1}))"
     for group in range(COPY_GROUPS)
 )
-_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # the time of a line of the first attempt
+_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # time of a line of the first attempt
 _DIGEST = (
     f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 "
     f"OR side = {_H} AND bit & {_CONFIRMED} <> 0 "
     f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
 )
 _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
-_BY_DIRECT_LINK = (  # sent or received over a direct link
+_BY_DIRECT_LINK = (
     f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
 )
-# The name of a document in pieces is an LK0 of the sender's store. The reason in the ACCEPTED lines of the manifest and
-# its pieces starts with it. Its incarnation and its object id are kept as numbers.
+# A document in pieces has an LK0 of the sender's store. The reason in the ACCEPTED lines of the manifest and the pieces
+# starts with this LK0. Its incarnation and object id become facts.
 _OF_DOCUMENT = (
     f"side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 AND reason <> '' "
     f"AND substring_index(reason, '/', 1) RLIKE r'{LK0_PATTERN}'"
 )
-# The n-th part of that name, counted from 1.
+# Part n of this LK0, counted from 1.
 _DOCUMENT_PART = "substring_index(substring_index(substring_index(reason, '/', 1), '.', {0}), '.', -1)".format
 _PIECE = f"endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0"
 
 FACTS = (
-    # events written at least once, as bits by event number
+    # the written events, as bits by event number
     Fact("sender", "bit_or", f"if(side = {_S}, bit, 0)"),
     Fact("hub", "bit_or", f"if(side = {_H}, bit, 0)"),
     Fact("receiver", "bit_or", f"if(side = {_R}, bit, 0)"),
@@ -96,19 +95,19 @@ FACTS = (
         f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
         f"| if({_PIECE}, {PIECE}, 0) | if({_BY_DIRECT_LINK}, {BY_DIRECT_LINK}, 0)",
     ),
-    # the copies that the hub has stored and released; a line RELEASED without an LK1 counts for all copies
+    # stored and released copies of the hub; a line RELEASED without an LK1 is about all copies
     Fact("stored_copies", "bit_or", f"if(side = {_H} AND bit & {mask(Event.STORED)} <> 0 AND lk1 <> '', {_COPY}, 0L)"),
     Fact(
         "released_copies",
         "bit_or",
         f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
     ),
-    # For a message that an earlier run left open: the end of the last date whose run had all needed ledgers, or
-    # NEVER_COMPLETE. 0 for other messages.
+    # for a message that an earlier run left open: the end of the last date whose run had all needed ledgers, or
+    # NEVER_COMPLETE; 0 for other messages
     Fact("carried", "max", "0L"),
-    # whether an earlier run reported the message as an exception
+    # whether an earlier run reported an exception
     Fact("reported", "bit_or", "0"),
-    # the first time of each event, by the clock of the writing node; ``refused_at``, ``sent_at``: of the first attempt
+    # first time of each event, by the clock of the writing node; ``refused_at``, ``sent_at``: of the first attempt
     Fact("accepted_at", "min", _when(_S, _ACCEPTED, "at")),
     Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
     Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
@@ -119,7 +118,7 @@ FACTS = (
     Fact("released_at", "min", _when(_H, mask(Event.RELEASED), "at")),
     Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
     Fact("bad_at", "min", "if(outside OR bit = 0, at, NULL)"),
-    # lowest and highest value; they differ if there is more than one value
+    # lowest and highest value: different if there are several
     Fact("record_low", "min", _when(_R, mask(Event.RECEIVED), _RECORD)),
     Fact("record_high", "max", _when(_R, mask(Event.RECEIVED), _RECORD)),
     Fact("digest_low", "min", _DIGEST),
@@ -128,9 +127,9 @@ FACTS = (
     Fact("target_high", "max", _TARGET),
     Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
     Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
-    # the highest attempt of the sender
+    # of the sender
     Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
-    # the document in pieces to which the message belongs
+    # of the document in pieces to which the message belongs
     Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),
     Fact("document_id", "max", f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)"),
     # limited so that sums cannot overflow
@@ -140,9 +139,9 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 
 
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
-    """Read the lines of all extracts. ``groups``: addresses of files, keyed by the window of their manifest.
+    """Read the lines of all extracts. ``groups``: addresses of files, by the window of their manifest.
 
-    Column ``outside`` marks a line whose time is outside the window. Its time is moved to the edge of the window, so
+    Column ``outside`` marks a line whose time is outside the window. The time is moved to the edge of the window, so
     that the message belongs to the date of the extract.
     """
     parts = [
@@ -166,14 +165,14 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
     return reduce(DataFrame.unionByName, parts)
 
 
-# SQL for the name of a line's message; a line without an LK0 counts as a message of its own.
+# SQL for the key of a line's message. A line without an LK0 counts as a message of its own.
 KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
 
 
 def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = None) -> DataFrame:
-    """Group lines into facts, and merge them with ``carried``, the facts of messages that an earlier run left open.
+    """Group lines into facts, and merge these with ``carried``, the facts of messages that an earlier run left open.
 
-    ``hubs``: the hub's nodes; only their lines count for the side of the hub.
+    ``hubs``: the nodes whose lines count for the side of the hub.
     """
     with_bits = lines.withColumns({"bit": F.expr(_bit(hubs)), "copy": F.expr("xxhash64(lk1)")})
     single = with_bits.select(
@@ -194,8 +193,8 @@ def _in_current_form(carried: DataFrame) -> DataFrame:
 def _bit(hubs: Collection[str]) -> str:
     """Return SQL for the event of a line as a bit; 0 for an unreadable line.
 
-    A line is unreadable without a locator or line number, with a side or event unknown to schema version 1, or if its
-    node may not write it. Notes (``events.NOTES``) about other nodes' messages are allowed in any sender's ledger.
+    A line is unreadable without locator or line number, with an unknown side or event, or if its node may not write it.
+    Every sender's ledger may have notes (``events.NOTES``) about messages of other nodes.
     """
     known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
     known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"

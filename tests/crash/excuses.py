@@ -1,7 +1,6 @@
 """Alarms and rows that the renewals and revocations of a campaign explain. All other alarms are faults.
 
-After the certificates of an institution were revoked, its partner must raise alarms: it no longer accepts signatures of
-the old key, and the new certificate has no voucher.
+After a revocation, the partner must raise alarms: the signer is unknown, and no voucher introduces the new certificate.
 
 | what                           | where          | explained by                                                    |
 |--------------------------------|----------------|-----------------------------------------------------------------|
@@ -13,7 +12,7 @@ the old key, and the new certificate has no voucher.
 | REJECTED SEMQ-5201, sent again | at the sender  | a renewal or revocation of the sender's partner                 |
 | row of class 2, SEMQ-5214      | at both ends   | a revocation of its sender                                      |
 
-Further institutions that receive documents of both partners may raise the alarms of a partner, too.
+``CertificateChanges.receivers`` may raise the alarms of a partner, too.
 """
 
 from collections import Counter
@@ -29,8 +28,6 @@ MORE = " more violations of this peer within "
 
 
 class AlarmLine(NamedTuple):
-    """An alarm in a ledger."""
-
     node: str
     side: int
     event: int
@@ -43,7 +40,7 @@ class AlarmLine(NamedTuple):
         return self.detail.partition(" ")[0]
 
     def is_about(self, address: str) -> bool:
-        """Whether the line is about a node, or a message of this node."""
+        """Return whether the line is about a node or its messages."""
         return self.lk0.startswith(f"{address}.") if self.lk0 else self.target == address
 
     def __str__(self) -> str:
@@ -52,16 +49,16 @@ class AlarmLine(NamedTuple):
 
 @dataclass
 class CertificateChanges:
-    """The numbers of renewals and revocations in a campaign, by name of the node."""
+    """The numbers of renewals and revocations in a campaign, by institution."""
 
-    address: dict[str, str]  #: address of each institution
-    partner: dict[str, str]  #: partner of each institution
-    receivers: tuple[str, ...] = ()  #: further institutions that receive documents of both
+    address: dict[str, str]
+    partner: dict[str, str]
+    receivers: tuple[str, ...] = ()  #: institutions that receive documents of both partners
     revoked: Counter[str] = field(default_factory=Counter)
     renewed: Counter[str] = field(default_factory=Counter)
 
     def unexplained(self, lines: Iterable[AlarmLine], given_up: Iterable[str] = ()) -> Iterator[AlarmLine]:
-        """Return the lines without an explanation.
+        """Yield the lines that nothing explains.
 
         ``given_up``: LK0s of messages that ended REJECTED with SEMQ-5214 at revoked senders.
         """
@@ -74,7 +71,7 @@ class CertificateChanges:
                 yield line
 
     def _explains(self, institution: str, line: AlarmLine, lines: list[AlarmLine]) -> bool:
-        """Whether the revocation of an institution explains an alarm at its partner or a further receiver."""
+        """Return whether the revocation of an institution explains an alarm at its partner or a receiver."""
         address = self.address[institution]
         if (
             not self.revoked[institution]
@@ -91,16 +88,13 @@ class CertificateChanges:
         return MORE in line.detail and sum(MORE not in alarm.detail for alarm in about_institution) >= LINES_PER_MINUTE
 
     def codes_of_resealing(self, institution: str) -> set[str]:
-        """Return the codes of refusals after which documents of an institution are sealed again, as new messages."""
+        """Return the codes of refusals after which documents of an institution are sent again as new messages."""
         partner = self.partner[institution]
         codes = {SignerGone.code} if self.revoked[institution] else set()
         return codes | ({KeyUnknown.code} if self.revoked[partner] or self.renewed[partner] else set())
 
     def conditions_of_staying_rows(self, node: str) -> dict[str, str]:
-        """Return by table the SQL condition for the rows of a node that wait for its operator.
-
-        These are messages of class 2 whose signature the receiver refused.
-        """
+        """Return, by table, the SQL condition of rows that may stay: of class 2, with a refused signature."""
         stays: dict[str, str] = {}
         refused = f"save_fwd = 2 AND reason_code = '{SignerGone.code}'"
         if self.revoked[node]:

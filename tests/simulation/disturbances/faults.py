@@ -1,7 +1,7 @@
 """The table of fault kinds, and the effect of each.
 
-A kind with a rate happens at random times until the faults stop; a kind without one concerns the whole run. Disasters
-are the losses that PROTOCOL.md section 19 excuses.
+A kind with a rate happens at random times; others concern the whole run. Disasters are the losses that PROTOCOL.md
+section 19 excuses.
 """
 
 from collections.abc import Sequence
@@ -26,50 +26,49 @@ if TYPE_CHECKING:
 
 # Kind: occurrences per 100 seconds (0: for the whole run).
 KINDS: dict[str, float] = {
-    "cut": 5.0,  # a session ends, and both ends notice it soon
-    "half_open": 2.0,  # a session ends, and one or both ends do not notice it
-    "stall": 2.0,  # one direction transports no more frames
-    "offline": 2.0,  # a node is offline for a long time
+    "cut": 5.0,  # a session ends
+    "half_open": 2.0,  # a session ends, which one or both ends notice late
+    "stall": 2.0,  # one direction of a session transports no frames
+    "offline": 2.0,  # a node is offline
     "crash_local": 2.0,
     "crash_hub": 2.0,
-    "crash_at_step": 0.0,  # a process ends between two steps of its work
-    "commit": 0.0,  # commits that fail, that are written without an answer, that are decided twice
-    "takeover": 1.0,  # another process takes over the hub's store, and the old one has not noticed it yet
+    "crash_at_step": 0.0,  # a process ends between two steps of work
+    "commit": 0.0,  # commits fail, are written without an answer, or are decided twice
+    "takeover": 1.0,  # another process takes over the hub's store; the old one notices it later
     "other_store": 1.5,  # the nodes log in at a process of the hub with another store
     "clock_jump": 2.0,
     "slow_disk": 1.5,
     "absent": 3.0,  # an application stops receiving
     "think": 0.0,  # applications take long for a document
-    "nack": 0.0,  # applications return documents, or fail them; some are requeued afterwards
+    "nack": 0.0,  # applications return or fail documents; some are requeued afterwards
     "cancel": 0.0,
     "hold": 0.0,
     "expiry": 0.0,
     "poison": 0.0,  # documents that their receivers cannot open
-    "refusal": 0.0,  # documents that the hub refuses
-    "operator": 0.0,  # a person has a document sent again
-    "act_on_copies": 2.0,  # an operator of the hub refuses stored copies, or has them sent again
-    "strike_off": 0.5,  # the hub does not serve an institution for a while
-    "loop": 0.0,  # documents for the node itself
-    "burst": 0.0,  # documents with one order key are submitted together, with different priorities
+    "refusal": 0.0,  # by the hub
+    "operator": 0.0,  # a person resends or cancels a document
+    "act_on_copies": 2.0,  # an operator of the hub refuses or resends stored copies
+    "strike_off": 0.5,  # the hub does not serve an institution
+    "loop": 0.0,  # documents for the own node
+    "burst": 0.0,  # documents with one order key and different priorities are submitted together
     "stutter": 0.0,  # applications answer twice
-    "rumours": 0.0,  # hell only: false hints of the hub
-    "replay": 0.0,  # hell only: old frames arrive again
-    "overtake": 0.0,  # hell only: a document with an order key arrives after later ones
-    "restore_local": 0.7,  # a node's store is restored from an older backup
+    "rumours": 0.0,  # false hints of the hub
+    "replay": 0.0,  # old frames arrive again
+    "overtake": 0.0,  # a document with an order key arrives after later ones
+    "restore_local": 0.7,  # a store is restored from an older backup
     "restore_hub": 0.7,
-    "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
-    "lose_store": 0.5,  # a store of the hub is permanently lost; an operator declares it later
+    "wipe_hub": 0.5,  # a store of the hub is lost, and an empty one takes its name
+    "lose_store": 0.5,  # a store of the hub is lost; an operator declares this later
 }
-# Kinds that a plan or a focus adds. ``no_hub``: the configurations of the nodes name their partners.
-# ``second_thoughts``: applications mostly reject documents for good, and answer twice.
+# Kinds that a plan or a focus adds. ``second_thoughts``: more documents are failed, and more are answered twice.
 ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts")
 DIRECT_RATE = 6.0  # cuts of direct sessions per 100 seconds
-# Kinds that a run without a hub does not have.
+# Kinds that need a hub.
 OF_THE_HUB = (
     "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
     "rumours", "refusal",
 )  # fmt: skip
-# Kinds of the mode ``hell`` only. ``loss``: frames get lost; ``ghosts``: frames arrive late, or again.
+# Kinds of the mode ``hell``. ``loss``: frames are lost; ``ghosts``: frames arrive late or twice.
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 ALL_KINDS = frozenset({*KINDS, *ADDED, *HELL_ONLY})
@@ -87,7 +86,6 @@ class Faults:
         self._withheld: list[tuple[SimLink, Frame]] = []
 
     def schedule(self) -> None:
-        """Draw the times of all faults that have a rate."""
         end = self.world.plan.faulty_s
         for kind in sorted(self.kinds):
             per_100_s = DIRECT_RATE if kind == "direct" else KINDS.get(kind, 0.0)
@@ -202,7 +200,7 @@ class Faults:
         )
 
     def reopening_s(self) -> float:
-        """Draw how long a process continues after its store was lost, in seconds."""
+        """Draw the seconds that a process continues after the loss of its store."""
         return self.chance.choice((0.0, 0.0, 0.05, 2.0)) if self.active else 0.0
 
     # --- applications
@@ -212,7 +210,7 @@ class Faults:
         self.world.time.after(self.chance.choice((1.0, 10.0, 60.0)), application.be_present, self.chance.randint(1, 3))
 
     def think_s(self) -> float:
-        """Draw how long an application takes for a document, in seconds."""
+        """Draw the seconds that an application takes for a document."""
         if self.active and "think" in self.kinds:
             return self.chance.choice((0.0, 0.5, 10.0))
         return self.chance.choice((0.0, 0.01))
@@ -223,14 +221,13 @@ class Faults:
         return self.active and "stutter" in self.kinds and self.chance.random() < probability
 
     def answer(self, deliveries: int) -> str:
-        """Draw the settlement of a document by an application."""
         if not self.active or "nack" not in self.kinds or deliveries > 5:
             return "done"
         weights = (1, 1, 4, 4) if "second_thoughts" in self.kinds else (6, 3, 0.6, 0.6)
         return self.chance.choices(("done", "back", "fail", "fail, then requeue"), weights)[0]
 
     def refuses(self) -> bool:
-        """Draw whether the hub refuses a document with the content type REFUSED_AT_TIMES."""
+        """Draw whether the hub refuses a document of content type REFUSED_AT_TIMES."""
         return self.active and self.chance.random() < 0.5
 
     # --- operators of the hub
@@ -244,7 +241,7 @@ class Faults:
         self._act(host, ids)
 
     def act_on_named(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """Draw whether an operator acts on the copies that arriving void markers and records name."""
+        """Draw whether an operator acts on copies that these void markers and records name."""
         if not self.active or "act_on_copies" not in self.kinds:
             return
         relayed, probability = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
@@ -269,7 +266,7 @@ class Faults:
 
     # --- the network in the mode ``hell``
     def draw_arrivals(self, frame: Frame) -> tuple[bool, list[float]]:
-        """Draw whether a frame arrives in its turn, and the delays (seconds) after which it arrives late or again."""
+        """Draw whether a frame arrives in order, and the seconds after which it arrives late or again."""
         if not self.active or _is_presence(frame):
             return True, []
         if "loss" in self.kinds and self.chance.random() < 0.04:
@@ -298,7 +295,7 @@ class Faults:
         return rumours_of_copies(self.chance, link)
 
     def act_in_doubt(self, host: "LocalHost") -> None:
-        """Let a person act on a message whose custodian is in doubt, or at which the drill aims."""
+        """Draw whether a person acts on a message whose custodian is in doubt, or at which the drill aims."""
         goal = self.world.plan.goal
         aims = goal is not None and goal[2] in (SenderEvent.resend, SenderEvent.cancel, SenderEvent.claim)
         if not self.active or "operator" not in self.kinds or self.chance.random() > (0.5 if aims else 0.1):
@@ -318,7 +315,7 @@ class Faults:
             host.application.act(what.name, self.chance.choice(lk0s))
 
     def remember(self, link: "SimLink", frame: Frame) -> None:
-        """Draw whether a frame arrives again later, and plan that arrival."""
+        """Draw whether a frame arrives again; if so, plan this."""
         if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15 or _is_presence(frame):
             return
         self.count += 1
@@ -327,7 +324,7 @@ class Faults:
         self.world.time.after(delay, link.session.deliver_late, link.owner, link.other, frame)
 
     def withholds(self, link: "SimLink", frame: Frame) -> bool:
-        """Draw whether a frame with an ordered document is delayed, at most 20 s, so that later frames overtake it."""
+        """Draw whether a frame with an ordered document is delayed, at most 20 s."""
         is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.own_store.type == 1
         if not self.active or "overtake" not in self.kinds or not is_ordered or self.chance.random() > 0.3:
             return False
@@ -339,7 +336,7 @@ class Faults:
         return True
 
     def deliver_to_open_unit(self, host: "Host") -> None:
-        """Deliver some withheld documents to a node that has recorded their successors and begins a transaction."""
+        """Deliver some withheld documents whose successors the node has recorded."""
         recorded = {(row.lk0.store, row.prev) for row in host.tables.pending.values()} if self._withheld else set()
         for entry in self._withheld[:]:
             link, frame = entry
@@ -377,10 +374,7 @@ class Faults:
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)
 
     def retire(self, store: Store) -> None:
-        """Declare the loss at each process of the hub that has not noted it.
-
-        Repeat this every 20 s, because a restore may lose the note.
-        """
+        """Declare the loss at the processes of the hub, again every 20 s: a restore may lose the declaration."""
         name = store.semq_id, store.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine
@@ -401,12 +395,12 @@ class Faults:
 
 
 def _idents(frames: Sequence[Frame]) -> list[str]:
-    """Return the LK0 of each message that a void marker or a record names."""
+    """Return the LK0s that void markers and records name."""
     markers = [frame.envelope.ident for frame in frames if isinstance(frame, Data) and frame.envelope.void]
     packets = (frame for frame in frames if isinstance(frame, Packet) and not _is_presence(frame))
     return list(dict.fromkeys((*markers, *(record.ident for packet in packets for record in packet.records))))
 
 
 def _is_presence(frame: Frame) -> bool:
-    """Return whether a frame has records of presence: these are not lost or repeated within a session."""
+    """Return whether a frame has records of presence, which no fault loses or repeats within a session."""
     return isinstance(frame, Packet) and frame.function is Function.PRESENCE
