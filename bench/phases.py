@@ -111,8 +111,8 @@ async def online(bench: Bench, messages: int) -> Result:
 async def stored(bench: Bench, messages: int) -> Result:
     """Measure from the first submit at A until all nodes are clean, without the start of the partners.
 
-    The partners start when all documents are stored at the hub (``store_s``). ``drain_s`` begins when all partners have
-    sessions with the hub.
+    The partners are offline until all documents are stored at the hub (``store_s``). ``drain_s`` begins when all
+    partners have sessions.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     network = bench.network

@@ -50,7 +50,7 @@ class SqlSubmissions:
     """Reads rows of tb_0031_submit in batches, submits them to the engine, and notes the results."""
 
     def __init__(self, engine: Callable[[], LocalEngine], poll_again: Callable[[], None]) -> None:
-        """``poll_again`` must arrange a call of ``poll`` a second later; it is called when rows wait."""
+        """``poll_again``: called when rows wait; must arrange a call of ``poll`` a second later."""
         self._engine = engine
         self._poll_again = poll_again
         self._under_way: set[int] = set()
@@ -138,7 +138,7 @@ class SqlSubmissions:
                 submissions.append(self._submission_of(row))
             except SemqError as error:
                 self._refuse(row, error)
-            except Exception as error:  # noqa: BLE001  # no row may stop the rows after it
+            except Exception as error:  # noqa: BLE001  # a row must not stop others
                 self._refuse(row, BadInput("The row cannot be read.", fault=shortened(repr(error), 200)))
         if submissions:
             engine.submit(submissions)
@@ -175,7 +175,7 @@ class SqlSubmissions:
         self._settle(row, SubmissionResult("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
-        """Refuse a row. It stays under way until the commit of the refusal: reads find it until then."""
+        """Refuse a row, which stays under way until the commit of the refusal: reads find it until then."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
 
         def done(lk0: LK0) -> None:
@@ -207,7 +207,6 @@ class SqlSubmissions:
         )  # fmt: skip
 
     def _attributes(self, row: Submitted) -> tuple[Attributes, NodeRequests]:
-        """Return the attributes of a submission, and the requests to this node."""
         settings = self._engine().core.settings
         if row.size > settings.max_document_bytes:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)

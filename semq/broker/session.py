@@ -63,10 +63,10 @@ class BrokerSession:
         self._is_blocked = False
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
-        self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads
+        self._stalled: dict[BrokerChannel, None] = {}  # their requests wait until the client reads
         self._confirming: dict[ConnectedChannel, None] = {}
-        self.feeding: dict[ConnectedChannel, None] = {}  # channels that send a large body
-        self._notices: list[tuple[int, str]] = []  # delayed notices of cancelled consumers: channel and consumer tag
+        self.feeding: dict[ConnectedChannel, None] = {}  # they send a large body
+        self._notices: list[tuple[int, str]] = []  # delayed notices of cancelled consumers
         self._delays = 0  # number of replies to be sent before the notices
         self._feeds_first = False  # whether large bodies were served first the last time
         self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the consumer served last is at the end
@@ -280,8 +280,8 @@ class BrokerSession:
         self._allowed.add((right, name))
 
     def apply_permissions(self, permissions: Permissions | None) -> bool:
-        """Apply changed permissions (None: no access). Return False if the connection must end: the user has no access,
-        or may no longer read a queue with a consumer of this connection.
+        """Apply changed permissions; None: no access. Return False if the connection must end: it has no access, or may
+        not read a queue with a consumer.
         """
         if permissions == self._permissions:
             return True
@@ -302,9 +302,7 @@ class BrokerSession:
         self._consumers_in_turn.pop(consumer, None)
 
     def resume_consumers(self) -> None:
-        """Continue waiting requests, large bodies and deliveries. Called when output or unacknowledged deliveries have
-        decreased.
-        """
+        """Continue requests, large bodies and deliveries when output or unacknowledged deliveries have decreased."""
         stalled, self._stalled = self._stalled, {}
         for channel in stalled:
             channel.release()

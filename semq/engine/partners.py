@@ -11,9 +11,9 @@ from semq.umx_t.app_key import AppKey
 from semq.umx_t.records import Presence
 
 PARTNERS_MAX = 50_000
-MEMBERS_MAX = 20_000  # members of all groups together
-USERS_MAX = 20_000  # present users of all partners together
-TERMS_BYTES_MAX = 16 << 20  # bytes of all agreements together
+MEMBERS_MAX = 20_000  # of all groups together
+USERS_MAX = 20_000  # present users of all partners
+TERMS_BYTES_MAX = 16 << 20  # of all agreements
 
 
 class KnownGroup(NamedTuple):
@@ -47,7 +47,7 @@ class Partners:
         return cls(has_hub=False, complete=True, allowed=dict.fromkeys(nodes, True))
 
     def replace(self, nodes: Iterable[str]) -> None:
-        """Replace the configured partners of a node without a hub."""
+        """Replace the configured partners."""
         self.allowed.clear()
         self.allowed.update(dict.fromkeys(nodes, True))
 
@@ -166,5 +166,5 @@ class Partners:
 
 
 def _size(agreed: tuple[Terms, ...]) -> int:
-    """Return the approximate memory of agreements, in bytes."""
+    """Return the approximate bytes of agreements."""
     return sum(200 + sum(60 + len(pattern) for pattern in terms.types) for terms in agreed)

@@ -97,8 +97,8 @@ class Layout:
     ) -> Path | None:
         """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
-        Return the new path, with ``name`` or a number if another file has the path. If the file at ``path`` is not
-        ``expected``, it stays there, and the result is None. Raises OSError.
+        Return the new path, with ``name`` or a number if another file has the path. Return None if the file, which then
+        stays, is not ``expected``. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
         destination = free_path(folder / with_room_for_note(relative_path), name)
@@ -153,7 +153,7 @@ def file_name_for(text: str) -> str:
 
 
 def with_room_for_note(path: Path) -> Path:
-    """Return a path whose name is short enough for a note."""
+    """Return a path with a name short enough for a note."""
     return path if len(os.fsencode(path.name)) <= NAME_BYTES_MAX else path.with_name(file_name_for(path.name))
 
 

@@ -21,7 +21,7 @@ from semq.legacy.mapping import REQUIRED, OldTable, OldTables
 ROWS = 200  # rows fetched at a time
 SMALL = 1 << 16  # size up to which a payload is read with the row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
-SQLITE = (".db", ".sqlite", ".sqlite3")  # suffixes of files of SQLite
+SQLITE = (".db", ".sqlite", ".sqlite3")
 # Drivers for URLs that name none (OPERATIONS.md); SQLAlchemy has other defaults.
 DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 Values = dict[str, Any]  # values of a row, by meaning
@@ -46,7 +46,7 @@ class OldSource(Protocol):
         """Return the payload of a row, of any size."""
 
     def close(self) -> None:
-        """Close connections and files."""
+        """Close connections."""
 
 
 def open_source(text: str, mapping: OldTables) -> OldSource:

@@ -58,8 +58,7 @@ NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the 
 # Companion programs by section of the configuration; any other section has CompanionModule("semq.SECTION").
 PROGRAMS = {"http": CompanionModule("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-# Seconds between two checks whether the node's own Postgres runs: its child processes may keep connections open after
-# its death.
+# Seconds between checks of the node's own Postgres: child processes may keep connections open after its death.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
@@ -161,7 +160,7 @@ class Node(Generic[E]):
         return await self.message_store.knows(vhost)
 
     def reload_soon(self) -> None:
-        """Reload the configuration, if the node serves; the result goes to the log."""
+        """Reload the configuration if the node serves; log the result."""
         if self._is_serving:
             self.reloading.start()
         else:
@@ -258,7 +257,7 @@ class Node(Generic[E]):
 
     @property
     def is_standing_by(self) -> bool:
-        """Whether the start waits because another process of this node owns the store."""
+        """Whether another process of this node owns the store, so that the start waits."""
         return self._claim.is_waiting
 
     def _build(self) -> None:
@@ -405,7 +404,7 @@ class Node(Generic[E]):
 
     @property
     def link_bytes_max(self) -> int:
-        """The largest body that a link between nodes accepts, in bytes; a larger body is read and dropped."""
+        """The largest body on a link between nodes, in bytes; a larger one is read and dropped."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:

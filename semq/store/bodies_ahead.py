@@ -70,7 +70,7 @@ class BodiesAhead:
         return True
 
     def key_of(self, table: str, payload: bytes) -> int | None:
-        """Return and forget the key of a stored body, which one row may use; None if the body is not stored."""
+        """Return and forget the key of a body, for one row; None if the body is not stored."""
         return self._keys.pop((table, id(payload)), None)
 
     async def wait_empty(self) -> None:
@@ -87,7 +87,7 @@ class BodiesAhead:
         return not_queued
 
     async def wait_closed(self) -> None:
-        """Wait until the connection is closed. Called after ``end``."""
+        """After ``end``: wait until the connection is closed."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 

@@ -31,8 +31,8 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
 GROUP_MAX = 1000  # members of a group
 FULL_PACKET_BYTES = 256 * 1024  # estimated size at which a sender starts another packet
 
-# Permitted values of fields. Each fits into a column of the store (63 bits, no NUL in a text), so that no record of a
-# hostile peer fails a transaction with work of others.
+# Permitted values of fields. Each fits into a column of the store (63 bits, no NUL in a text): a record of a hostile
+# peer must not fail a transaction with work of others.
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sid = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
 StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -115,7 +115,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sid: Sid = -1  #: Ack2: the recorded position
     #: ReAck2: by incarnation the floor, and the number of positions if the incarnation has ended, else null
     floors: dict[Inc, tuple[Number, Number | None]] | None = None
-    att: Number = 0  #: the attempt, if the message is not stored
+    att: Number = 0  #: from the hub: the attempt
     lk1: Copy | None = None  #: the stored copy
     void: bool = False  #: whether the stored copy is a void marker
 

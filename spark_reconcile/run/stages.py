@@ -20,7 +20,7 @@ from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 from spark_reconcile.spark.session import small_table
 from spark_reconcile.storage import Place
 
-OTHER_DATES = ("earlier", "later", "none")  # scopes of messages that a run only counts (``assessment.dated``)
+OTHER_DATES = ("earlier", "later", "none")  # scopes that a run only counts (``assessment.dated``)
 BROADCAST_MAX = 500_000  # number of LK0 that fit into the memory of every executor
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
@@ -51,7 +51,7 @@ def survey(lines: DataFrame, window: Window, place: Place) -> None:
 
 
 def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
-    """Return a table of nodes in lines and carried messages, with the hashes by which facts name them."""
+    """Return a table of nodes in lines and carried messages, and of their hashes in facts."""
     names = set(nodes)
     if carried is not None:
         rows = carried.select("receiver_node").where("receiver_node <> ''").distinct().collect()
@@ -66,7 +66,7 @@ def facts(
     """Write a row per message of the date, carried or near. Return the table, and the numbers of others by scope."""
     counts = Observation()
     all_messages = assessment.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(counts, *_by_scope())
-    # Sorted, so that equal inputs make equal files.
+    # Equal inputs must make equal files.
     to_judge = all_messages.where("scope IN ('date', 'carried', 'near')").sortWithinPartitions("born_at", "lk0")
     staged = _stage(to_judge, place, is_published=False)
     return staged, {scope: int(counts.get[scope]) for scope in OTHER_DATES}
@@ -112,7 +112,7 @@ _REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
 
 
 def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
-    """Write the lines of the exceptions; return the table. ``exceptions``: the number of exceptions."""
+    """Write the lines of the exceptions, of which ``exceptions`` is the number; return the table."""
     names = _broadcast_if_few(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     story_lines = lines.select(F.expr(lines_to_facts.KEY).alias("lk0"), *_STORY_COLUMNS)
     selected = story_lines.join(names, "lk0", "leftsemi")
@@ -154,7 +154,7 @@ def _write(frame: DataFrame, place: Place, *, is_published: bool = True) -> None
         frame.write.parquet(place.uri, compression="zstd")
         place.make_reproducible()
     else:
-        # Better compression costs more time than it saves; dictionaries save nothing, as most values differ.
+        # Better compression costs more time than it saves. Dictionaries save nothing: most values differ.
         frame.write.option("parquet.enable.dictionary", "false").parquet(place.uri, compression="snappy")
 
 

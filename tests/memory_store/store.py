@@ -56,7 +56,7 @@ class CommitFault(Enum):
 
 
 class MemoryStore:
-    """The writer of one process: collects posted work into units and commits them in sequence.
+    """The writer of one process: commits posted work in units.
 
     ``group``: returns the number of pieces of work in the next unit, given the number of waiting ones.
     """
@@ -201,7 +201,7 @@ class MemoryStore:
             self.run()
 
     def write(self, unit: Unit) -> None:
-        """Check a unit and apply it. The oracle of the simulator overrides this method."""
+        """Check a unit and apply it. The simulator overrides this method."""
         check(self.tables, unit)
         apply(self.tables, unit)
 

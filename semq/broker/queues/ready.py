@@ -197,14 +197,11 @@ class ReadyMessages:
         return self._head(lane)
 
     def pop(self) -> QueueEntry | None:
-        """Remove and return the message that leaves next, as ``pop_least``."""
+        """Remove and return the message that leaves next; None if it is being read. Raises IndexError if none waits."""
         return self._pop(self._first(self._order))
 
     def pop_least(self) -> QueueEntry | None:
-        """Remove and return the oldest message of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1).
-
-        Return None if it is being read. Raises IndexError if none waits.
-        """
+        """Do as ``pop`` for the oldest message of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1)."""
         return self._pop(self._first(reversed(self._order)))
 
     def pop_expired(self, now: float, at_most: int) -> list[QueueEntry]:

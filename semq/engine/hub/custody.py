@@ -65,7 +65,7 @@ class Custody:
 
     # --- state for ``forwarding``
     def is_clear(self, dest: str, class3: bool) -> bool:
-        """Whether a message would overtake no copy for the target. True for classes 1 and 2, which promise no order."""
+        """Whether a message would overtake no copy for the target, or is of class 1 or 2, which promise no order."""
         return not class3 or not (self.rows_by_target.get(dest) or self._storing.get(dest))
 
     def is_full(self, dest: str) -> bool:
@@ -176,7 +176,7 @@ class Custody:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5: claim a copy for sending. After ``hub_attempts_max`` sends in this session of the target, park it until
+        """H5: claim a copy for sending. After ``hub_attempts_max`` sends in the target's session, park the copy until
         the next session, and return None (section 12).
         """
         sends = self._sends[row.dest][row.object_id] if row.dest in self._sends else 0

@@ -39,7 +39,7 @@ class Handover:
         self.to_clean = list(finished)
 
     def queue_of(self, user: str) -> UserQueue:
-        """Return the queue of a user of this node. An empty name means the institution."""
+        """Return the queue of a user; an empty name means the institution."""
         queue = self.queues.get(user)
         if queue is None:
             queue = self.queues[user] = UserQueue(user)
@@ -59,8 +59,8 @@ class Handover:
         )
 
     def note_recorded(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
-        """Continue after a commit. ``rows``: the recorded rows; True: the row waits for the application. ``given``:
-        deliveries that the commit decided.
+        """Continue after a commit. ``rows``: recorded rows; True: the row waits for the application. ``given``: decided
+        deliveries.
         """
         claimed = set()
         for delivery in given:
@@ -77,7 +77,7 @@ class Handover:
                 self.note_waiting(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """Search the order of a row. If the order is new and other rows of the user wait, queue the row instead."""
+        """Search the order of a row; queue the row instead if the order is new and other rows of the user wait."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.queue_of(row.target.user).has_waiting:
             self.search(key, row.target.user)

@@ -188,8 +188,8 @@ class StoredState:
     """The stored state of a broker, as the operations that create it.
 
     ``messages``: in order of queue and position, a limited number of messages, and all with large bodies; ``backlogs``
-    has the others. ``next_queue_id`` was never used, ``next_body_id`` is not in use. ``ended``: whether the last
-    operation was ``OrderlyEnd``.
+    has the others. ``next_queue_id``: above all ids ever used. ``next_body_id``: above the ids of stored bodies.
+    ``ended``: whether the last operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
