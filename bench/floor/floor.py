@@ -92,7 +92,7 @@ def _run(
     urls: Mapping[str, str], works: Mapping[str, TableWork], batches: Mapping[str, int], documents: int, size: int
 ) -> float:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([run.__module__])  # saves each script the imports
+    context.set_forkserver_preload([run.__module__])  # imports once for all scripts
     barrier, results = context.Barrier(len(urls)), context.SimpleQueue()
     scripts: list[BaseProcess] = []
     for name, url in urls.items():
@@ -135,7 +135,6 @@ def _url_of(url: str, database: str) -> str:
 
 
 async def _prepare(url: str) -> None:
-    """Create today's partition of the ledger, and flush earlier writes to the disk."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await ledger_partitions.make_ahead(connection, datetime.now(UTC).date(), days=1)
         await connection.execute("CHECKPOINT")

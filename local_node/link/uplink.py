@@ -224,7 +224,6 @@ class Uplink:
                 await asyncio.sleep(pause_s)
 
     async def _session(self) -> None:
-        """Run one session to its end. Raises the error of a failed dial."""
         config = replace(self._addresses.current, client_properties=self._properties())
         client = self._client = await dial(config, self._clock, self._turn)
         try:

@@ -77,7 +77,6 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def _cancel_group(self, group: Mapping[str, Any], why: str) -> dict[str, Any]:
-        """Cancel the open messages to the members of a group."""
         cancelling = 0
         for member in group["members"]:
             if member["outcome"] is None:
@@ -164,7 +163,6 @@ class LocalOperations:
         return {"removed": removed}
 
     async def _remove_received(self, brefs: list[int], why: str) -> int:
-        """Remove parked documents and their pieces; return the number of documents."""
         answers, store = self._node.engine.answers, self._node.store
         pieces = await pieces_of(store, brefs)
         removed = await counted(lambda done: answers.remove(brefs, why, done))
@@ -221,7 +219,6 @@ def _described(number: int, future: "asyncio.Future[SubmissionResult]") -> dict[
 
 
 def _record_ids(names: Sequence[str]) -> list[int]:
-    """Return the row numbers among the names."""
     return [int(name) for name in names if name.isdecimal()]
 
 

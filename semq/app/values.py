@@ -39,7 +39,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The final state of a document: ``outcome`` is DELIVERED, REJECTED, CANCELLED, LOST, UNKNOWN or DROPPED."""
+    """The end of a document: ``outcome`` is DELIVERED, REJECTED, CANCELLED, LOST, UNKNOWN or DROPPED."""
 
     lk0: str
     outcome: str
@@ -53,9 +53,9 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A document's place in a submission to a group or to all users of an institution."""
+    """The place of a message in a submission to a group or to all users of an institution."""
 
-    lk0: str  #: the locator of the submission, as in ``Sent``
+    lk0: str  #: of the submission, as in ``Sent``
     target: str  #: the group (3.retailers), or the institution whose users are addressed (4.56001)
     member: int  #: from 1
     members: int
@@ -80,7 +80,7 @@ class DocumentEvent:
 
     @property
     def is_final(self) -> bool:
-        """Whether the document has ended."""
+        """Whether the document has ended, delivered or not."""
         return self.kind in ("delivered", "failed")
 
     @property
@@ -139,10 +139,7 @@ class Document:
 
     @property
     def is_gone(self) -> bool:
-        """Whether this delivery cannot be settled, because its connection has ended.
-
-        Always true for a document from ``semq.app.sql``.
-        """
+        """Whether this delivery cannot be settled: its connection has ended, or it comes from ``semq.app.sql``."""
         return self._channel is None or not self._channel.is_open
 
     async def ack(self) -> None:

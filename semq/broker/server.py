@@ -267,7 +267,6 @@ class AmqpServer:
         self.turn.before_flush(self._flush_journal)
 
     def _schedule_long_tasks(self) -> None:
-        """Run the next slice when the store has saved the present changes."""
         loop = asyncio.get_running_loop()
 
         def saved(_error: BaseException | None) -> None:

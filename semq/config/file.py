@@ -139,7 +139,6 @@ def _with_user_tables(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
-    """Return the settings. Raises ValidationError, SettingsError."""
     before = _sources.set((tables, env))
     try:
         return _loaded()()
@@ -149,8 +148,6 @@ def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
 
 @cache  # making the class takes longer than the rest of ``load``
 def _loaded() -> Callable[[], Settings]:
-    """Return the class of settings with values from ``_sources``."""
-
     class Loaded(Settings):
         @classmethod
         def settings_customise_sources(
@@ -261,7 +258,6 @@ def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
 
 
 def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
-    """Return the fault for a line of pydantic's ValidationError."""
     parts = [str(part) for part in line["loc"]]
     key = ".".join(parts)
     if line["type"] == "extra_forbidden":

@@ -26,7 +26,7 @@ class EngineSettings:
     expiry_s: float = 1.0  #: shortest interval between searches for expired documents
     expiry_rows: int = 1000  #: expired documents withdrawn by one search
     forward_note_s: float = 1.0  #: delay of Ack-Fwd; an Ack2 in this time replaces it
-    ahead_bytes: int = 128 * 1024  #: size of a body that is written before the row; other documents may overtake it
+    ahead_bytes: int = 128 * 1024  #: bodies from this size on are written before their rows; others may overtake them
     quota_rows_per_partner: int = 1_000_000  #: unsettled
     max_document_bytes: int = 64 * 1024 * 1024
     max_large_document_bytes: int = 4 << 30  #: for documents in pieces

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 NEVER = 1 << 63  # more than any row number
 SOURCES_AT_ONCE = 16  # sources read in one piece of work
-TRACKS_AT_ONCE = 2  # tracks of one source read in one piece of work
+TRACKS_AT_ONCE = 2  # tracks of one source in one piece of work
 PRIORITY_MAX = 9
 
 
@@ -29,7 +29,7 @@ def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
 
 
 def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
-    """Return the first item of each list, then the second of each, and so on."""
+    """Return the first items of all lists, then the second ones, and so on."""
     most = max(map(len, lists), default=0)
     return [items[index] for index in range(most) for items in lists if index < len(items)]
 
@@ -112,7 +112,7 @@ class Tracks:
         return picks
 
     def has(self, source: str) -> bool:
-        """Whether the store may hold waiting rows of a source that are not blocked."""
+        """Return whether the store may hold waiting rows of a source that are not blocked."""
         return source in self._ready
 
     def pick_of(self, source: str, limit: int) -> list[Pick]:

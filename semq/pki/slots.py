@@ -214,7 +214,6 @@ _END = b"-----END CERTIFICATE-----"
 
 
 def _first(pem: bytes) -> bytes:
-    """Return the first certificate of a PEM file; the chain follows it."""
     head, mark, _ = pem.partition(_END)
     return head + mark
 

@@ -21,17 +21,17 @@ from semq.transport.turn import Turn
 
 ENGINE = "engine"
 BACKSTOP_S = 10.0  # longest time between two runs of the engine's job
-TICK_S_MIN = 0.05  # shortest delay of an early run of the engine's job
+TICK_S_MIN = 0.05  # shortest delay of an early run
 WALL_CHECK_S = 15.0  # between two comparisons of wall clock and monotonic clock
 WALL_JUMP_S = 2.0  # if their difference changes by more, the wall clock was set
 log = structlog.get_logger("semq.clockwork")
 
 
 class TickedEngine(Protocol):
-    """The engine, as the clockwork uses it."""
+    """What the clockwork needs of the engine."""
 
     def tick(self) -> None:
-        """Do the inquiries, cleaning and expiries that are due."""
+        """Do the work that is due."""
 
     @property
     def next_due(self) -> float | None:

@@ -41,8 +41,8 @@ class Unsent:
     after: int  #: object_id, exclusive
     limit: int
     max_bytes: int = 1 << 62  #: the result ends with the row at which the payloads reach this size
-    source: str = ""  #: only rows of this source; empty: own rows
-    priority: int = 0  #: only rows of this priority
+    source: str = ""  #: empty: own rows
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTracks:
-    """Pairs of source and priority among one user's rows of tb_0030, whatever their app_status."""
+    """Pairs of source and priority of one user's rows of tb_0030, with any app_status."""
 
     user: str
 
@@ -85,7 +85,7 @@ class WaitingTracks:
 class FirstInOrder:
     """The NEW row of tb_0030 with the lowest ``lk0.object_id`` of one source store and order key, without body.
 
-    Its bref may not be the lowest: rows can be recorded out of order (PROTOCOL.md section 11).
+    The bref need not be the lowest (PROTOCOL.md section 11).
     """
 
     store: str
@@ -285,7 +285,7 @@ class Unit:
     waiting_submissions: dict[int, Reason]  #: by number
     #: the new rows of tb_0031_wait, by target, instead of all present ones; None: no change
     submissions_wait: dict[str, TargetWait] | None
-    taken_done: set[int]  #: brefs of ``DoneRows`` that have been handled
+    taken_done: set[int]  #: brefs of handled ``DoneRows``
     ledger: list[LedgerLine]
     broker: list[StoreOp]  #: operations on the broker's tables
     rare_changes: list[RareChange]
@@ -346,7 +346,7 @@ class Unit:
                 yield self.outbound.setdefault(row.object_id, row)
 
     def pending_found(self, query: Query) -> Iterator[Pending]:
-        """Yield the rows of tb_0030 that a query found, likewise."""
+        """Yield the rows of tb_0030 that a query found, as ``outbound_found`` does."""
         for row in self.found.get(query, ()):
             if row.bref not in self.deleted_pending:
                 yield self.pending.setdefault(row.bref, row)
@@ -438,7 +438,7 @@ class StreamState:
     key: OutStreamKey
     next_sid: int
     floor: int
-    settled_above: set[int]  #: positions above the floor that are settled
+    settled_above: set[int]  #: settled positions above the floor
 
 
 @dataclass(slots=True)
@@ -462,5 +462,5 @@ class Recovered:
 
 
 def first_id(boot: int) -> int:
-    """Return the first record id of an opening of the store, which has 2**40 ids."""
+    """Return the first of the 2**40 record ids of an opening of the store."""
     return (boot << 40) + 1

@@ -70,7 +70,7 @@ class Webhook:
         await self._client.aclose()
 
     async def post(self, request: WebhookRequest) -> None:
-        """Post a request that the address accepts (status 200 to 299).
+        """Post a request, and return if the address accepts it (status 200 to 299).
 
         Raises RefusedByWebhook, NoAnswerFromWebhook, AddressNotAllowed.
         """
@@ -186,7 +186,6 @@ class Webhook:
             yield block
 
     async def _addresses(self) -> list[IPv4Address | IPv6Address]:
-        """Return the addresses of the host. Raises AddressNotAllowed, OSError."""
         host = self._parts.hostname or ""
         resolved = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
         addresses = [ip_address(str(socket_address[0]).partition("%")[0]) for *_, socket_address in resolved]

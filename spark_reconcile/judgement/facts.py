@@ -141,8 +141,7 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
     """Read the lines of all extracts. ``groups``: addresses of files, by the window of their manifest.
 
-    Column ``outside`` marks a line whose time is outside the window. The time is moved to the edge of the window, so
-    that the message belongs to the date of the extract.
+    Column ``outside`` marks a line whose time is outside the window. The time is moved to the edge of the window.
     """
     parts = [
         spark.read.schema(SPARK_SCHEMA)

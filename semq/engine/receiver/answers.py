@@ -76,7 +76,7 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done, detail, AppStatus.PARKED), report)
 
     def when_committed(self, report: ActReport) -> None:
-        """Call ``done`` with 0 after the commit of all work posted so far."""
+        """Call ``done`` with 0 after the commit of all work posted so far, or ``failed``."""
         self._core.post(after_commit(lambda: report.done(0)), failed=report.failed)
 
     def _post(self, answer: ApplicationAnswer, report: ActReport | None = None, *, later: bool = False) -> None:

@@ -180,7 +180,6 @@ def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, pa
 
 
 def _envelope_of(own: Address, row: Outbound) -> Envelope:
-    """Return the envelope of a marker, from its row."""
     attributes = Attributes(**{name: getattr(row, name) for name in OF_ROW})
     return Envelope(
         source=own, target=row.target, lk0=row.lk0, attributes=attributes, sid=row.sid, prev=row.prev,

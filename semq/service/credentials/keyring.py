@@ -1,4 +1,4 @@
-"""The keys of a node, and the trusted certificates of partners: ``KeyHolder`` (``semq.engine.secrecy.sealing``).
+"""Keys and certificates: implements ``KeyHolder`` of ``semq.engine.secrecy.sealing``.
 
 A certificate from the hub's directory is trusted if a trusted authority has signed it, it names the partner, and the
 partner's pins (``secrecy.pins``) do not exclude it. An expired certificate still verifies signatures. One that was
@@ -58,7 +58,7 @@ class TrustedCertificate(NamedTuple):
 
 
 class NodeKeys:
-    """The keys of a running node, and the trusted certificates of its partners."""
+    """The keys of a running node, and the certificates of its partners."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class NodeKeys:
 
     def knows(self, node: str) -> bool:
         """Return whether a certificate of a node was ever trusted."""
-        # The directory must not be able to make this node accept unsigned statements by removing a certificate.
+        # Otherwise the directory could make this node accept unsigned statements, by removing certificates.
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
@@ -192,7 +192,6 @@ class NodeKeys:
         return tuple(successors)
 
     def _note_new(self, node: str, trusted: Sequence[TrustedCertificate], keys_before: Mapping[str, PublicKey]) -> None:
-        """Note new certificates, and whether an earlier key proves them (as in ``successors``)."""
         seen = self._seen.setdefault(node, set())
         for certificate, pem in trusted:
             fingerprint = certificate.fingerprint
@@ -215,7 +214,7 @@ class NodeKeys:
         return news
 
     def check_all(self) -> None:
-        """Check all certificates again, and keep those that the present authorities have signed."""
+        """Check all certificates again, after a change of the authorities."""
         for node, trusted in list(self._partners.items()):
             self._partners[node] = []
             self.learn(node, [pem for _, pem in trusted])

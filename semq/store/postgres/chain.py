@@ -159,7 +159,6 @@ def _compare(
     lines: Iterator[tuple[int, str, bytes]],
     known: tuple[int, bytes] | None,
 ) -> int:
-    """Return the number of lines. Raises LedgerChanged."""
     total, is_met = 0, known is None
     line = next(lines, None)
     for link in links:

@@ -56,8 +56,6 @@ def _refusal(result: PGresult) -> StatementRefused:
 
 
 class _Exchange:
-    """A batch in progress, and its results so far."""
-
     __slots__ = ("copies", "error", "feeding", "future", "results")
 
     def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:

@@ -70,7 +70,7 @@ class OidcProvider:
         self._fetch_lock = asyncio.Lock()
 
     async def begin(self, browser_secret: str, redirect: str, next_path: str) -> str:
-        """Begin a sign-in; return the provider's address for the browser. Raises OidcAway.
+        """Begin a sign-in; return the address to which the browser goes. Raises OidcAway.
 
         ``browser_secret``: from the browser's cookie.
         """
@@ -105,7 +105,6 @@ class OidcProvider:
         return self._person(claims), pending.next_path
 
     async def _redeem_code(self, pending: PendingSignIn, code: str) -> Mapping[str, Any]:
-        """Exchange the code for an ID token; return the checked claims."""
         metadata, section = await self._provider_metadata(), self._section
         form = {
             "grant_type": "authorization_code", "code": code, "redirect_uri": pending.redirect,
@@ -221,7 +220,6 @@ async def _fetch_object(address: str) -> Mapping[str, Any]:
 
 
 async def _request(method: str, address: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
-    """Send a request; return status and JSON object of the answer."""
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),

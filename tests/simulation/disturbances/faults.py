@@ -395,7 +395,6 @@ class Faults:
 
 
 def _idents(frames: Sequence[Frame]) -> list[str]:
-    """Return the LK0s that void markers and records name."""
     markers = [frame.envelope.ident for frame in frames if isinstance(frame, Data) and frame.envelope.void]
     packets = (frame for frame in frames if isinstance(frame, Packet) and not _is_presence(frame))
     return list(dict.fromkeys((*markers, *(record.ident for packet in packets for record in packet.records))))
