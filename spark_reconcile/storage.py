@@ -122,7 +122,7 @@ class Place:
         self.system.move(self.path, to.path)
 
     def make_reproducible(self) -> None:
-        """Give the files that Spark wrote into this folder reproducible names and footers.
+        """Make names and footers of Spark's files in this folder reproducible.
 
         On an object store, where renaming copies files, do nothing.
         """

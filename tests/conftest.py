@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the run. Choose tests by marks, unless the command line has ``-m``."""
+    """Prepare the run. Without ``-m``, choose tests by marks."""
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
@@ -115,7 +115,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Measure the coverage of a test if the package needs that."""
+    """Measure the coverage of a test if needed."""
     item.config.stash[_measuring].begin(item.nodeid)
 
 
@@ -137,7 +137,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     folder = tmp_path_factory.mktemp("pg")
     copy_empty_database(folder)
-    # Autovacuum, which no test needs, would start a process for each new database.
+    # Autovacuum would start a process for each new database.
     with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB", "autovacuum_naptime": "1d"}) as server:
         # This login makes a cache of the catalogs, to be copied with the database.
         log_in_cheaply(server.url_of(DATABASE))

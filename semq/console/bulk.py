@@ -1,7 +1,7 @@
 """Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
-A batch is one transaction, at a hub one for each store. An act can be stopped between batches. If the web process ends,
-the remaining messages stay unchanged.
+A batch is one transaction, at a hub one for each store. An act can be stopped between batches, and is interrupted if
+the web process ends.
 
 The audit log has a line for the beginning of an act, and one for the end. Without the second, the act is running or was
 interrupted, or the line could not be written.

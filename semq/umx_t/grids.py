@@ -185,7 +185,7 @@ class HubEvent(Word):
 
 
 class HubDeed(Word):
-    """Actions of the hub besides changing the state of the row; frames leave after the commit."""
+    """Actions of the hub besides changing the row; frames leave after the commit."""
 
     insert = "store the message, answer Ack-Save with the locator of the row"
     ack_save = "answer Ack-Save; raise an alarm if the bytes differ under the same identity"

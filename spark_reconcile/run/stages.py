@@ -125,7 +125,7 @@ _STORY_COLUMNS = ("at", "outside", "side", "event", "node", "store", "seq", "att
 
 
 def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) -> DataFrame:
-    """Write the exceptions with details from the lines, in the order of the report; return the table."""
+    """Write the exceptions with details from the lines, in the report's order; return the table."""
     selected = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     details = (
         exception_lines.groupBy("lk0")
@@ -139,7 +139,7 @@ def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) ->
 
 
 def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
-    """Return a table for a join, broadcast if ``count`` is small: Spark overestimates the size."""
+    """Return a table, broadcast in joins if ``count`` is small: Spark overestimates the size."""
     return F.broadcast(messages) if count <= BROADCAST_MAX else messages
 
 

@@ -150,7 +150,7 @@ def _is_hub(source: Source) -> bool:
 
 
 def _period(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
-    """Return start and end of the gap-free evidence around a date. ``extracts``: of one ledger, in order of dates."""
+    """Return start and end of the gap-free evidence around a date. ``extracts``: of one ledger, by date."""
     of_day = next(m for m in extracts if m.day == day)
     begin, end = of_day.window_start, of_day.watermark
     for earlier in reversed([m for m in extracts if m.day < day]):
@@ -195,7 +195,7 @@ def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) 
     hub_delivered = any(source.is_used and source.manifest and source.manifest.role == "platform" for source in of_date)
     if settings.hub and not hub_delivered:
         absent.append(Source(day, THE_HUB, "MISSING"))
-    # ``sources`` has the unusable extracts of the date.
+    # ``sources`` includes unusable extracts.
     delivered = {source.source for source in of_date}
     return [source for source in absent if source.source not in delivered]
 
@@ -216,7 +216,7 @@ def _refuse_unusable(sources: Sequence[Source]) -> None:
 
 
 def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
-    """Raise SourcesMissing if the hub, or a required source, has no usable extract of the date."""
+    """Raise SourcesMissing if the hub or a required source has no usable extract of the date."""
     absent = {source.source for source in inputs.missing(settings.required, evidence.sources, evidence.day)}
     if any(source.source == THE_HUB and source.state == "MISSING" for source in evidence.sources):
         absent.add(THE_HUB)

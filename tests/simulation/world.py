@@ -53,7 +53,7 @@ class SeedResult:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-# Possible outcomes of a message of class 3 that did not arrive: the hub refused the only copy or the void marker.
+# Outcomes of class 3 without an arrival: the hub refused the only copy or the void marker.
 REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
 
 
@@ -119,7 +119,7 @@ class World:
         return self.plan.disk_s * (0.2 + self.chance.random()) * self.faults.disk_factor
 
     def notice_s(self) -> float:
-        """Draw the time for which a peer keeps the session of a process that has ended."""
+        """Draw the time for which a peer keeps the session of an ended process."""
         return self.chance.choice((0.01, 0.3, 20.0)) if self.faults.active else 0.3
 
     # --- the hub's processes
@@ -228,7 +228,7 @@ class World:
         ):
             return False
         all_answered = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
-        # A process that restarts after a commit with unknown result has no engine.
+        # A restarting process has no engine.
         return all_answered and all(host.is_up() and host.is_idle for host in self._hosts())
 
     def _check_end(self, result: SeedResult, at_rest: bool) -> None:
@@ -325,7 +325,7 @@ def show(fact: object) -> str:
 
 
 def show_record(record: msgspec.Struct) -> str:
-    """Return the fields of a record that are set, without numbers of stores, digests and times."""
+    """Return the set fields of a record, without numbers of stores, digests and times."""
     fields = msgspec.structs.asdict(record).items()
     hidden = ("semq_id", "semq_db_id", "digest", "at")
     result = {name: value.name if isinstance(value, Enum) else value for name, value in fields if value}

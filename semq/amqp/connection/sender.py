@@ -1,6 +1,6 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
-Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now. Source: AMQP 0-9-1, 4.2.
+Commands that are forbidden now raise ``LocalMisuse``, with nothing sent. Source: AMQP 0-9-1, 4.2.
 """
 
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ from semq.broker.queues.pages import PAGE, PAGE_BYTES, QueuePage
 
 
 class _HeapRow(NamedTuple):
-    """A row of the heap. Entries are never compared, because positions are unique."""
+    """A row of the heap. Positions are unique, so entries are not compared."""
 
     position: int
     entry: QueueEntry
@@ -58,7 +58,7 @@ class PriorityLane:
         return self.close_page()
 
     def close_page(self) -> QueuePage:
-        """Make the newest messages a page, which stays in memory for now."""
+        """Make the newest messages a page in memory."""
         page = QueuePage.of(self.newest)
         self.pages.append(page)
         self.newest, self.newest_bytes = [], 0
@@ -164,7 +164,7 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_page(self, priority: int, page: QueuePage) -> None:
-        """At a restart, append a page, which is not in memory."""
+        """At a restart, append a page that is not in memory."""
         lane = self._lane(priority)
         if lane.newest:
             self.out_bytes += lane.close_page().bytes

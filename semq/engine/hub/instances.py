@@ -37,7 +37,7 @@ class Homes(Protocol):
     """The stores of the hub, and the homes of nodes."""
 
     def of(self, node: Address) -> StoreName | None:
-        """Return the store in which documents for a node wait, the node's home; None without one."""
+        """Return the home of a node: the store in which documents for it wait. None without one."""
 
     def is_in_use(self, store: StoreName) -> bool:
         """Whether ``store`` is a store of the hub that is not retired."""
@@ -65,7 +65,7 @@ class Instances:
         self._last_number = 0  #: number of the last message to a store
         self._arrived: dict[str, dict[int, int]] = {}  #: last document number, by node and sending instance
         self._to_credit: set[str] = set()  #: nodes whose room ``flush`` reports
-        self._beyond: dict[str, int] = {}  #: bytes of documents for a session without room, by node
+        self._beyond: dict[str, int] = {}  #: bytes sent to sessions without room, by node
 
     def went(self, link: Link) -> None:
         self._arrived.pop(str(link.peer), None)
@@ -107,7 +107,7 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies in other stores to these stores. Return a packet of the rest; None without any."""
+        """Send records about copies to the stores of the copies. Return a packet of the rest; None without any."""
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}
         for record in packet.records:
@@ -123,7 +123,7 @@ class Instances:
         return _with_records(packet, here) if here else None
 
     def ask_home(self, packet: Packet, inquiries: Sequence[Any]) -> bool:
-        """Send inquiries about messages to the home of their target. Return False if the home is here or unknown."""
+        """Send inquiries to the home of the packet's target. Return False if the home is here or unknown."""
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
             return False

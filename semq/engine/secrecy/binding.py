@@ -70,8 +70,8 @@ def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
     """Return a function for the facts added after version 1; None if ``rows`` has none.
 
-    The function returns a tuple with a mapping of the values that are not defaults. If all are defaults, the tuple is
-    empty, so that older nodes can verify the document.
+    The function returns a tuple with a mapping of the values that are not defaults. Without these, the tuple is empty:
+    older nodes can verify the document.
     """
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)

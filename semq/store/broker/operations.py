@@ -42,9 +42,9 @@ class DeclareQueue:
 
 @dataclass(slots=True, frozen=True)
 class DeleteQueue:
-    """Delete a durable queue, after an ``Unbind`` for each binding.
+    """Delete a durable queue, after an ``Unbind`` for each binding and before ``DropMessages`` for the messages.
 
-    ``DropMessages`` for the messages follow in slices. ``load`` deletes messages that remain.
+    ``load`` deletes messages that remain.
     """
 
     queue_id: int
@@ -74,7 +74,7 @@ class Unbind:
     arguments: bytes
 
 
-@dataclass(slots=True)  # not frozen, for speed
+@dataclass(slots=True)  # this class and the following ones are not frozen, for speed
 class AddMessage:
     """Add a message to a queue. The key is (``queue_id``, ``position``).
 
@@ -95,7 +95,7 @@ class AddMessage:
     body_id: int = 0
 
 
-@dataclass(slots=True)  # not frozen, for speed
+@dataclass(slots=True)
 class DropMessages:
     """Remove messages from a queue."""
 
@@ -103,9 +103,9 @@ class DropMessages:
     positions: Sequence[int]
 
 
-@dataclass(slots=True)  # not frozen, for speed
+@dataclass(slots=True)
 class SetDeliveryCount:
-    """Set the number of deliveries of a message that has returned to its queue more than once.
+    """Set the number of deliveries of a message that has returned more than once.
 
     The first return needs no row: after a restart, ``MarkHandedOut`` counts as one delivery.
     """
@@ -115,12 +115,9 @@ class SetDeliveryCount:
     delivery_count: int
 
 
-@dataclass(slots=True)  # not frozen, for speed
+@dataclass(slots=True)
 class MarkHandedOut:
-    """Note that messages up to ``position`` may have been delivered, so that a restart marks them as redelivered.
-
-    A lower position than before has no effect.
-    """
+    """Let a restart mark messages up to ``position`` as redelivered. A lower position than before has no effect."""
 
     queue_id: int
     position: int

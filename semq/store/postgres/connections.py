@@ -23,7 +23,7 @@ class Readers(Protocol):
     """The connections with which a store reads."""
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
-        """Return the SQLAlchemy engine of a store; ``connect`` opens a connection."""
+        """Return the SQLAlchemy engine of a store. ``connect`` opens a connection."""
 
     def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
         """Run a query in a thread."""
@@ -40,7 +40,7 @@ class OwnReaders:
 
 
 class SharedReaders:
-    """Connections that are opened for each query, for one store. The stores of a process share the threads."""
+    """Connections of one store, opened for each query. The stores of a process share the threads."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
@@ -65,7 +65,7 @@ class RestingStore(Protocol):
 
     @property
     def idle_since(self) -> float | None:
-        """The time (of the loop) since which an open store has no work; None while it works or rests."""
+        """The time (of the loop) since which the store has no work; None while it works or rests."""
 
     async def rest(self) -> bool:
         """Close the connection unless there is work. Return whether the connection is closed."""
