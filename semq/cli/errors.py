@@ -79,7 +79,7 @@ class NoSpark(Misconfigured):
 
 
 class NothingSelected(BadInput):
-    """No failed documents were selected."""
+    """Nothing was selected."""
 
     code = "SEMQ-2211"
     remedy = "Name documents, or give a filter (--partner, --type, --key) or --all."

@@ -116,7 +116,7 @@ async def _act(
 ) -> None:  # fmt: skip
     """Act on the named copies, the selected copies, or all copies; print the number of copies with each result."""
     if not (ids or filters or everything):
-        raise NothingSelected("No copies were selected.", filters=FILTERS)
+        raise NothingSelected("No copies were selected.").with_remedy(f"Name copies, or give one of {FILTERS}.")
     if ids and filters:
         raise BadInput("Name copies or give a filter, not both.")
     if dry_run:
