@@ -80,7 +80,7 @@ class DocumentEvent:
 
     @property
     def is_final(self) -> bool:
-        """Whether the document has ended, delivered or not."""
+        """Whether the document has ended."""
         return self.kind in ("delivered", "failed")
 
     @property

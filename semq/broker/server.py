@@ -191,7 +191,7 @@ class AmqpServer:
     def apply_permissions(self) -> list[str]:
         """Apply changed permissions to open connections. Close those that may not continue; return their users.
 
-        They are closed after this turn, so that pending replies are sent first.
+        These connections are closed after this turn, so that pending replies are sent first.
         """
         users: dict[str, None] = {}
         for session in [session for session in self.sessions if session.is_open]:

@@ -17,7 +17,7 @@ PRIORITY_MAX = 9
 
 
 def level(priority: int) -> int:
-    """Return the priority as a level from 0 to 9; higher values count as 9."""
+    """Return the priority, limited to 0 to 9."""
     return min(max(priority, 0), PRIORITY_MAX)
 
 
@@ -71,7 +71,7 @@ class Tracks:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether the store may hold waiting rows, also blocked ones."""
+        """Whether the store may hold waiting rows."""
         return bool(self._ready) or any(track.has_waiting for track in self._all.values())
 
     def wake(self, source: str, priority: int, row: int | None = None) -> None:
@@ -118,7 +118,7 @@ class Tracks:
     def pick_of(self, source: str, limit: int) -> list[Pick]:
         """Return reads of the TRACKS_AT_ONCE highest priorities of a source; ``has(source)`` must be true.
 
-        Each read may find ``limit`` rows, but the caller uses no more of all reads together, the first ones first."""
+        Each read may find ``limit`` rows; the caller uses at most ``limit`` rows of all reads, in their order."""
         levels = self._ready[source]
         picks = []
         for priority in sorted(levels, reverse=True)[:TRACKS_AT_ONCE]:

@@ -43,7 +43,7 @@ class TickedEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """A job, and how often it runs."""
+    """A job."""
 
     name: str
     every_s: float
@@ -64,7 +64,7 @@ class JobRecord:
     paused_at: datetime | None = None
     pause_reason: str = ""
     running: bool = False
-    again_in_s: float | None = None  #: from the end of this run to the next, if ``hasten`` was called during the run
+    again_in_s: float | None = None  #: from the end of this run to the next, set by ``hasten``
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types

@@ -258,7 +258,7 @@ class Unit:
     new_outbound: dict[int, Outbound]
     changed_outbound: dict[int, SendStatus]  #: object_id to the status when loaded
     deleted_outbound: dict[int, DeletedRow]
-    new_bodies: dict[int, Stored]  #: of tb_0031; they replace existing bodies
+    new_bodies: dict[int, Stored]  #: of tb_0031, instead of existing bodies
     dropped_bodies: set[int]  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken]
     cancelled_tokens: dict[str, ClientToken]  #: of documents that were cancelled before they became messages
@@ -363,7 +363,7 @@ class Unit:
         self.tokens[token] = self.new_tokens[token] = ClientToken(lk0, digest)
 
     def register_cancelled(self, token: str, lk0: LK0, digest: bytes) -> None:
-        """Note the cancelled document of a token, unless it has a document."""
+        """Note the cancelled document of a token, unless the token has a document already."""
         self.cancelled_tokens[token] = self.tokens.setdefault(token, ClientToken(lk0, digest))
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
@@ -413,7 +413,7 @@ class Unit:
             self.replaced_recorded.add(slot)
 
     def raise_floor(self, stream: InStream, floor: int) -> None:
-        """Raise the floor of a stream, if it is higher, and delete the entries below it."""
+        """Raise the floor of a stream, and delete the entries below; ignore a lower floor."""
         if floor > stream.floor:
             stream.floor = floor
             self.changed_in_streams.add(stream.key)
@@ -443,7 +443,7 @@ class StreamState:
 
 @dataclass(slots=True)
 class Recovered:
-    """What an engine needs to know of its store at the start."""
+    """The state of the store for an engine that starts."""
 
     store_uuid: str
     boot: int  #: number of openings of the store

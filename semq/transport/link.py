@@ -42,7 +42,7 @@ class AmqpMachine(Protocol):
 
 
 class LinkOwner(Protocol):
-    """The owner of a link, which receives its events."""
+    """The receiver of a link's events."""
 
     def link_made(self, link: "SocketLink") -> None:
         """Note that the socket is connected."""
@@ -243,7 +243,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self._close_socket()
 
     def _close_socket(self) -> None:
-        """Close the socket; without TLS after LINGER_S: for unread input, the kernel would discard our last output."""
+        """Close the socket; without TLS after LINGER_S, because unread input would discard our last output."""
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:
                 self._transport.write_eof()

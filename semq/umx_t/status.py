@@ -11,7 +11,7 @@ class SendStatus(Status):
     """``ss_status`` of a row of tb_0031."""
 
     SS_INIT = 10  #: accepted and committed, to be sent
-    SS_SENT = 20  #: sent, no answer yet
+    SS_SENT = 20  #: no answer yet
     SS_ACK_FWD = 30  #: the hub forwarded it, without custody
     SS_ACK = 40  #: a store of the hub holds it (custody)
     SS_ACK2 = 50  #: the receiver recorded it
@@ -22,7 +22,7 @@ class Outcome(Status):
     becomes DELIVERED when the receiver reports the message (S5c).
     """
 
-    DELIVERED = 110  #: the receiver recorded it (ss_status is SS_ACK2)
+    DELIVERED = 110  #: the receiver recorded it (SS_ACK2)
     REJECTED = 120  #: the receiver or the hub refused it, or it expired; the body is kept at the sender
     #: class 3: the receiver recorded the void marker, not the payload; class 1 and 2: cancelled before it was sent
     CANCELLED = 130
@@ -65,7 +65,7 @@ class SaveFwd(Status):
 
     DROP = 1  #: discarded if the target is offline
     STORE = 2  #: stored by the hub if the target is offline
-    MUST = 3  #: must be delivered
+    MUST = 3
 
 
 class Direction(Status):

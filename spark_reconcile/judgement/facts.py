@@ -41,7 +41,7 @@ LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
 _ACCEPTED = mask(Event.ACCEPTED)
 _DECIDED = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
-# written by the hub, and by the sender when it hears of this
+# events of the hub, which the sender notes, too
 _CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
 

@@ -18,7 +18,7 @@ from semq.broker.routing.exchanges import Binding
 from semq.broker.timers import Timer
 from semq.store.broker.operations import AddMessage, DropBody, SetDeliveryCount, StoredBacklog
 
-_ALL_POSITIONS = 1 << 62  # greater than every position
+_ALL_POSITIONS = 1 << 62
 
 
 class Disposition(Enum):
@@ -100,7 +100,7 @@ class Queue:
         self.has_expiring = False  # whether a message with a time to live has waited here
         self.ttl_timer: Timer | None = None
         self.expires_timer: Timer | None = None
-        self.last_used = 0.0  # on the monotonic clock
+        self.last_used = 0.0  # monotonic
         self.note_use()
 
     # Input.
@@ -206,7 +206,7 @@ class Queue:
         self._continue()
 
     def _continue(self) -> None:
-        """Apply the limits and deliver, after the head of the queue has changed."""
+        """Apply the limits and deliver, after a change of the head."""
         if self.has_expiring:
             self._remove_expired(self.env.clock.monotonic())
         if self.is_limited:
@@ -389,7 +389,7 @@ class Queue:
         self._continue()
 
     def _remove_expired(self, now: float) -> None:
-        """Remove at most SLICE expired messages at the head; set the timer again."""
+        """Remove at most SLICE expired messages; set the timer again."""
         for entry in self.ready.pop_expired(now, SLICE):
             self._dead_letter(entry, DeathReason.EXPIRED)
         self._arm_for_head()

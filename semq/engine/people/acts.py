@@ -40,7 +40,7 @@ class MessageActs:
         self.core.post(self._cancel([lk0], (Cancelled.code, why), done), failed=failed)
 
     def hold(self, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
-        """Keep a message from being sent; ``held`` False: release it."""
+        """Hold back an unsent message; ``held`` False: release it."""
         self.core.post(self._hold(lk0, held, why, done), failed=failed)
 
     def resend(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:

@@ -91,7 +91,7 @@ async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Make the chain of a ledger that an older version wrote; return its end, or None without lines."""
+    """Make the chain of a ledger that an older version wrote; return the end, or None if there are no lines."""
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
     async with connection.transaction():

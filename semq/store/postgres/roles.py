@@ -98,7 +98,7 @@ def rights_of(url: str, role: str) -> list[str]:
 
 
 def new_password() -> str:
-    """Return a new password for a role."""
+    """Return a new password."""
     return secrets.token_urlsafe(24)
 
 

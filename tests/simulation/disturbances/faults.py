@@ -210,13 +210,11 @@ class Faults:
         self.world.time.after(self.chance.choice((1.0, 10.0, 60.0)), application.be_present, self.chance.randint(1, 3))
 
     def think_s(self) -> float:
-        """Draw the seconds that an application takes for a document."""
         if self.active and "think" in self.kinds:
             return self.chance.choice((0.0, 0.5, 10.0))
         return self.chance.choice((0.0, 0.01))
 
     def stutters(self) -> bool:
-        """Draw whether an application answers a second time."""
         probability = 0.8 if "second_thoughts" in self.kinds else 0.3
         return self.active and "stutter" in self.kinds and self.chance.random() < probability
 
@@ -241,7 +239,7 @@ class Faults:
         self._act(host, ids)
 
     def act_on_named(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """Draw whether an operator acts on copies that these void markers and records name."""
+        """Draw whether an operator acts on copies that the frames name."""
         if not self.active or "act_on_copies" not in self.kinds:
             return
         relayed, probability = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
@@ -401,5 +399,5 @@ def _idents(frames: Sequence[Frame]) -> list[str]:
 
 
 def _is_presence(frame: Frame) -> bool:
-    """Return whether a frame has records of presence, which no fault loses or repeats within a session."""
+    """Return whether a frame has records of presence, which faults spare."""
     return isinstance(frame, Packet) and frame.function is Function.PRESENCE
