@@ -4,8 +4,8 @@
 
 A sends to B at a fixed rate, whether or not earlier documents have arrived. The default of ``--rate`` is 80 % of the
 sustained rate of 20,000 documents, which is measured first. For each minute, the run prints the latency from publish to
-the event ``delivered`` (p50, p99, maximum), the rows in the queues, the sizes of their tables and of the ledger (with
-indexes), and the resident memory of each node. The ledger and the journal of tokens grow with the documents, by design.
+the event ``delivered``, the rows in the queues, the sizes of the queues' tables and of the ledger (with indexes), and
+the resident memory of each node. The ledger grows with the documents, by design.
 
 ``drift`` is the mean of the last third of the minutes divided by that of the first third: about 1 if nothing grows. A
 run has no figures if a document is lost, repeated or damaged, or if more documents are under way than are sent in
@@ -30,8 +30,8 @@ from bench.load import LoadListener, LoadReceiver
 from bench.network import A, BenchNetwork
 
 Result = dict[str, Any]
-TRIAL = 20_000  # documents for the measurement of the sustained rate
-SHARE = 0.8  # the default of --rate is this share of the sustained rate
+TRIAL = 20_000  # documents for the sustained rate
+SHARE = 0.8  # of the sustained rate: the default of --rate
 MINUTE_S = 60.0
 UNDER_WAY_S_MAX = 30.0
 # Tables whose size does not depend on the number of documents sent so far.
@@ -50,14 +50,14 @@ SUMMARY = """
 
 
 class Numbers(set[int]):
-    """A set of document numbers: all numbers below ``floor``, and the added ones above it, which alone need memory."""
+    """A set of document numbers: all below ``floor``, and added ones above it, which alone need memory."""
 
     def __init__(self, first: int) -> None:
         super().__init__()
         self.floor = first
 
     def add(self, number: int) -> None:
-        """Add a number; raise the floor up to the first gap."""
+        """Add a number."""
         super().add(number)
         while super().__contains__(self.floor):
             self.discard(self.floor)
@@ -69,7 +69,7 @@ class Numbers(set[int]):
 
 @dataclass(slots=True)
 class Latencies:
-    """The times of documents not yet delivered, and the latencies of the present minute."""
+    """The times of undelivered documents, and the latencies of the present minute."""
 
     sent: dict[int, float] = field(default_factory=dict)
     values: list[float] = field(default_factory=list)  #: milliseconds
@@ -118,7 +118,7 @@ async def run(folder: Path, minutes: float, rate: float, size: int) -> Result:
 
 
 async def measure(bench: phases.Bench, minutes: float, rate: float) -> Result:
-    """Run the load; if ``rate`` is 0, at SHARE of the sustained rate, which is measured first."""
+    """Run the load; ``rate`` 0: at SHARE of the sustained rate, which is measured first."""
     if not rate:
         cli.say(f"the sustained rate: {TRIAL} documents ...")
         rate = round(SHARE * int((await phases.online(bench, TRIAL))["per_s"]), 1)
@@ -175,7 +175,7 @@ def check_received(receiver: LoadReceiver, received: Numbers, numbers: range) ->
 
 
 async def sample(bench: phases.Bench) -> Result:
-    """Return sizes of tables and memory of all nodes now."""
+    """Return the figures of tables and memory now."""
     queue_bytes = ledger_bytes = 0
     for url in bench.databases.values():
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
@@ -189,7 +189,7 @@ async def sample(bench: phases.Bench) -> Result:
 
 
 def drift(samples: list[Result]) -> dict[str, float | None]:
-    """Return the drift of each figure; None for fewer than three samples, or if the first third has the mean 0."""
+    """Return the drift of figures; None for fewer than three samples, or if the first third has the mean 0."""
     third = len(samples) // 3
 
     def ratio(figures: Iterable[float]) -> float | None:

@@ -2,20 +2,20 @@
 
     SemqError
     ├── BadInput
-    │   ├── BadExtract          65  an extract is unusable: altered, truncated, of an unknown schema
-    │   ├── BadRepairList       65  a repair list is not valid, or is for another node
-    │   └── BadRunRequest        2  an invalid date, address or option, or a folder that does not fit the request
+    │   ├── BadExtract          65
+    │   ├── BadRepairList       65
+    │   └── BadRunRequest        2
     ├── Unavailable
-    │   ├── SourcesMissing       4  a required source has not delivered
-    │   ├── NoSuchRun            4  no published run for this date, no run of this name, or no repair list
-    │   ├── BeingRun             5  another process reconciles this date or writes this extract
-    │   ├── NoJava              69  no Java that Spark can use
-    │   ├── LedgerAway          69  the database of the ledger cannot be read
-    │   ├── SparkAway           69  Spark does not start
-    │   └── StorageAway         69  a folder cannot be read or written: no space, no permission, no such disk
-    ├── SparkFailed              1  Spark failed in a step of a run
+    │   ├── SourcesMissing       4
+    │   ├── NoSuchRun            4
+    │   ├── BeingRun             5
+    │   ├── NoJava              69
+    │   ├── LedgerAway          69
+    │   ├── SparkAway           69
+    │   └── StorageAway         69
+    ├── SparkFailed              1
     └── Misconfigured
-        └── BadSettings         78  the settings are not valid
+        └── BadSettings         78
 
 The number is ``exit_code``, the exit code of the command line.
 """

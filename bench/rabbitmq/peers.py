@@ -1,6 +1,6 @@
-"""``./run bench peers``: SEMQ's nodes compared with a chain of RabbitMQ virtual hosts, in one run on one machine.
+"""``./run bench peers``: SEMQ's nodes compared with a chain of RabbitMQ virtual hosts, on one machine.
 
-Both transport documents from A through a hub to B, and one receipt for each document back to A.
+Both transport documents from A through a hub to B, and a receipt for each document back to A.
 
 | subject         | SEMQ's nodes                                 | the chain (``chain``)                               |
 |-----------------|----------------------------------------------|-----------------------------------------------------|
@@ -17,10 +17,9 @@ Both transport documents from A through a hub to B, and one receipt for each doc
 
 A's application has at most 1,000 documents unconfirmed. On both sides no document is lost if a process ends.
 
-The two sides take turns, so that other load of the machine affects both equally. Rates are medians of the rounds; the
-ratio is the median of the ratios within each round. The chain's rate depends on the number of receipts under way: with
-``--receipts 1``, the application waits for each confirm, and the rate is much lower. Without rabbitmq-server, only
-SEMQ's nodes are measured, and the figures of the chain are null.
+The two sides take turns, so that other load of the machine affects both. Rates are medians of the rounds; the ratio is
+the median of the ratios of the rounds. With ``--receipts 1``, the chain's application waits for each confirm, and the
+rate is much lower. Without rabbitmq-server, the figures of the chain are null.
 """
 
 import argparse
@@ -71,7 +70,7 @@ def main(argv: list[str]) -> int:
 
 
 def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
-    """Start RabbitMQ with the definitions of the chain, if it is installed."""
+    """Start RabbitMQ for the chain, if it is installed."""
     if not is_installed():
         say(f"{PROGRAM} is not installed, so only SEMQ's nodes are measured (Debian: apt-get install rabbitmq-server)")
         return None
@@ -80,7 +79,7 @@ def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
 
 
 async def run(folder: Path, rabbitmq: RabbitServer | None, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run all rounds; return the figures. ``rabbitmq``: None without a chain."""
+    """Run all rounds; return the figures."""
     load = cli.load_average()
     say("starting a hub and two institutions ...")
     async with BenchNetwork(folder) as network:
@@ -129,7 +128,7 @@ async def _rounds(
 
 
 def figures(semq_rounds: Sequence[dict[str, Any]], chain_rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the summary of the rounds; None for the figures of a chain that was not measured."""
+    """Return the summary of the rounds; figures of an unmeasured chain are None."""
     ratios = [own["per_s"] / peer["per_s"] for own, peer in zip(semq_rounds, chain_rounds, strict=False)]
     return {
         "chain_per_s": round(median(row["per_s"] for row in chain_rounds)) if chain_rounds else None,

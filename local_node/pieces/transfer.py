@@ -1,9 +1,9 @@
 """The sending of pieces to the receiver's node, and of the manifest when all have arrived.
 
-Each piece is sent as a message of class 3, and deleted when the receipt has arrived. Few pieces are under way to one
-node at a time, so that other documents do not wait behind them (``window``). While the message of a piece has not
-ended, the piece is not sent again: a second message could arrive after the document is complete, and would stay at the
-receiver. The manifest waits as a submission, and is released when no piece is left.
+Each piece is a message of class 3, and is deleted when the receipt has arrived. Few pieces are under way to one node at
+a time, so that other documents do not wait behind them (``window``). A piece whose message has not ended is not sent
+again: a second message could arrive after the document is complete, and would stay at the receiver. The manifest waits
+as a submission, and is released when no piece is left.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.pieces import PIECES_USER, PieceName
 
-DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; others wait
+DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other messages, after which more pieces may be in transit
-# How often a piece refused because of an old key is sent again, every RETRY_S, while the directory gets the new key.
+# How often a piece refused because of an old key is sent again, every RETRY_S, until the new key has arrived.
 OLD_KEY_RETRIES_MAX = 60
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
@@ -49,11 +49,11 @@ log = structlog.get_logger("semq.pieces")
 
 @dataclass(slots=True)
 class ReportedEvent:
-    """An event about a piece, or about a manifest that failed, which is reported to this package after its commit."""
+    """An event about a piece or a failed manifest, of which ``report`` is called after the commit."""
 
     report: Callable[[AppEvent], None]
     event: AppEvent
-    prepared: PreparedPublish | None = None  #: the event as a message to applications; None: not published
+    prepared: PreparedPublish | None = None  #: the event for applications; None: not published
 
     @property
     def ops(self) -> Sequence[Any]:
@@ -66,12 +66,12 @@ class ReportedEvent:
 
 
 class EventsWithPieces:
-    """The engine's ``Events``: events about pieces go to ``Transfers``, all others to the applications."""
+    """The engine's ``Events``: all but those about pieces go to the applications."""
 
     def __init__(
         self, events: EventExchange, report: Callable[[AppEvent], None], failed: Callable[[AppEvent], None]
     ) -> None:
-        """After the commit, ``report`` gets each event about a piece, ``failed`` each one about a failed manifest."""
+        """After the commit, ``report`` gets events about pieces, ``failed`` those about failed manifests."""
         self._events = events
         self._report = report
         self._failed = failed
@@ -89,7 +89,7 @@ class EventsWithPieces:
 
 @dataclass(slots=True)
 class PieceTransfer:
-    """One document whose pieces are being sent."""
+    """A document whose pieces are being sent."""
 
     number: int  #: number of the submission that waits for its pieces
     envelope: Envelope
@@ -116,15 +116,14 @@ class Transfers:
         self._submissions = 0  #: number of pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other messages so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
-        #: documents whose transfer has ended since the present search began, and which it may still find
-        self._ended_lately: set[int] = set()
+        self._ended_lately: set[int] = set()  #: documents whose transfer has ended during the present search
 
     @property
     def documents(self) -> set[int]:
         return set(self._tasks)
 
     def begin(self) -> None:
-        """Begin with a new engine, and search."""
+        """Begin with a new engine."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for table in (self._tasks, self._under_way, self._names, self._awaited, self._windows):
@@ -192,10 +191,8 @@ class Transfers:
             log.error("transfer_failed", number=number, error=str(error))
 
     async def _transfer(self, transfer: PieceTransfer) -> None:
-        """Send all pieces of a document, then release its manifest, or refuse the document.
-
-        Returns after the commit of the release or refusal, because searches find the document until then.
-        """
+        """Send all pieces of a document, then release its manifest, or refuse the document; return after the commit,
+        because searches find the document until then."""
         refusal: SemqError | None = None
         is_sent = False
         try:
@@ -277,7 +274,7 @@ class Transfers:
         return now - self._others[1] < QUIET_S
 
     def _submit(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless its message is under way; return a future for the message's end or the refusal."""
+        """Submit a piece, unless its message is under way; return a future for the end of the message."""
         envelope, of_document = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
         name = str(PieceName(of_document.pieces, number))
@@ -302,7 +299,7 @@ class Transfers:
 
 def attributes_of_piece(of_document: Attributes, name: str) -> Attributes:
     """Return the attributes of a piece."""
-    # Without the key, a search by key finds the document itself. Agreements use only the type.
+    # Without the key, so that a search by key finds the document itself.
     return Attributes(
         app_key=of_document.app_key._replace(key=""), encrypt=of_document.encrypt, priority=of_document.priority,
         expires_at=of_document.expires_at, pieces=name,

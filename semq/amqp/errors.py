@@ -2,10 +2,10 @@
 
     SemqError
     └── AmqpError(reply_code, text, class_id, method_id, blame)
-        ├── ChannelException      soft: closes one channel; the other channels are not affected
-        ├── ConnectionException   hard: closes the connection
-        │   └── Broken            the connection ended without a close handshake
-        └── LocalMisuse           this program requested an action that the protocol forbids; nothing was sent
+        ├── ChannelException      soft
+        ├── ConnectionException   hard
+        │   └── Broken
+        └── LocalMisuse
 
 Source: AMQP 0-9-1, sections 2.3.6, 4.2 and 4.8.
 """
@@ -22,7 +22,7 @@ def clipped(text: str) -> str:
 
 
 class Blame(Enum):
-    """The side at fault: ``LOCAL`` for this side, ``REMOTE`` for the peer."""
+    """The side at fault: this one, or the peer."""
 
     LOCAL = "local"
     REMOTE = "remote"
@@ -31,7 +31,7 @@ class Blame(Enum):
 class AmqpError(SemqError):
     """An AMQP peer and this node could not continue with the request.
 
-    ``class_id`` and ``method_id`` name the method that caused the error, 0 if there was none.
+    ``class_id`` and ``method_id`` name the method at fault; 0: none.
     """
 
     code: ClassVar[str] = "SEMQ-4000"
@@ -65,7 +65,7 @@ class AmqpError(SemqError):
         return self.class_id, self.method_id
 
     def at(self, class_id: int, method_id: int) -> "AmqpError":
-        """Return this error with the ids of the method that caused it, unless it already has ids."""
+        """Return this error with the ids of the method at fault, unless it already has ids."""
         if not self.class_id:
             self.class_id, self.method_id = class_id, method_id
             self.facts.update(class_id=class_id, method_id=method_id)
@@ -332,7 +332,7 @@ BY_CODE: dict[int, type[AmqpError]] = {error.reply_code: error for error in (*SO
 def by_code(
     reply_code: int, text: str, class_id: int = 0, method_id: int = 0, *, blame: Blame, level: type[AmqpError]
 ) -> AmqpError:
-    """Return the error that a close method names; for an unknown code, an error of class ``level`` with that code."""
+    """Return the error that a close method names; for an unknown code, a ``level`` with that code."""
     error_class = BY_CODE.get(reply_code)
     if error_class is not None:
         return error_class(text, class_id, method_id, blame=blame)

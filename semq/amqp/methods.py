@@ -188,7 +188,7 @@ class ExchangeDelete(Method):
 
 
 class ExchangeDeleteOk(Method):
-    """Server: the exchange has been deleted."""
+    """Server: the exchange is deleted."""
 
 
 class ExchangeBind(Method):
@@ -216,7 +216,7 @@ class ExchangeUnbind(Method):
 
 
 class ExchangeUnbindOk(Method):
-    """Server: the binding has been removed."""
+    """Server: the binding is removed."""
 
 
 class QueueDeclare(Method):
@@ -276,7 +276,7 @@ class QueueDelete(Method):
 
 
 class QueueDeleteOk(Method):
-    """Server: the queue has been deleted, with this number of messages."""
+    """Server: the queue is deleted, with this number of messages."""
 
     message_count: int = 0
 
@@ -291,7 +291,7 @@ class QueueUnbind(Method):
 
 
 class QueueUnbindOk(Method):
-    """Server: the binding has been removed."""
+    """Server: the binding is removed."""
 
 
 class BasicQos(Method):
@@ -303,7 +303,7 @@ class BasicQos(Method):
 
 
 class BasicQosOk(Method):
-    """Server: the limit has been set."""
+    """Server: the limit is set."""
 
 
 class BasicConsume(Method):
@@ -319,7 +319,7 @@ class BasicConsume(Method):
 
 
 class BasicConsumeOk(Method):
-    """Server: the consumer has been started, with this tag."""
+    """Server: the consumer is started, with this tag."""
 
     consumer_tag: str = ""
 
@@ -413,7 +413,7 @@ class BasicRecover(Method):
 
 
 class BasicRecoverOk(Method):
-    """Server: redelivery has been arranged."""
+    """Server: redelivery is arranged."""
 
 
 class BasicNack(Method):
@@ -447,7 +447,7 @@ class TxCommit(Method):
 
 
 class TxCommitOk(Method):
-    """Server: the transaction has been committed."""
+    """Server: the transaction is committed."""
 
 
 class TxRollback(Method):
@@ -455,4 +455,4 @@ class TxRollback(Method):
 
 
 class TxRollbackOk(Method):
-    """Server: the transaction has been rolled back."""
+    """Server: the transaction is rolled back."""

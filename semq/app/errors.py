@@ -2,19 +2,19 @@
 
 SemqError
 ├── BadInput
-│   ├── RefusedByNode    the node refused: ``code``, ``text`` and ``remedy`` are the node's
-│   └── NoReceiptRequested  this node never learns whether the document is delivered
+│   ├── RefusedByNode
+│   └── NoReceiptRequested
 ├── Unavailable
-│   ├── NodeUnreachable  no connection within the time limit
-│   ├── NoAnswer         no answer within the time limit
-│   ├── NodeBusy         a temporary refusal: ``code``, ``text`` and ``remedy`` are the node's
-│   ├── IncompleteAnswer the answer of an operation lacks stores of a hub; ``result``: from the other stores
-│   ├── AlreadyGone      the connection that delivered a document has ended
-│   └── NotYetKnown      a document has no outcome yet
+│   ├── NodeUnreachable
+│   ├── NoAnswer
+│   ├── NodeBusy
+│   ├── IncompleteAnswer
+│   ├── AlreadyGone
+│   └── NotYetKnown
 ├── Misconfigured
-│   ├── BadUrl           the address of the node cannot be read
-│   └── LoginRefused     the node refused user, password or virtual host
-└── NotDelivered         a document ended without delivery
+│   ├── BadUrl
+│   └── LoginRefused
+└── NotDelivered
 
 ``handlers`` has the errors of the worker (1330–1332).
 """
@@ -92,7 +92,7 @@ class _NodeError(SemqError):
     def __init__(self, error: Mapping[str, Any]) -> None:
         code, remedy = error.get("code"), error.get("remedy")
         super().__init__(str(error.get("text", "")), **error.get("facts", {}))
-        # The instance carries the code and remedy of the node's error class, which this library does not have.
+        # Those of the node's error class, which this library does not have.
         self.code = str(code or type(self).code)  # type: ignore[misc]
         self.remedy = str(remedy or type(self).remedy)  # type: ignore[misc]
 
@@ -133,10 +133,7 @@ class NoReceiptRequested(BadInput):
 
 
 def node_error(error: Mapping[str, Any], result: Any = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
-    """Return the error that a node describes in an answer.
-
-    ``result``: for IncompleteAnswer, the answer of the stores that were reached.
-    """
+    """Return the error that a node describes in an answer. ``result``: of the stores that were reached."""
     if error.get("code") == STORES_UNREACHED:
         return IncompleteAnswer(error, result)
     return NodeBusy(error) if error.get("retry") else RefusedByNode(error)

@@ -92,7 +92,7 @@ class Settings(BaseSettings):
 
     @property
     def largest_document_bytes(self) -> int:
-        """The size of the largest document that may be submitted, in pieces if they are enabled."""
+        """The size of the largest document that may be submitted, including documents in pieces."""
         protocol = self.protocol
         has_pieces = protocol.pieces_from_bytes <= protocol.max_document_bytes
         return max(protocol.max_document_bytes, protocol.max_large_document_bytes if has_pieces else 0)
@@ -103,7 +103,7 @@ class Settings(BaseSettings):
 
     @property
     def data_dir(self) -> Path:
-        """The data directory of the node; absolute after ``load``."""
+        """The data directory; absolute after ``load``."""
         return self.node.data_dir or Path("var") / self.node.id
 
     @property
@@ -113,12 +113,12 @@ class Settings(BaseSettings):
 
     @property
     def has_no_hub(self) -> bool:
-        """Whether this is an institution's node that has direct links only."""
+        """Whether this is an institution's node with direct links only."""
         return self.node.kind == "local" and self.hub is None
 
     @property
     def extracts(self) -> str:
-        """The folder of this node's extracts, or their address (s3://…)."""
+        """The folder of extracts, or an address (s3://…)."""
         return self.extract.folder or str(self.data_dir / "extracts")
 
     @property
@@ -127,7 +127,7 @@ class Settings(BaseSettings):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables with the prefix SEMQ_, for reading the settings again."""
+        """The environment variables SEMQ_…, for reading the settings again."""
         return self._environment
 
     @property
@@ -137,7 +137,7 @@ class Settings(BaseSettings):
 
     @property
     def port_certificate(self) -> Path | None:
-        """The certificate of a port that several institutions share; None without it."""
+        """The certificate of a port shared by institutions; None without one."""
         return self._port_certificate
 
     def set_institution(self, institution: str | None, port_certificate: Path | None) -> None:
@@ -146,13 +146,13 @@ class Settings(BaseSettings):
     def set_origins(
         self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Store ``file``, ``environment``, and the origin of each value that is not a default."""
+        """Store the sources of the settings; ``origins``: of each value that is no default."""
         self._origins = origins
         self._file = file
         self._environment = dict(environment or {})
 
     def values(self) -> dict[str, Any]:
-        """Return every value by its key, including secrets: never for display."""
+        """Return every value by key, including secrets: never for display."""
         return {leaf.key: leaf.value for leaf in _leaves(self, "")}
 
     def explain(self) -> list[ExplainedSetting]:
@@ -167,7 +167,7 @@ class Settings(BaseSettings):
 
 
 def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield key and text of each fault of a rule across settings."""
+    """Yield key and text of each violation of a rule across settings."""
     kind, nodes = settings.node.kind, settings.nodes
     if kind == "local" and settings.hub is None and not settings.direct:
         yield (
@@ -356,11 +356,11 @@ class _Leaf(NamedTuple):
     value: Any
     section: type[BaseModel]
     field: str
-    list_key: str = ""  #: for a setting that is set in a list of sections: key of the list; otherwise empty
+    list_key: str = ""  #: key of the list of sections that sets it, otherwise empty
 
 
 def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
-    """Yield the settings in a section, a table or a value. ``prefix``: key of ``value`` and a dot, or empty."""
+    """Yield the settings in ``value``. ``prefix``: key of ``value`` and a dot, or empty."""
     if isinstance(value, Section | BaseSettings):
         for name in type(value).model_fields:
             yield from _leaves(getattr(value, name), f"{prefix}{name}.", type(value), name)
@@ -372,7 +372,7 @@ def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, fi
 
 
 def _leaves_in_lists(leaf: _Leaf) -> Iterator[_Leaf]:
-    """Yield the settings in a list of sections; yield any other setting unchanged."""
+    """Yield the settings in a list of sections, or any other setting unchanged."""
     if not (isinstance(leaf.value, list) and leaf.value and isinstance(leaf.value[0], Section)):
         yield leaf
         return
@@ -386,7 +386,7 @@ def _description(leaf: _Leaf) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as in the file, a text without quotes; STARS for secrets; empty if it is not set."""
+    """Return a value as in the file, text without quotes; STARS for secrets; empty if not set."""
     if isinstance(value, SecretStr) or (isinstance(value, list) and any(isinstance(one, SecretStr) for one in value)):
         return STARS
     if value is None or value == {}:

@@ -1,4 +1,4 @@
-"""The engine of a local node: sends an institution's documents, and records the documents that other nodes send.
+"""The engine of a local node: sends an institution's documents, and records those of other nodes.
 
 The node calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
 at the time in ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called.
@@ -58,13 +58,13 @@ class LocalEngine:
         spans: DocumentSpans | None = None,
         partners: Partners | None = None,
     ) -> None:
-        """``partners``: the partners of a node without a hub; None: the hub names the partners."""
+        """``partners``: of a node without a hub; None: the hub names the partners."""
         core = self.core = Core(own_store.node, own_store, recovered, store, clock, settings, events, on_mail, spans)
         self.uplink = NodeSessions(own_store.node)
         self.secrecy = secrecy
         self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
-        self._users_reported: list[str] = []  #: users reported to the hub in this session
-        self._searched: set[str] = set()  #: partners whose refusals were already searched (``_learn``)
+        self._users_reported: list[str] = []  #: to the hub, in this session
+        self._searched: set[str] = set()  #: partners whose refusals were searched (``_learn``)
         self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._deliver_to_self)
         self.rows = self.sender.rows
@@ -93,7 +93,7 @@ class LocalEngine:
         self.sender.rows.pump.run_all()
 
     def take_over(self, old: "LocalEngine") -> None:
-        """Continue for an engine whose store was lost: keep deliveries under way, present users and the directory."""
+        """Continue for an engine whose store was lost: keep deliveries under way, present users and partners."""
         self.users_present = old.users_present
         self.handover.take_over(old.handover)
         self.acceptance.take_over(old.acceptance)
@@ -106,7 +106,7 @@ class LocalEngine:
             self._direct_up(link)
             return
         self.uplink.begin(link)
-        self.core.mail.schedule_flush()  # the node then reads the changed ``next_due``
+        self.core.mail.schedule_flush()  # afterwards the node reads the changed ``next_due``
         self.partners.begin()
         self._users_reported = []
         self.introduce()
@@ -122,7 +122,7 @@ class LocalEngine:
         self._use_link_now(link)
 
     def _use_link_now(self, link: Link) -> None:
-        """Inquire about unanswered messages, and send waiting ones, in the session that now leads to the partner."""
+        """Inquire about unanswered messages, and send the waiting ones for the peer of the link."""
         self.core.mail.schedule_flush()
         self.sender.inquire_soon()
         self.owed_acks.schedule.hurry(
@@ -131,7 +131,7 @@ class LocalEngine:
         self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
 
     def introduce(self) -> None:
-        """Send this node's certificates to the hub and to the partners of direct sessions, and its users to the hub."""
+        """Send this node's certificates to all peers, and its users to the hub."""
         certificates = self.secrecy.introduction()
         self._searched.clear()  # with a new key of this node, refused documents may be accepted
         if certificates or self._users_named():
@@ -140,7 +140,7 @@ class LocalEngine:
             self.direct.introduce(partner, certificates)
 
     def note_users(self, present: Iterable[str]) -> None:
-        """Note the users of this institution who receive documents now, and report those that the definitions name."""
+        """Note the present users, and report those whom the definitions name."""
         self.users_present = frozenset(present)
         self._report_users()
 
@@ -163,8 +163,7 @@ class LocalEngine:
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
-        """End a session. After a direct session, inquire about unanswered messages in the session that now leads to the
-        partner, if there is one."""
+        """End a session. After a direct session, inquire about unanswered messages by another way, if there is one."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
             self._use_link_now(link)
@@ -176,15 +175,14 @@ class LocalEngine:
             lane.flight.clear()
 
     def send_waiting(self, link: Link | None = None) -> None:
-        """Send waiting messages, because ``link`` has room again: to its partner if the link is direct, otherwise to
-        all targets."""
+        """Send waiting messages: to the partner of a direct ``link`` that has room again, otherwise to all targets."""
         if link is not None and not is_hub(link.peer):
             self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
         else:
             self.rows.pump.run_all()
 
     def receive(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Process the frames that were read from a session, in order."""
+        """Process frames of a session, in order."""
         if not is_hub(link.peer):
             frames = self.direct.permitted(link.peer, frames)
         for run in runs(frames):
@@ -234,7 +232,7 @@ class LocalEngine:
                 self.receive_presence(records)
 
     def receive_presence(self, records: Sequence[Presence]) -> None:
-        """Process records of the hub about partners, their certificates, and groups."""
+        """Process records about partners, their certificates, and groups."""
         try:
             self.partners.learn(records)
         except SemqError as error:
@@ -252,7 +250,7 @@ class LocalEngine:
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
         """Learn a partner's certificates; return the row to be stored, if there is one.
 
-        At the first call for the partner, and whenever its key for sealing has changed, search for documents that it
+        At the first call, and when the partner's key for sealing has changed, search for documents that the partner
         refused, to send them again."""
         stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:
@@ -271,7 +269,7 @@ class LocalEngine:
             self._note_certificate(news)
 
     def _note_certificate(self, news: CertificateNews) -> None:
-        """Note a new certificate of a partner in the ledger; raise an alarm if no older key has signed it."""
+        """Note a partner's new certificate in the ledger; as a violation if no older key has signed it."""
         if not (news.is_first or news.is_vouched):
             error = CertificateUnvouched(node=news.node, fingerprint=news.fingerprint, key_id=news.key_id)
             self.note_violation(parse_address(news.node), error)
@@ -284,13 +282,12 @@ class LocalEngine:
         self.core.post(note_lines([line]))
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """Note that a packet or a record of it is not believed and is ignored."""
+        """Note a packet, or a record of it, that is ignored."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 
     def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
-        """Note a violation by ``source`` in the ledger, within the bound of ``violations``. ``ident``: the LK0 of the
-        message, or empty."""
+        """Note a violation in the ledger, within the bound of ``violations``. ``ident``: LK0 of the message, if any."""
         line = LedgerLine(
             self.core.now_ms(),
             Side.SENDER,
@@ -305,7 +302,7 @@ class LocalEngine:
             self.core.post(note_lines(lines))
 
     def _deliver_to_self(self, frames: list[Data]) -> None:
-        """Record messages that this node has sent to itself; they bypass the hub."""
+        """Record messages of this node to itself, which bypass the hub."""
         self.receiver.receive_messages(self.core.address, frames)
 
     # --- time and turns

@@ -19,7 +19,7 @@ POLL_S = 0.1
 
 
 async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the end of a process and return its exit status; a negative number is a signal."""
+    """Wait for the end of a process; return the exit status, negative for a signal."""
     if process.poll() is None:
         has_ended, loop = asyncio.Event(), asyncio.get_running_loop()
         handle = os.pidfd_open(process.pid)
@@ -35,13 +35,13 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
 class NodeProcess:
     """A node as a process."""
 
-    before_program: Callable[[], None] | None = None  #: called in the new process before its program starts
+    before_program: Callable[[], None] | None = None  #: called in the new process before the program starts
     popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  #: starts the process; tests replace it
 
     def __init__(self, place: NodePlace) -> None:
         self.place = place
-        self.port = place.port  #: AMQP port; if it is configured as 0, it is 0 until the node serves
-        self.postgres = EmbeddedPostgres(place.data_dir)  #: the server that the node starts
+        self.port = place.port  #: AMQP port; 0, if so configured, until the node serves
+        self.postgres = EmbeddedPostgres(place.data_dir)  #: started by the node
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -50,7 +50,7 @@ class NodeProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None if the node does not run."""
+        """The process id; None if none runs."""
         process = self.process
         return process.pid if process is not None and process.poll() is None else None
 
@@ -72,7 +72,7 @@ class NodeProcess:
         return ["-m", MODULES[self.place.kind]]
 
     def launch(self, **variables: str) -> None:
-        """Start the process without waiting. ``variables``: further environment variables.
+        """Start the process. ``variables``: further environment variables.
 
         Variables SEMQ_… of this process are not passed on: the node would read them as settings.
         """
@@ -103,7 +103,7 @@ class NodeProcess:
             raise NodeNotStarted(node=self.name, log=self.log_tail())
 
     def console(self) -> str:
-        """Return the address of the console, which a node with [http] prints at its start; empty if the node ends."""
+        """Return the address of the console, which a node with [http] prints; empty if the node ends."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
@@ -113,12 +113,12 @@ class NodeProcess:
     async def wait_ready(self) -> bool:
         """Wait until the node serves; return False if it ends instead.
 
-        A caller whose wait is cancelled must end the process, for which a thread still waits.
+        After a cancelled wait, the caller must end the process, for which a thread still waits.
         """
         return await asyncio.to_thread(self.block_until_ready)
 
     async def wait_ended(self) -> int:
-        """Wait for the end of the process; return the result of ``wait_for_exit``."""
+        """Wait for the end of the process; return the exit status, negative for a signal."""
         assert self.process is not None
         return await wait_for_exit(self.process)
 
@@ -127,7 +127,7 @@ class NodeProcess:
             self.process.send_signal(number)
 
     def end(self, number: Signals = SIGTERM) -> None:
-        """Send a signal and block the thread until the process ends; kill the process after STOP_S."""
+        """Send a signal and block the thread until the process ends; kill it after STOP_S."""
         if (process := self.process) is None:
             return
         self.signal(number)
@@ -145,13 +145,13 @@ class NodeProcess:
             process.stdout.close()
 
     def end_with_database(self) -> None:
-        """End the node, then its database server, which survives a killed node."""
+        """End the node, then the database server, which survives a killed node."""
         self.end()
         if self.place.data_dir.exists():
             self.postgres.stop()
 
     def lock_holder(self) -> int | None:
-        """Return the id of the process that has the lock of the data directory; None if no process has it."""
+        """Return the id of the process that has the lock of the data directory, or None."""
         with suppress(OSError, ValueError), (self.place.data_dir / "postgres" / "lock").open("r+") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,7 +160,7 @@ class NodeProcess:
         return None
 
     def log_tail(self, lines: int = 6) -> str:
-        """Return the last lines of the log; empty if the log cannot be read."""
+        """Return the last lines of the log; empty if it cannot be read."""
         with suppress(OSError):
             return "\n".join(self.place.log.read_text("utf-8", "replace").splitlines()[-lines:])
         return ""

@@ -1,8 +1,8 @@
 """Private keys: creation, writing, reading, names. EC on P-256 by default; P-384 and RSA are accepted.
 
-On disk a key is PKCS#8 in PEM, mode 0600, encrypted if the node has a passphrase (``Passphrase``: from a file, a
-systemd credential, or the environment). A key file to which others have rights is refused instead of repaired: its
-content may already be known. A node uses its key for TLS, for signatures and for unwrapping session keys.
+On disk a key is PKCS#8 in PEM, mode 0600, encrypted if the node has a passphrase. A key file to which others have
+rights is refused instead of repaired, because the content may already be known. A node uses one key for TLS, for
+signatures and for unwrapping session keys.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from semq.store.files import write_safely
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 CURVES = ("secp256r1", "secp384r1")
-RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # smaller keys are weak, larger keys are slow to verify
+RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # smaller keys are weak, larger ones slow to verify
 RSA_BITS_NEW = 3072
 KEY_FILE_MAX = 64 * 1024
 
@@ -32,8 +32,7 @@ class Passphrase:
     """The source of the passphrase of key files; if all fields are empty, keys are stored in clear.
 
     Precedence: ``file``, ``credential`` (a name below $CREDENTIALS_DIRECTORY, systemd.exec(5) LoadCredential),
-    ``variable`` (a name in the environment). The passphrase is read at each use, and is never part of a setting, a log
-    or an error.
+    ``variable`` (a name in the environment). The passphrase is read at each use, so that settings do not contain it.
     """
 
     file: Path | None = None
@@ -83,10 +82,7 @@ def is_strong(key: object) -> bool:
 
 
 def key_id(key: PrivateKey | PublicKey) -> str:
-    """Return the name of a key pair: 16 bytes of the SHA-256 of its SubjectPublicKeyInfo (RFC 5280), hexadecimal.
-
-    It is the value of @KeyId.
-    """
+    """Return @KeyId of a key pair: 16 bytes of the SHA-256 of the SubjectPublicKeyInfo (RFC 5280), hexadecimal."""
     public = key.public_key() if isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) else key
     spki = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(spki).digest()[:16].hex()
@@ -108,13 +104,12 @@ def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
     unaccepted kind, or if the passphrase is missing or wrong.
     """
     data = read_private(path)
-    # A key in clear is accepted even if a passphrase is configured, so that a passphrase can be introduced
-    # (``KeyRing.encrypt_clear_keys``).
+    # A key in clear is accepted despite a passphrase, so that one can be introduced (``KeyRing.encrypt_clear_keys``).
     password = passphrase if b"ENCRYPTED" in data else None
     try:
         key = serialization.load_pem_private_key(data, password)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        # Do not chain the cause: its text may contain parts of the input.
+        # Without the cause: its text may contain parts of the input.
         fault = "The passphrase is missing or wrong." if b"ENCRYPTED" in data else "The file has no private key."
         raise KeyRefused(fault, file=str(path)) from None
     if not is_strong(key.public_key()):
@@ -130,7 +125,7 @@ def is_encrypted(path: Path) -> bool:
 def read_private(path: Path) -> bytes:
     """Return the content of a file to which only its owner, the present user or root, has rights. Raises KeyRefused.
 
-    The mode of the opened file is checked, so that the file cannot be replaced between check and reading.
+    The opened file is checked, so that it cannot be replaced between check and reading.
     """
     try:
         with path.open("rb") as file:

@@ -1,17 +1,17 @@
 """Session keys at their sender: creation, nonces, limits.
 
 **Why a nonce never repeats under a key.** A session key is 32 random bytes, used for one pair of institutions. Only the
-process that has drawn a key seals with it. A nonce consists of a counter of 32 bits and of 64 random bits for this one
-message. The counter starts at 0 with the key, rises with each use, and is kept in memory only: after a crash, a restart
-or a restore, the process draws other keys. The stored copy of a key (``wrapped_for_storage``) is used to wrap the key
-again and to prove digests; a caller must not make a ``SessionKey`` from it. Only a memory snapshot of a machine that is
-resumed twice repeats key and counter together. Then the random part distinguishes the nonces of the two copies.
+process that has drawn a key seals with it. A nonce consists of a counter of 32 bits and of 64 random bits. The counter
+starts at 0 with the key, rises with each use, and is kept in memory only: after a restart or a restore, the process
+draws other keys. From the stored copy of a key (``wrapped_for_storage``), which serves to wrap the key again and to
+prove digests, no ``SessionKey`` may be made. Only a snapshot of a machine that is resumed twice repeats key and
+counter; then the random part distinguishes the nonces.
 
 A session key is replaced long before AES-GCM requires it (NIST SP 800-38D: 2**32 uses).
 
 Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and the
-public session id. Nobody can find two keys with the same id (about 2**64 attempts), so nobody can make an AES-GCM
-ciphertext that opens under two keys.
+public session id. To find two keys with one id takes about 2**64 attempts, so nobody can make an AES-GCM ciphertext
+that opens under two keys.
 """
 
 import hmac
@@ -31,13 +31,13 @@ SECRET_LENGTH = 32
 ID_LENGTH = 16
 NONCE_LENGTH, TAG_LENGTH = 12, 16
 RANDOM_LENGTH = 8  # random bytes in each nonce
-MESSAGES_MAX = 1 << 31  # under one key, even if a larger number is configured
+MESSAGES_MAX = 1 << 31  # under one key, whatever is configured
 OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # bytes that sealing adds to a payload
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """The limits at which a session key is replaced: messages and bytes sealed with it, and its age in seconds."""
+    """The limits at which a session key is replaced."""
 
     messages: int = 65_536
     payload_bytes: int = 1 << 30
@@ -54,7 +54,7 @@ def session_id_of(secret: bytes) -> bytes:
 
 
 class Opening:
-    """A session key for all uses except sealing: it opens bodies, and calculates salts and digests."""
+    """A session key for opening bodies and for salts and digests."""
 
     __slots__ = ("_cipher", "_digests", "id")
 
@@ -73,9 +73,9 @@ class Opening:
     def salt(self, name: str) -> bytes:
         """Return the salt for the digest of one message; ``name`` is the LK0 under which its payload was sealed.
 
-        The salt may be published to prove this digest: it reveals nothing about other digests.
+        A published salt proves this digest and reveals nothing about others.
         """
-        salt = self._digests.copy()  # the key was hashed once for the session
+        salt = self._digests.copy()
         salt.update(name.encode())
         return salt.digest()
 
@@ -85,12 +85,12 @@ class Opening:
 
 
 def salted_digest(salt: bytes, payload_digest: bytes) -> bytes:
-    """Return the public digest, from the salt of a message and the SHA-256 of its payload."""
+    """Return the public digest; ``payload_digest`` is the SHA-256 of the payload."""
     return sha256(b"semq digest 1" + salt + payload_digest).digest()
 
 
 class SessionKey(Opening):
-    """A session key that this process has drawn for one receiver: it also seals, within its limits."""
+    """A session key that this process has drawn for one receiver, and may seal with."""
 
     __slots__ = ("_bytes", "_ends_at", "_limits", "_messages", "_secret", "alg", "key_id", "text")
 

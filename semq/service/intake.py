@@ -2,10 +2,8 @@
 
 A speaker is, for instance, a session (at the listening end of links), the source of a packet (at the dialling end), or
 a queue (on the carrier of a hub). In each turn of the event loop the intake passes on a bounded number of frames and
-bytes, speaker by speaker, so that no speaker delays the others. It passes on none while too much earlier work is not
-committed.
-
-The callers limit the bytes that wait for a speaker.
+bytes, speaker by speaker, so that no speaker delays the others, and none while too much work is not committed. The
+callers limit the bytes that wait for a speaker.
 """
 
 from collections import deque
@@ -20,9 +18,9 @@ Frame = TypeVar("Frame")
 
 FRAMES_PER_TURN = 256
 BYTES_PER_TURN = 256 * 1024
-FRAMES_UNDER_WAY_MAX = 4096  # frames passed to the engine whose work is not committed
+FRAMES_UNDER_WAY_MAX = 4096  # frames passed on whose work is not committed
 BYTES_UNDER_WAY_MAX = 16 << 20
-FRAME_OVERHEAD_BYTES = 200  # counted for a frame besides its header and body
+FRAME_OVERHEAD_BYTES = 200  # counted for a frame besides header and body
 
 
 class Intake(Generic[Speaker, Frame]):
@@ -34,9 +32,8 @@ class Intake(Generic[Speaker, Frame]):
         post: Callable[[Work, bool], None],
         loop_turn: Turn,
     ) -> None:
-        """``process`` passes frames of one speaker to the engine. ``post`` posts work to the store; its second argument
-        says whether the work may wait for a later commit.
-        """
+        """``process`` passes frames of one speaker to the engine. ``post`` posts work to the store; the second argument
+        says whether the work may wait for a later commit."""
         self._process = process
         self._post = post
         self._loop_turn = loop_turn
@@ -53,7 +50,7 @@ class Intake(Generic[Speaker, Frame]):
         return self._bytes.get(speaker, 0)
 
     def put(self, speaker: Speaker, frame: Frame, size: int) -> None:
-        """Append a frame of ``size`` bytes to the queue of its speaker."""
+        """Append a frame of ``size`` bytes to the queue of a speaker."""
         size += FRAME_OVERHEAD_BYTES
         self._waiting.setdefault(speaker, deque()).append((frame, size))
         self._bytes[speaker] = self._bytes.get(speaker, 0) + size
@@ -78,11 +75,10 @@ class Intake(Generic[Speaker, Frame]):
         return frames
 
     def pause(self, speaker: Speaker) -> None:
-        """Pass on no more frames of a speaker until ``resume_all``."""
+        """Pass on no frames of a speaker until ``resume_all``."""
         self._paused.add(speaker)
 
     def resume_all(self) -> None:
-        """Pass on the frames of all speakers again."""
         self._paused.clear()
         self._schedule()
 
@@ -97,7 +93,7 @@ class Intake(Generic[Speaker, Frame]):
         return self.frames_under_way >= FRAMES_UNDER_WAY_MAX or self.bytes_under_way >= BYTES_UNDER_WAY_MAX
 
     def pass_on_turn(self) -> None:
-        """Pass the frames of one turn of the event loop to the engine."""
+        """Pass the frames of one turn to the engine."""
         self._is_scheduled = True
         frames_left, bytes_left = FRAMES_PER_TURN, BYTES_PER_TURN
         share = max(FRAMES_PER_TURN // max(len(self._waiting), 1), 16)
@@ -117,9 +113,7 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def _pass_on(self, speaker: Speaker, frames_max: int, bytes_max: int) -> tuple[int, int]:
-        """Pass on at least one frame of a speaker; return number and size of the frames. The speaker's next turn comes
-        after those of all others.
-        """
+        """Pass on at least one frame of a speaker, whose next turn then comes last; return number and size."""
         queue = self._waiting.pop(speaker)
         batch: list[Frame] = []
         size = 0
@@ -138,14 +132,14 @@ class Intake(Generic[Speaker, Frame]):
         try:
             self._process(speaker, batch)
         finally:
-            # At the limit the settlement must not wait for a later commit, because the next turn waits for it.
+            # At the limit the settlement must not wait for a later commit: the next turn waits for the settlement.
             settlement = after_commit(lambda: self.settle(len(batch), size))
             settlement.on_failure = lambda error: self.settle(len(batch), size)
             self._post(settlement, not self._is_full)
         return len(batch), size
 
     def settle(self, frames: int, size: int) -> None:
-        """Note that the work of ``frames`` frames is committed or has failed. More frames may be passed on."""
+        """Note that the work of ``frames`` frames is committed or has failed."""
         self.frames_under_way -= frames
         self.bytes_under_way -= size
         self._schedule()

@@ -1,7 +1,6 @@
 """The client's side of an AMQP connection: its channels, the server's requests to stop publishing, and the end.
 
-``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
-one of its channels. Nothing here reconnects or repeats a message.
+``dialer.dial`` makes a ``ClientLink``, the owner of a ``SocketLink``. Nothing here reconnects or repeats a message.
 """
 
 import asyncio
@@ -41,9 +40,9 @@ from semq.transport.peer import PeerInfo
 class ClientLink:
     """One connection to a server.
 
-    ``on_closed(error)`` is called when the connection has ended; ``error`` is None after an orderly close.
-    ``on_blocked(reason)`` is called when the server requests a stop of publishing, and with None when publishing may
-    resume. ``check`` and ``product``: see ``DialConfig``.
+    ``on_closed(error)`` is called at the end of the connection; ``error`` is None after an orderly close.
+    ``on_blocked(reason)`` is called when the server asks not to publish, and with None when publishing may resume.
+    ``check`` and ``product``: see ``DialConfig``.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class ClientLink:
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
         self.is_blocked = False
-        #: whether channels opened from now on keep bodies that arrive in chunks (in files), or drop them
+        #: whether channels opened from now on keep bodies that arrive in chunks, or drop them
         self.keeps_large_bodies = False
         self.error: AmqpError | LinkLost | None = None
         self._loop = asyncio.get_running_loop()
@@ -100,7 +99,7 @@ class ClientLink:
         return channel
 
     async def close(self, timeout_s: float = 5.0) -> None:
-        """Close in an orderly way; drop the socket if the peer does not answer within ``timeout_s``."""
+        """Close in an orderly way; drop the socket after ``timeout_s`` without an answer."""
         if not self._closed.is_set() and self._link is not None:
             self.machine.close()
             self.link.request_write()
@@ -112,7 +111,7 @@ class ClientLink:
         await self._closed.wait()
 
     async def wait_closed(self) -> AmqpError | LinkLost | None:
-        """Wait for the end of the connection and return its reason; None after an orderly close."""
+        """Wait for the end of the connection; return the reason, None after an orderly close."""
         await self._closed.wait()
         return self.error
 
@@ -124,10 +123,10 @@ class ClientLink:
             self._check(link.peer)
         except SemqError as error:
             self._refusal = error
-            link.abort()  # before the first byte: nothing is sent to an unknown peer
+            link.abort()  # nothing is sent to an unknown peer
 
     def process(self, events: list[ConnectionEvent]) -> None:
-        """Pass the events of one read to their channels; then each channel reports its confirms and deliveries."""
+        """Pass the events of one read to the channels; then these report confirms and deliveries."""
         touched: dict[ClientChannel, None] = {}
         for event in events:
             kind = type(event)
@@ -164,10 +163,10 @@ class ClientLink:
             case ConnectionFailed(error=error) | ConnectionClosed(error=error):
                 self.error = self.error or error
             case _:
-                pass  # Tuned, ChannelReleased: the state machine has done everything
+                pass  # Tuned, ChannelReleased: nothing is left to do
 
     def _check_product(self, properties: Mapping[str, Any]) -> None:
-        """Abort if the server is not the expected product; the reply with the password has not been sent yet."""
+        """Abort if the server is not the expected product, before the password is sent."""
         if self._product is not None and properties.get("product") != self._product:
             facts = {name: str(properties.get(name, ""))[:40] for name in ("product", "version")}
             self._refusal = ForeignBroker(**facts)
@@ -195,7 +194,7 @@ class ClientLink:
         failure = self.error or LinkLost("the connection was closed")
         if not self._opened.done():
             self._opened.set_exception(self._refusal or failure)
-            # Mark the exception as retrieved: the dialler may have been cancelled, and no other code reads it.
+            # Mark the exception as retrieved: nobody reads it if the dialler was cancelled.
             self._opened.exception()
         for waiting in self._opening.values():
             if not waiting.done():

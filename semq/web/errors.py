@@ -2,26 +2,26 @@
 
 SemqError
 ├── BadInput
-│   ├── NotSignedIn      nobody is signed in, or the token is not valid
-│   ├── RoleMissing      the role or scope is missing
-│   ├── ForeignForm      a form without the secret of the session
-│   ├── NoSuchPage       there is nothing at this address
-│   ├── BadRequest       the request cannot be read
-│   ├── BodyTooLarge     the body is larger than the limit
-│   ├── OidcRefused      the sign-in through the provider is refused
-│   ├── LeaseGone        the lease of a document has ended
-│   ├── RangeNotSatisfiable  the body has none of the requested bytes
-│   └── ForeignHost      the request names a host that is not this node
+│   ├── NotSignedIn
+│   ├── RoleMissing
+│   ├── ForeignForm
+│   ├── NoSuchPage
+│   ├── BadRequest
+│   ├── BodyTooLarge
+│   ├── OidcRefused
+│   ├── LeaseGone
+│   ├── RangeNotSatisfiable
+│   └── ForeignHost
 ├── Unavailable
-│   ├── TooManyRequests  a rate or another limit of this user, or of this address, is exceeded
-│   ├── BodiesFull       the bodies of other requests fill the memory
-│   ├── SpoolFull        large bodies fill the disk
-│   ├── OidcAway         the OpenID Connect provider gives no answer, or a wrong one
-│   └── QueryTooSlow     the database takes too long for a page
+│   ├── TooManyRequests
+│   ├── BodiesFull
+│   ├── SpoolFull
+│   ├── OidcAway
+│   └── QueryTooSlow
 └── Misconfigured
-    ├── WebPortTaken     the port is in use
-    ├── OidcMissing      the packages for the sign-in through a provider are missing
-    └── NoHttpSection    the configuration has no section [http]
+    ├── WebPortTaken
+    ├── OidcMissing
+    └── NoHttpSection
 """
 
 from semq.errors import BadInput, Misconfigured, Unavailable

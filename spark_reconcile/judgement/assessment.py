@@ -1,7 +1,6 @@
-"""From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
+"""From facts to verdicts, in Spark: business date, words of each side (``situation``), row of the grid (``verdicts``).
 
-The words come from the tables of ``situation``, the row from the grid of ``verdicts``. Ages and the remark *young* use
-the hub's clock.
+Ages and the remark *young* use the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +45,7 @@ from spark_reconcile.judgement.situation import (
 from spark_reconcile.judgement.verdicts import RULES, VERDICT, Verdict
 from spark_reconcile.spark.session import small_table
 
-# Bounds of the buckets of latencies and ages, in milliseconds, with their labels in the report.
+# Upper bounds of the buckets of latencies and ages, in milliseconds, with the labels in the report.
 LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
              (300_000, "≤ 5 min"), (3_600_000, "≤ 1 h"), (21_600_000, "≤ 6 h"), (86_400_000, "≤ 1 day"),
              (None, "more"))  # fmt: skip
@@ -56,11 +55,11 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
 
 
 FAR = 2**62  #: later than any time in a ledger
-MARGIN_MS = 5_000  # remaining error of a corrected clock, and travel between two nodes
+MARGIN_MS = 5_000  # for the error of a corrected clock, and the travel between two nodes
 
 
 class EvidenceCoverage(NamedTuple):
-    """The period that the extracts of one ledger cover without a gap, in milliseconds since 1970 UTC by its clock."""
+    """The period that the extracts of a ledger cover without a gap: ms since 1970 UTC, by the node's clock."""
 
     node: str
     store: str
@@ -70,36 +69,32 @@ class EvidenceCoverage(NamedTuple):
 
 
 class JudgementContext(NamedTuple):
-    """The data common to the judgement of all messages of a run."""
+    """The data common to all messages of a run."""
 
     window: Window  #: the business date
     young_ms: int  #: time after its last step for which a message is *young*
     ledgers: tuple[EvidenceCoverage, ...]  #: the ledgers with a used extract of the business date
-    hub_complete: bool  #: whether ledgers of the hub are known and all are delivered; true without a hub
-    hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without such a ledger
+    hub_complete: bool  #: whether the hub has known ledgers, all delivered; true without a hub
+    hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without one
     hub_since: int = -FAR  #: latest start of the evidence of the hub's ledgers
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
     unserved: frozenset[str] = (
         frozenset()
     )  #: nodes that no line of the hub mentions, though they recorded many messages
-    has_hub: bool = True  #: whether the institutions have a hub
+    has_hub: bool = True
 
 
 def dated(facts: DataFrame, window: Window) -> DataFrame:
     """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
 
-    ``carried``: an earlier run left the message open. ``earlier``, ``later``: the message belongs to another date.
-    ``none``: all lines are notes. ``near``: the sender's first lines are missing and the birth is close to the date, so
-    that the date depends on the sender's clock; ``judged`` replaces it.
+    ``carried``: an earlier run left the message open. ``none``: all lines are notes. ``near``: the sender's first lines
+    are missing and the birth is close to the date; ``judged`` decides by the sender's clock.
     """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
 
 def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
-    """Add to the dated facts both nodes, a word for each side, and ``row``, the index of the matching row of the grid.
-
-    The scope ``near`` becomes date, earlier or later.
-    """
+    """Add to the dated facts both nodes, a word for each side, and ``row``, the index of the row of the grid."""
     # Spark analyses the whole plan at each call, so independent columns are added by one call.
     timed = _with_coverage(spark, facts, names, context).withColumns(
         {
@@ -154,8 +149,7 @@ def _born() -> Column:
     """Return SQL for the birth: the time of acceptance, else of refusal, else of the first sending.
 
     Else, if the sender's first lines are missing or the message is carried: the first line of hub or receiver. Else the
-    first unusable line. Null without any of them: the message belongs to an earlier date, for instance because the hub
-    stored it then and sends it now.
+    first unusable line. Null without any of them: the message belongs to an earlier date.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
@@ -174,9 +168,9 @@ _MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_se
 
 
 def _begun() -> Column:
-    """Return SQL for the time of acceptance or of the first sending, by the hub's clock.
+    """Return SQL for the time of acceptance, else of the first sending, else of the first line of hub or receiver.
 
-    Without such a line of the sender it is the time of the first line of hub or receiver.
+    It is by the hub's clock.
     """
     return F.expr(
         "coalesce(coalesce(accepted_at, sent_at) - coalesce(sender_skew, 0), "
@@ -202,10 +196,7 @@ def _scope(window: Window) -> Column:
 
 
 def _scope_by_clocks(window: Window) -> Column:
-    """Return SQL for the final scope: a ``near`` message gets the date on which hub or receiver first had it.
-
-    That time is converted to the sender's clock.
-    """
+    """Return SQL for the final scope. The first line of hub or receiver, in the sender's time, decides ``near``."""
     at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
     return F.expr(
         f"CASE WHEN scope <> 'near' THEN scope WHEN {at} >= {window.end} THEN 'later' "
@@ -214,9 +205,9 @@ def _scope_by_clocks(window: Window) -> Column:
 
 
 def _situation_columns(context: JudgementContext) -> dict[str, Column]:
-    # A ledger without a line about the message counts as missing in three cases: it was not delivered; its period
-    # begins after the message and after the last date whose run had all needed ledgers; every earlier run lacked a
-    # needed ledger.
+    # A ledger without a line about the message counts as missing if it was not delivered, if its period begins after
+    # the message and after the last date whose run had all needed ledgers, or if every earlier run lacked a needed
+    # ledger. The hub's ledger also counts as missing for the receivers in ``unserved``.
     since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
     begins_later = {
         side: f"(carried = {NEVER_COMPLETE} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {begin})"
@@ -246,7 +237,7 @@ _FIRST_BITS = (("sender", 0), ("hub", HUB_BIT), ("receiver", RECEIVER_BIT))
 
 
 def _row() -> Column:
-    """Return SQL for the first matching row of the grid; -1 cannot occur and would fail the run."""
+    """Return SQL for the first matching row of the grid; -1, which cannot occur, would fail the run."""
     rows = " ".join(f"WHEN picture & {rule.asked}L = {rule.wanted}L THEN {row}" for row, rule in enumerate(RULES))
     return F.expr(f"CASE {rows} ELSE -1 END")
 
@@ -278,8 +269,8 @@ def _mixed() -> str:
 def _direct(context: JudgementContext) -> str:
     """Return the SQL condition that the hub has no part in a message.
 
-    The message stays within one node, goes to or from the hub itself, or has no line of the hub and used a direct link.
-    If the institutions have no hub, it need not have used a direct link.
+    The message stays within one node, goes to or from the hub itself, or has no line of the hub and (if there is a hub)
+    used a direct link.
     """
     by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if context.has_hub else "hub = 0"
     return f"{by_link} OR {_WITHOUT_HUB}"
@@ -334,8 +325,8 @@ def cells(verdicts: DataFrame) -> DataFrame:
 def _latency() -> Column:
     """Return SQL for the latency from acceptance to record, by corrected clocks; null if one of both times is unknown.
 
-    It is at least 0. If the outcome is DELIVERED, it is at most the time from acceptance to the outcome, which the
-    sender's clock alone has measured.
+    It is at least 0. If the outcome is DELIVERED, it is at most the time from acceptance to outcome, which the sender's
+    clock alone has measured.
     """
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
     until_outcome = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
@@ -344,7 +335,7 @@ def _latency() -> Column:
 
 
 def _absent_at() -> Column:
-    """Return SQL for the time from which on an absent ledger should have a line about the message, by its node's clock.
+    """Return SQL for the time from which on an absent ledger should have a line, by the node's clock.
 
     Null if no ledger is absent.
     """
@@ -370,8 +361,8 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
 def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     """Return one row for each message of the date and each carried message.
 
-    ``turned``: whether a carried message is an exception now and was none in any earlier run. ``open``: the facts for
-    the run of the next date; null if the verdict is final or the message was born before ``oldest_at``.
+    ``turned``: a carried message is an exception for the first time. ``open``: the facts for the run of the next date;
+    null if the verdict is final or the message was born before ``oldest_at``.
     """
     source_missing = _is(lambda verdict: verdict.name == "SOURCE_MISSING")
     updated = {
@@ -381,7 +372,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     facts = (updated[name].alias(name) if name in updated else F.col(name) for name in NAMES)
     is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
     open_facts = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
-    # Later readers need valid UTF-8, and an unreadable locator may contain any bytes.
+    # An unreadable locator may contain any bytes; readers need valid UTF-8.
     readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
     return judged.where("scope IN ('date', 'carried')").select(
         F.expr(readable("lk0")).alias("lk0"),

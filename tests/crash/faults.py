@@ -41,13 +41,13 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # when the first change of ways begins, and for how long it closes each way
-STRIKE_S = 3.0  # longest time until an armed node reaches its failpoint
+FIRST_CHANGE_S = 2.0  # start of the first change of ways, and for how long it closes each way
+STRIKE_S = 3.0  # longest time until an armed node reaches the failpoint
 BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
     "move": SIDES,
-    "retire": SIDES,  # the institution whose home moves to the new store
+    "retire": SIDES,  # whose home moves to the new store
     "silence": ("silent_there", "silent_back"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
@@ -62,8 +62,8 @@ KINDS: list[tuple[int, str, str]] = [
     (2, "kill ends", "sides"),  # both institutions
     (3, "kill", "member"),
     (1, "kill both", "member"),
-    (3, "kill twice", "nodes"),  # the second kill while the node starts
-    (3, "kill postgres at start", "nodes"),  # the node and its postgres, then the new postgres
+    (3, "kill twice", "nodes"),  # again while the node starts
+    (3, "kill postgres at start", "nodes"),  # node and postgres, then the new postgres
     (18, "failpoint", "nodes"),
     (2, "freeze", "nodes"),
     (3, "cut", "links"),
@@ -82,7 +82,7 @@ KINDS: list[tuple[int, str, str]] = [
 SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 # Further kinds in campaigns with a direct link between the institutions.
 DIRECT_KINDS = [
-    (8, "change ways", "direct link"),  # first the direct link is closed for a time, then the links to the hub
+    (8, "change ways", "direct link"),
     (3, "cut", "direct link"),
     (2, "cut in a frame", "direct link"),
     (1, "half open", "direct link"),
@@ -94,8 +94,8 @@ DIRECT_KINDS = [
 ]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
-    (6, "move", "hubs"),  # the home of an institution moves to this store
-    (4, "take over", "shared store"),  # its standby serves the store
+    (6, "move", "hubs"),  # to this store
+    (4, "take over", "shared store"),
     (3, "retire", "shared store"),  # the homes move, the empty store is retired, another is added
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
@@ -107,9 +107,9 @@ CLUSTER_KINDS = [
     (1, "delay", "carrier links"),
     (1, "throttle", "carrier links"),
     (1, "refuse", "carrier links"),
-    (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
+    (2, "kill two", "brokers"),  # the third, a minority, pauses
 ]
-# Steps of failpoints that only hubs reach in a campaign.
+# Steps that only hubs reach in a campaign.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
 # Steps that follow acts of operators (``test_refusing``).
 BY_HAND = frozenset({"H16", "Refusal"})
@@ -130,7 +130,7 @@ class CycleFault:
 
 
 def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield all (node, STEP:PHASE), then the same again, without end. ``cluster``: for two instances of the hub."""
+    """Yield all (node, STEP:PHASE), again and again. ``cluster``: for two instances of the hub."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
@@ -151,10 +151,9 @@ def plan(
     rabbitmq: bool = False,
     direct: bool = False,
 ) -> list[CycleFault]:
-    """Return the faults of one cycle in the order of their times. ``points``: what ``failpoints_by_turn`` yields.
+    """Return the faults of one cycle in the order of time. ``points``: from ``failpoints_by_turn``.
 
-    The first cycle of a campaign with a direct link has only a change of ways, so that the campaign uses both ways:
-    another fault might keep one of them closed.
+    The first cycle of a campaign with a direct link has only a change of ways, so that the campaign uses both ways.
     """
     if direct and number == 1:
         return [CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S)]
@@ -199,11 +198,11 @@ def _draw(
 
 
 class FaultInjector:
-    """Carries out the faults of a plan."""
+    """Carries out planned faults."""
 
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
-        self.done: Counter[str] = Counter()  #: faults that were carried out, by kind
+        self.done: Counter[str] = Counter()  #: faults begun, by kind
         self.retired = 0  #: retired stores
         self.taken_over: Counter[str] = Counter()  #: takeovers, by fault of the former owner
         self._revoking = {side: asyncio.Lock() for side in SIDES}
@@ -235,11 +234,11 @@ class FaultInjector:
         }
 
     async def run(self, faults: list[CycleFault]) -> None:
-        """Carry out the faults of a cycle, each at its time; return when the last one has ended."""
+        """Carry out the faults of a cycle, each at its time; return when all have ended."""
         await asyncio.gather(*(self._run_at_its_time(fault) for fault in faults))
 
     def _process(self, name: str) -> CrashProcess | BrokerProcess:
-        """Return the broker of this name, or the process that serves the store of the node."""
+        """Return a broker, or the process that serves the store of a node."""
         return self._world.brokers.get(name) or self._world.owner(name)
 
     async def _run_at_its_time(self, fault: CycleFault) -> None:
@@ -306,7 +305,7 @@ class FaultInjector:
         proxy.change(**{fault.text: False})
 
     async def _change_ways(self, fault: CycleFault) -> None:
-        """Close the direct link, then the links to the hub: documents under way change to the other way."""
+        """Close the direct link, then the links to the hub: documents under way take the other way."""
         await self._close_links(fault.value, fault.where)
         await self._close_links(fault.value, *PLACES["links"])
 
@@ -328,7 +327,7 @@ class FaultInjector:
     async def _revoke(self, fault: CycleFault) -> None:
         """Revoke the certificates of an institution; its node enrols again, with another key.
 
-        Revocations of one institution run one after the other: a second one would revoke the new certificate.
+        Without the lock, a second revocation would revoke the new certificate.
         """
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
@@ -343,10 +342,7 @@ class FaultInjector:
             node.up()
 
     async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
-        """Wait until an institution has ended its direct session with a revoked partner.
-
-        The wait ends early if ``side`` is being revoked, too: then it gets no reports from the hub.
-        """
+        """Wait until ``side`` has ended its direct session with a revoked partner, or is being revoked, too."""
         try:
             await node_requests.until_no_direct_link(
                 self._world.nodes[side], ADDRESS[revoked], self._revoking[side].locked
@@ -365,10 +361,7 @@ class FaultInjector:
         await node_requests.ask(lambda: world.owner(hub), "stores.move", store=world.store(hub), nodes=nodes)
 
     async def _take_over(self, fault: CycleFault) -> None:
-        """End or freeze the owner of a store until its standby serves it; then start or resume the former owner.
-
-        A former owner that was frozen must not write any more.
-        """
+        """End or freeze the owner of a store until its standby serves it; then start or resume the former owner."""
         async with self._changing_store:
             owner = self._world.owner(fault.where)
             standby = owner.other
@@ -407,7 +400,7 @@ class FaultInjector:
             await self._move_homes(fault.where, fault.text)
 
     async def _stop_when_empty(self, hub: str, pair: list[CrashProcess]) -> None:
-        """Stop both processes of a store when it is empty; start them again if copies have arrived meanwhile."""
+        """Stop both processes of a store that is empty; try again if copies have arrived meanwhile."""
         while True:
             while self._remaining_rows(hub):  # noqa: ASYNC110  (other processes empty it)
                 await asyncio.sleep(POLL_S)
@@ -424,7 +417,7 @@ class FaultInjector:
             return {"its server does not answer": 1}
 
     async def _disturb_link(self, fault: CycleFault, name: str, duration_s: float, value: float | None = None) -> None:
-        """Set a field of ``LinkFaults`` for a time. ``value`` None: the value of the fault."""
+        """Set a field of ``LinkFaults`` for a time, to ``value`` or that of the fault."""
         proxy = self._world.proxies[fault.where]
         proxy.change(**{name: fault.value if value is None else value})
         await asyncio.sleep(duration_s)

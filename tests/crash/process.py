@@ -1,4 +1,4 @@
-"""Processes that are killed and restarted, as by a service manager: their base class, a node, a database server.
+"""Processes that are killed and restarted, as by a service manager: a node, a database server.
 
 An end that the campaign has not caused is a fault.
 """
@@ -27,13 +27,13 @@ CHECK_S = 0.2  # time between two checks of a shared server
 class RestartedProcess:
     """One process, which is started whenever it has ended."""
 
-    name: str  #: name in the installation
+    name: str  #: in the installation
     port: int
 
     def __init__(self) -> None:
         self.starts = 0
         self.on_ready: Callable[[], None] = lambda: None  #: called when the process begins to serve
-        self.on_end: Callable[[], None] = lambda: None  #: called when the process has ended
+        self.on_end: Callable[[], None] = lambda: None
         self._serving = asyncio.Event()
         self._stopping = False
         self._pause_s = 0.0  #: pause before the next start
@@ -62,12 +62,12 @@ class CrashProcess(RestartedProcess, NodeProcess):
         NodeProcess.__init__(self, place)
         RestartedProcess.__init__(self)
         self._complaints = complaints
-        self._has_ended = asyncio.Event()  #: set from the end of the process to its next start
+        self._has_ended = asyncio.Event()  #: set from the end of the process to the next start
         self._is_expected = False  #: the end of the process is no fault
-        self.other: CrashProcess | None = None  #: the other process of its store
+        self.other: CrashProcess | None = None  #: the other process of the store
         self._may_start = asyncio.Event()  #: cleared by ``down``, set by ``up``
         self._may_start.set()
-        self._failpoint = ""  #: failpoint of the next start
+        self._failpoint = ""  #: of the next start
         self.armed = ""  #: failpoint of the running process
         self.served = 0  #: starts after which the node served
         self.fired: list[str] = []  #: failpoints that ended the process
@@ -100,7 +100,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         await super().wait_until_serving()
 
     def kill(self, back_after_s: float, failpoint: str = "") -> None:
-        """Send SIGKILL; the process restarts after a pause, with the failpoint if one is named."""
+        """Send SIGKILL; the process restarts after a pause, with the failpoint."""
         self._pause_s, self._failpoint = back_after_s, failpoint
         if self.pid is not None:
             self._is_expected = True
@@ -108,7 +108,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
             self.signal(signal.SIGKILL)
 
     async def down(self, *, orderly: bool = False) -> None:
-        """Send SIGKILL, or SIGTERM if ``orderly``, and wait for the end. The process restarts only after ``up``."""
+        """Send SIGKILL, or SIGTERM if ``orderly``, and wait for the end; the process restarts after ``up``."""
         self._may_start.clear()
         if orderly and self.pid is not None:
             self._is_expected, self._pause_s = True, 0.0
@@ -121,14 +121,14 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self._may_start.set()
 
     async def wait_for_failpoint(self, within_s: float) -> None:
-        """Wait until an armed node has ended, but at most ``within_s`` seconds after it serves."""
+        """Wait until an armed node has ended, at most ``within_s`` seconds after it serves."""
         with suppress(TimeoutError):
             await self.wait_until_serving()
             async with asyncio.timeout(within_s):
                 await self._has_ended.wait()
 
     def kill_postgres(self) -> bool:
-        """Send SIGKILL to the node's database server; return False if none runs."""
+        """Kill the node's database server; return False if none runs."""
         pid = self.postgres.pid
         if pid is None:
             return False
@@ -143,7 +143,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self.signal(signal.SIGCONT)
 
     async def stop(self) -> None:
-        """Stop the node in an orderly way."""
+        """Stop the node with SIGTERM; complain if it does not end with status 0 within STOP_S."""
         self._stopping = True
         if self.pid is not None:
             self.signal(signal.SIGTERM)
@@ -212,7 +212,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
 
 
 class SharedServer:
-    """The database server of an instance of the hub and its standby, restarted whenever it was killed."""
+    """The database server of an instance of the hub and the standby, restarted whenever it was killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,8 +1,7 @@
 """The player: performs a script on one broker, step by step, and records the answers in one line per step.
 
-Each step waits for its answer: the reply of a method, the confirm of a publish in confirm mode. Events without a
-request (deliveries, returns, cancels) are recorded with the next Quiet, Pause or HangUp, because their exact time may
-differ between brokers.
+Each step waits for an answer: the reply of a method, the confirm of a publish in confirm mode. Events without a request
+(deliveries, returns, cancels) are recorded with the next Quiet, Pause or HangUp, because the exact time may differ.
 """
 
 import re
@@ -21,12 +20,12 @@ from tests.differential.bare import RawBytes
 
 PATIENCE_S = 10.0  # longest wait for a required answer
 QUIET_S = 0.25  # without events for this time, all have arrived
-# header, or field of one | reason for leaving it out
+# omitted header, or field of one | reason
 IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "the time of an x-death, taken from the clock",
 }
-BARRIER = "nobody"  # consumer tag that no script uses: its cancel-ok shows that the steps before are processed
+BARRIER = "nobody"  # consumer tag of no script: cancel-ok shows that the steps before are processed
 UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # the space excludes basic.cancel-ok
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {
@@ -66,7 +65,7 @@ class CloseChannel(NamedTuple):
 
 
 class On(NamedTuple):
-    """A step for a certain client and channel; other steps are for channel 1 of the first client."""
+    """A step for a client and channel; other steps are for channel 1 of the first client."""
 
     client: int
     channel: int
@@ -78,14 +77,14 @@ Script = Sequence["Step | On"]
 
 
 class PlayedConnection:
-    """One connection, with the player's state for it."""
+    """One connection."""
 
     def __init__(self, port: int) -> None:
         self.raw = RawClient(port).log_in(0)
         self.raw.events.clear()
         self.open: set[int] = set()  #: numbers of open channels
-        self.confirming: dict[int, int] = {}  #: number of publishes, keyed by channels in confirm mode
-        self.settled: dict[int, set[int]] = {}  #: numbers of confirmed or refused publishes, keyed by channel
+        self.confirming: dict[int, int] = {}  #: number of publishes, by channel in confirm mode
+        self.settled: dict[int, set[int]] = {}  #: numbers of confirmed or refused publishes, by channel
         self.passed: set[str] = set()  #: consumer tags of answered barriers
         self.is_over = False  #: the broker has ended the connection
 
@@ -106,9 +105,9 @@ class Player:
     def __init__(self, port: int) -> None:
         self._port = port
         self._clients: dict[int, PlayedConnection] = {}
-        self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, keyed by client and channel
-        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: lines of events without a request, keyed likewise
-        self._placeholders: dict[str, str] = {}  #: keyed by generated name
+        self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, by client and channel
+        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: lines of events without a request, likewise
+        self._placeholders: dict[str, str] = {}  #: by generated name
 
     def play(self, script: Script, *, is_quick: bool = False) -> list[str]:
         """Return the transcript. ``is_quick``: do not wait for unrequested events at the end."""
@@ -156,10 +155,10 @@ class Player:
         return self._clients[number]
 
     def _ready(self, on: On) -> PlayedConnection:
-        """Return the connection of a step, with the step's channel open."""
+        """Return the connection of a step, with the channel open."""
         self._listen(time.monotonic(), lambda: False)
         client = self._client(on.client)
-        if client.is_over:  # a hard error: the next step uses a new connection
+        if client.is_over:  # a hard error
             client.raw.socket.close()
             del self._clients[on.client]
             client = self._client(on.client)
@@ -195,7 +194,7 @@ class Player:
         self._await_outcome(client, number, step)
 
     def _await_outcome(self, client: PlayedConnection, number: int, step: Any) -> None:
-        """Wait until the broker has processed a step on a channel, or has closed the channel."""
+        """Wait until the broker has processed a step, or has closed the channel."""
 
         def is_over() -> bool:
             return client.is_over or number not in client.open
@@ -233,9 +232,7 @@ class Player:
             pass
 
     def _listen(self, deadline: float, holds: Any, *, any_event: bool = False) -> bool:
-        """Record events until ``holds()`` is true, or with ``any_event`` until bytes arrive. Return False at the
-        deadline.
-        """
+        """Record events until ``holds()``, or with ``any_event`` until bytes arrive. Return False at the deadline."""
         while not holds():
             sockets = {client.raw.socket: client for client in self._clients.values() if not client.is_over}
             readable, _, _ = select.select(list(sockets), [], [], max(0.0, deadline - time.monotonic()))
@@ -315,7 +312,7 @@ def _error(error: Any) -> str:
 
 
 def _brief(step: Any) -> str:
-    """Return a line for a step, with the arguments that differ from the default."""
+    """Return a line for a step, with the arguments that are no defaults."""
     if isinstance(step, m.Method):
         defaults = _defaults(type(step))
         values = [(name, getattr(step, name)) for name in step.names]
@@ -330,7 +327,7 @@ def _brief(step: Any) -> str:
 
 
 def _defaults(kind: type[m.Method]) -> m.Method | None:
-    """Return a method with every argument at its default; None if an argument has no default."""
+    """Return a method with default arguments; None if an argument has no default."""
     try:
         return kind()
     except TypeError:

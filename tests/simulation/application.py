@@ -1,6 +1,6 @@
 """Simulated applications: they submit documents, and receive documents slowly, late, with failures and repetitions.
 
-If the result of a submission is unknown, an application repeats it with the same token (PROTOCOL.md section 14).
+An application repeats a submission without a known result, with the token of the first (PROTOCOL.md section 14).
 """
 
 from collections.abc import Sequence
@@ -29,22 +29,21 @@ REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 @dataclass(slots=True, frozen=True)
 class PlannedDocument:
-    """A document that an application will submit."""
+    """A document to be submitted, and acts of a person, timed from the acceptance in seconds (None: never)."""
 
     token: str
     target: str
     attributes: Attributes
     payload: bytes
-    cancel_after_s: float | None = None  #: seconds from the acceptance until a person cancels it; None: never
-    #: seconds from the acceptance until a person has it sent again, or releases a scheduled document; None: never
-    resend_after_s: float | None = None
-    hold_s: float | None = None  #: seconds from the acceptance during which it is held; None: not held
-    scheduled_s: float = 0.0  #: delay before it may be sent (@NotBefore), in seconds
+    cancel_after_s: float | None = None
+    resend_after_s: float | None = None  #: also: until a scheduled document is released
+    hold_s: float | None = None  #: how long it is held
+    scheduled_s: float = 0.0  #: time from the submission until it may be sent (@NotBefore)
 
 
 @dataclass(slots=True, frozen=True)
 class EventUnderWay:
-    """An event for the sending application that is not yet published."""
+    """An unpublished event for the sending application."""
 
     event: AppEvent
     ops: Sequence[Any] = ()
@@ -73,7 +72,7 @@ class SimulatedApplications:
     def heal(self) -> None:
         """Consume again, and release all held and scheduled documents."""
         self.be_present(4)
-        for delay in (0.0, 30.0, 120.0):  # a hold requested shortly before may be committed later
+        for delay in (0.0, 30.0, 120.0):  # an earlier hold may be committed later
             self.world.time.after(delay, self._release_all)
         for delay in (150.0, 1000.0):  # a clock that was set may have delayed releases by a day
             self.world.time.after(delay, self._release_scheduled)
@@ -90,14 +89,13 @@ class SimulatedApplications:
 
     # --- submitting
     def submit(self, documents: Sequence[PlannedDocument]) -> None:
-        """Submit documents; repeat later those that were not accepted."""
+        """Submit documents, again if there is no answer."""
         submissions = [self._submission(document) for document in documents]
         if not self.host.submit(submissions):
             self.world.time.after(self.world.chance.uniform(0.5, 5.0), self.submit, documents)
             return
         self.world.oracle.handed(documents)
         for document in documents:
-            # If the process ends before it has answered, the application submits the document again.
             self.world.time.after(20.0, self._repeat, document)
 
     def _submission(self, document: PlannedDocument) -> Submission:
@@ -112,7 +110,7 @@ class SimulatedApplications:
         )
 
     def _address(self, target: str) -> Address:
-        """Return the address of a target: an institution, given by its name, or a group, given by its address."""
+        """Return the address of a target: the name of an institution, or the address of a group."""
         return parse_address(target) if "." in target else self.world.host(target).address
 
     def _time_of(self, document: PlannedDocument) -> int:
@@ -155,7 +153,7 @@ class SimulatedApplications:
             self.world.time.after(document.resend_after_s, self._act_early, lk0, True)
 
     def _act_early(self, lk0: LK0, sends: bool) -> None:
-        """Let a person release a scheduled document now, or withdraw it if not ``sends``."""
+        """Let a person release a scheduled document, or withdraw it if not ``sends``."""
         if self.host.engine is None:
             self.world.time.after(1.0, self._act_early, lk0, sends)
             return
@@ -174,7 +172,7 @@ class SimulatedApplications:
         self.world.time.after(self.world.chance.uniform(0.1, 5.0), self._repeat, document)
 
     def act(self, what: str, lk0: LK0) -> None:
-        """Let a person act on a message now; ``what`` is ``cancel`` or ``resend``."""
+        """Let a person act on a message; ``what`` is ``cancel`` or ``resend``."""
         if what == "cancel":
             self._cancel(lk0)
         else:
@@ -206,7 +204,7 @@ class SimulatedApplications:
 
     # --- receiving
     def forget_deliveries(self) -> None:
-        """Forget the deliveries under way, because the node has ended."""
+        """Forget the deliveries under way: the node has ended."""
         self._life += 1
         self._unanswered.clear()
 
@@ -219,12 +217,12 @@ class SimulatedApplications:
                 self.host.call(partial(_feed, user))
 
     def report_users(self) -> None:
-        """Let the node report the named users who receive: none while the application is absent."""
+        """Let the node report the users: none while the application is absent."""
         if present := self._users[1:]:
             self.host.call(lambda engine: engine.note_users(present if self.capacity else ()))
 
     def be_present(self, capacity: int) -> None:
-        """Take up to ``capacity`` documents at a time. With 0, stop consuming and return unacknowledged documents."""
+        """Take up to ``capacity`` documents at a time. 0: stop consuming and return unacknowledged documents."""
         self.capacity = capacity
         if capacity == 0 and self._unanswered:
             lost = sorted(self._unanswered)

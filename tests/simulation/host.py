@@ -1,6 +1,6 @@
-"""A process with its disk: runs an engine in turns and its store phase by phase; can crash and restart.
+"""A process with its disk: an engine that runs in turns, and a store that runs phase by phase.
 
-The process may end between any two steps; uncommitted changes and unsent frames are lost then.
+The process may end between any two steps, and loses uncommitted changes and unsent frames.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class WatchedStore(MemoryStore):
 
     def __init__(self, host: "Host") -> None:
         chance = host.world.chance
-        # A unit often takes all waiting work, as with the real writer, so that pieces of work see each other's changes.
+        # A unit often takes all waiting work, like the real writer, so that pieces of work see each other's changes.
         super().__init__(host.tables, lambda waiting: waiting if chance.random() < 0.5 else chance.randint(1, waiting))
         self.host = host
 
@@ -68,20 +68,20 @@ class Host:
         self.engine: Any = None
         self.store: WatchedStore | None = None
         self.clock: SimClock
-        self.passes_on = False  #: whether it is passing on frames of another instance
-        self.is_retired = False  #: its store was taken over, lost or replaced, so it never starts again
+        self.passes_on = False  #: it is passing on frames of another instance
+        self.is_retired = False  #: it never starts again: its store was taken over, lost or replaced
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None
         self._later_at: float | None = None  #: time from which delayed work is done
         self._restart_planned = False  #: after the loss of its store
 
     def is_up(self, life: int | None = None) -> bool:
-        """Whether the process runs, without a restart since ``life`` if that is given."""
+        """Whether the process runs; with ``life``: whether it has not been restarted since."""
         return self.engine is not None and (life is None or life == self.life)
 
     # --- start and end
     def set_clock(self, skew_s: float) -> None:
-        """Set the clock of the machine ``skew_s`` seconds ahead of the true time."""
+        """Set the clock ``skew_s`` seconds ahead of the true time."""
         self.skew_s = skew_s
         self.clock_was_set = True
         if self.engine is not None:
@@ -143,7 +143,7 @@ class Host:
             self.plan_tick()
 
     def receive_rumours(self) -> None:
-        """Draw false hints, and deliver them if there is a session."""
+        """Deliver drawn false hints if there is a session."""
         link = self.open_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
@@ -151,11 +151,11 @@ class Host:
             self.note_room(link)
 
     def open_link(self) -> SimLink | None:
-        """Return a session that the engine considers open; None if there is none."""
+        """Return a session that the engine considers open, or None."""
         raise NotImplementedError
 
     def plan_flush(self) -> None:
-        """Flush the engine's records at the end of the turn, or a little later."""
+        """Flush the engine's records soon."""
         if not self._flush_planned:
             self._flush_planned = True
             self.world.time.after(self.world.chance.random() * self.world.plan.flush_s, self._flush, self.life)
@@ -179,7 +179,7 @@ class Host:
         self.plan_tick()
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
-        """Note the end of a session. ``was_up``: whether the engine had noticed its beginning."""
+        """Note the end of a session. ``was_up``: the engine knows of its beginning."""
         if was_up:
             self.world.trace("link down", self.name, link.other.name)
             self.engine.link_down(link)
@@ -187,7 +187,7 @@ class Host:
 
     # --- the store, phase by phase
     def plan_transaction(self, store: WatchedStore) -> None:
-        """Plan a transaction for posted work: soon, or after ``plan.later_s`` if only deferred work waits."""
+        """Plan a transaction: soon, or after ``plan.later_s`` if only deferred work waits."""
         if not self._store_planned and store.phase:
             self._store_planned = True
             self.world.time.after(self.world.disk_s(), self._store_step, self.life)
@@ -213,7 +213,7 @@ class Host:
         self._store_planned = False
         self.plan_transaction(store)
         if store.is_lost and not self._restart_planned:
-            # The result of a commit is unknown. Until the restart the old engine continues, and all its work fails.
+            # The result of a commit is unknown. All work of the engine fails until the restart.
             self._restart_planned = True
             self.world.time.after(self.world.faults.reopening_s(), self._begin_anew, life)
 
@@ -246,7 +246,7 @@ class Host:
         return False
 
     def volatile(self) -> dict[str, object]:
-        """Return what the engine keeps in memory about single messages; empty when all rows are settled."""
+        """Return what the engine keeps in memory about single messages; empty once all rows are settled."""
         raise NotImplementedError
 
     @property
@@ -280,7 +280,7 @@ class LocalHost(Host):
         )
 
     def _partners(self) -> Partners | None:
-        """Return the partners that the configuration names; None with a hub."""
+        """Return the configured partners; None with a hub."""
         return None if self.world.plan.has_hub else Partners.configured(str(host.address) for host in self.world.locals)
 
     def after_start(self) -> None:
@@ -412,7 +412,7 @@ class HubHost(Host):
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }
-        # Otherwise an entry may stay until its session ends: the message was lost, or its Ack2 took a direct session.
+        # Otherwise an entry may stay until the session ends: the message was lost, or Ack2 took a direct session.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):
             facts["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in facts.items() if value}
@@ -424,10 +424,8 @@ def flying(lanes: dict[str, Lane]) -> set[int]:
 
 
 class SimDirectory:
-    """A directory in which all may send to all, except documents of the content types that are refused.
-
-    It refuses void markers for an institution that was struck off.
-    """
+    """A directory in which all may send to all, except documents of refused content types, and void markers to an
+    institution that was struck off."""
 
     def __init__(self, world: "World") -> None:
         self._world = world

@@ -1,7 +1,7 @@
 """Runs with several instances of the hub: a store each, a carrier that loses, doubles and delays, and homes that move.
 
-Nodes dial any instance. The fault ``other_store`` moves the home of one node. Stores are replaced: all homes move out
-of a store, the store is retired when it is empty, and another store is added.
+Nodes dial any instance. The fault ``other_store`` moves the home of one node. Stores are replaced: all homes move out,
+the empty store is retired, and another is added.
 """
 
 from dataclasses import replace
@@ -25,10 +25,10 @@ from tests.simulation.world import SeedResult, SimulatedSite, Trace, World
 FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
 LATE_S = 15.0  # longest delay of a message: the broker drops older ones
-AWAY_EVERY_S = 60.0  # mean time between two losses of the carrier
-REPLACING = 4  # only each fourth seed replaces stores, because moved homes hide other faults
-REPLACED_EVERY_S = 60.0  # mean time between two replacements of a store
-EMPTY_CHECK_S = 1.0  # between two checks whether a store without homes is empty
+AWAY_EVERY_S = 60.0  # mean time between losses of the carrier
+REPLACING = 4  # each fourth seed replaces stores, not more: moved homes hide other faults
+REPLACED_EVERY_S = 60.0  # mean time between replacements
+EMPTY_CHECK_S = 1.0  # between checks whether a store is empty
 KEY = bytes(KEY_BYTES)
 COUNTED = StoreFrames | Passed | Acknowledged  # messages that have to arrive before a run is at rest
 Destination = tuple[str, int | StoreName]
@@ -39,8 +39,7 @@ class SimCarrier:
         self.world = world
         self.chance = chance
         self.is_away = False
-        #: when the last message of a process to a destination arrives
-        self._last: dict[tuple[int, Destination], float] = {}
+        self._last: dict[tuple[int, Destination], float] = {}  #: arrival of the last message, by life and destination
 
     def send(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
         if not origin.is_joined:
@@ -98,7 +97,7 @@ class SimCarrier:
 
 
 class CarrierEnd:
-    """The carrier as one incarnation of an instance uses it."""
+    """One incarnation's end of the carrier."""
 
     def __init__(self, host: "InstanceHost", life: int) -> None:
         self._host, self._life = host, life
@@ -128,13 +127,13 @@ def unreadable(error: SemqError) -> None:
 
 
 class InstanceHost(HubHost):
-    """A process of the hub that is one of several instances."""
+    """One of several instances of the hub."""
 
     def __init__(self, world: "InstancesWorld", name: str, own_store: Store, tables: Tables) -> None:
         super().__init__(world, name, own_store, tables)
         self.world_of_instances = world
         self.store_name: StoreName = own_store.semq_id, own_store.semq_db_id
-        self.homes = dict(world.homes)  #: as this instance has last read them
+        self.homes = dict(world.homes)  #: as last read
         self.incarnation = 0
         self.is_joined = False
 
@@ -192,12 +191,12 @@ class InstanceHost(HubHost):
     # --- sessions
     def link_up(self, link: SimLink) -> None:
         if self.others.fronts.probe(link.peer):
-            link.session.cut(0.1, 0.1)  # the node has an older session at another instance
+            link.session.cut(0.1, 0.1)  # the older session stays
         else:
             super().link_up(link)
 
     def end_second(self, node: Address) -> None:
-        """End the session of a node that has an older one at another instance."""
+        """End the session of a node that has an older one elsewhere."""
         for session in self.sessions:
             if session.hub_end.peer == node and session.hub_end.up:
                 session.cut(0.1, 0.1)
@@ -232,16 +231,16 @@ class InstancesWorld(World):
 
     @property
     def hub(self) -> HubHost:
-        """A random instance, for a node that dials."""
+        """A random instance."""
         return self._of_instances.choice(self.sites).host
 
     def instances(self) -> list[InstanceHost]:
-        """All running instances, also those whose store was taken over."""
+        """Return the running instances, also those whose store was taken over."""
         return [host for host in self._made if host.engine is not None]
 
     @property
     def _made(self) -> list[InstanceHost]:
-        """The instances of all stores, running or not, and running ones whose store was taken over."""
+        """The instances of all stores, and running ones whose store was taken over."""
         former = [host for host in self._former if host.engine is not None]
         return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
 
@@ -253,7 +252,7 @@ class InstancesWorld(World):
         super().take_over(old_lives_s)
 
     def switch_site(self, *, keep_old: bool) -> None:
-        """Move the home of a node; end an instance, unless ``keep_old``."""
+        """Move the home of a node; crash an instance, unless ``keep_old``."""
         self._set_home(self._of_instances.choice(self.locals).name, self._of_instances.choice(self.sites))
         if not keep_old:
             self.hub.crash(restart_s=60.0)
@@ -269,7 +268,7 @@ class InstancesWorld(World):
         return super().lose_site(site)
 
     def _replace_store(self) -> None:
-        """Move all homes out of a store. When it is empty, it is retired and another store is added."""
+        """Move all homes out of a store, and replace the store when it is empty."""
         site = self._of_stores.choice(self.sites)
         others = [one for one in self.sites if one is not site]
         if self.faults.active and others:
@@ -281,7 +280,7 @@ class InstancesWorld(World):
     def _retire_empty(self, site: SimulatedSite) -> None:
         tables, home = site.tables, (site.own_store.semq_id, site.own_store.semq_db_id)
         if not self.faults.active or site not in self.sites or len(self.sites) < 2 or home in self.homes.values():
-            return  # the faults have ended, or the store is lost, the last one, or has a home again
+            return
         if tables.outbound or tables.pending or tables.submitted:
             self.time.after(EMPTY_CHECK_S, self._retire_empty, site)
             return
@@ -323,7 +322,7 @@ class InstancesWorld(World):
             when += self._of_stores.expovariate(1 / REPLACED_EVERY_S)
 
     def _lose_carrier(self, away_s: float) -> None:
-        """Cut off one instance from the carrier, or all."""
+        """Cut off one instance, or all, from the carrier."""
         if not self.faults.active:
             return
         self.faults.count += 1

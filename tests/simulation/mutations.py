@@ -1,7 +1,7 @@
-"""Mutations: rules of PROTOCOL.md, each removed from the real engine by a patch; a campaign must find a violation.
+"""Mutations: rules of PROTOCOL.md, each removed from the engine by a patch; a campaign must find a violation.
 
-The guards of the store are switched off as well, because the oracle itself has to find the violation. The fault kinds
-of a mutation happen more often, in every seed.
+The checks of the store are off, because the oracle has to find the violation. The fault kinds of a mutation happen
+more often, in every seed.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,12 +45,12 @@ Change = Callable[[Any], Any]
 
 @dataclass(slots=True, frozen=True)
 class Mutation:
-    """One rule, and the patch that removes it."""
+    """One rule, and the patches that remove it."""
 
     rule: str
     seen: str  #: the violation that the oracle finds
-    first: int  #: the first seed of a usual run of the tests: no earlier seed finds the violation
-    seeds: int  #: the violation is found within this number of seeds
+    first: int  #: first seed of a usual run of the tests; no earlier one finds the violation
+    seeds: int  #: number of seeds within which the violation is found
     patches: tuple[Patch, ...]
     focus: frozenset[str] = frozenset()
 
@@ -96,10 +96,8 @@ def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
 
 
 def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
-    """Return a change of a method that makes work: after its decision, the work calls ``act``.
-
-    ``act`` gets the owner of the method, and the local variables of the work.
-    """
+    """Return a change of a method that makes work: the work, once decided, calls ``act`` with the owner of the method
+    and the work's local variables."""
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -119,7 +117,7 @@ def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
 
 
 def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
-    """Return a change of a method that makes work: ``rewrite`` replaces its arguments when the rows are loaded."""
+    """Return a change of a method that makes work: once the rows are loaded, ``rewrite`` replaces the arguments."""
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -158,7 +156,7 @@ def forget_with_the_row(apply: Any) -> Any:
 
 
 def settle_at_custody(original: Any) -> Any:
-    """Let the floor count messages in custody as settled."""
+    """Count messages in custody as settled."""
 
     def changed(rows: OutboundRows, unit: Any, row: Any, *news: Any, **more: Any) -> Any:
         deed = original(rows, unit, row, *news, **more)
@@ -170,7 +168,7 @@ def settle_at_custody(original: Any) -> Any:
 
 
 def send_first(pump: Pump, claim: dict[str, Any]) -> None:
-    """Send the message before its row is committed as SS_SENT."""
+    """Send a message before the commit of SS_SENT."""
     pump.send(claim["lane"].dest, list(claim["frames"]))
     claim["frames"].clear()
 
@@ -181,7 +179,7 @@ def believe_the_hub(custody: Any) -> Any:
 
 
 def delete_when_sent(claim: Any) -> Any:
-    """Delete the hub's row when its copy is sent, not when it is acknowledged."""
+    """Delete a copy at the hub when it is sent, not when it is acknowledged."""
 
     def claims(custody: Custody, unit: Any, row: Any, stored: Any, events: Any) -> Any:
         frame = claim(custody, unit, row, stored, events)
@@ -193,20 +191,20 @@ def delete_when_sent(claim: Any) -> Any:
 
 
 def any_ident(unit: Any, acks: Any) -> tuple[Any, ...]:
-    """Accept an Ack for the copy with the number in the Ack, even if the Ack names another message."""
+    """Apply an Ack to the copy with its number, even if it names another message."""
     named = [(ack, unit.outbound.get(ack.lk1.object_id)) for ack in acks]
     return ([ack._replace(ident=str(row.lk0), source=row.target.node) if row else ack for ack, row in named],)
 
 
 def ack_first(receiver: Receiver, recorded: dict[str, Any]) -> None:
-    """Send acknowledgements while the transaction is still open."""
+    """Send acknowledgements before the commit."""
     arrivals = recorded["arrivals"]
     for envelope, entry, bref in arrivals._acks:
         recording.ack(receiver.core, receiver.uplink.hub, envelope, entry, bref, arrivals._at)
 
 
 def removable_when_noted(is_removable: Any) -> Any:
-    """Delete a row of tb_0030 when both acknowledgements are noted, even if it was not delivered."""
+    """Delete a row of tb_0030 when both acknowledgements are noted, even before the delivery."""
     return property(lambda row: not row.owes)
 
 
@@ -227,12 +225,12 @@ def without_the_node(key: Any) -> Any:
 
 
 def resend_always(no: Any) -> Any:
-    """Send a message again after the answer NOT of any node, whatever its class."""
+    """Send messages of all classes again after the answer NOT of any node."""
     return lambda statements, row, lk0, record, answer: statements.apply_event(row, SenderEvent.not_here)
 
 
 def done_at_once(insert: Any) -> Any:
-    """Count a message recorded as VOID or REJ as handled at once, before its turn in the order."""
+    """Count a message recorded as VOID or REJ as handled before its turn in the order."""
 
     def inserts(arrivals: Any, envelope: Any, slot: Any, entry: Recorded, opened: Any) -> int:
         bref: int = insert(arrivals, envelope, slot, entry, opened)
@@ -254,7 +252,7 @@ def recv_below_the_floor(known: Any) -> Any:
 
 
 def store_what_is_refused(original: Any) -> Any:
-    """Let the hub refuse a message on arrival and also store it, for a target that is offline."""
+    """Let the hub refuse a message on arrival and also store it, if the target is offline."""
 
     def changed(relay: Relay, peer: Any, messages: Any) -> None:
         original(relay, peer, messages)
@@ -302,19 +300,19 @@ def custody_by_number(original: Any) -> Any:
 
 
 def records_by_number(unit: Any, source: Any, named: Any) -> tuple[Any, ...]:
-    """Accept a record for the copy with the number in the record, even if the record names another message."""
+    """Apply a record to the copy with its number, even if it names another message."""
     rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in named]
     return source, [(lk1, replace(record, ident=str(row.lk0)) if row else record) for lk1, record, row in rows]
 
 
 def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
-    """Accept a ReAck of a refusal for the copy with the number in the ReAck, even if it names another message."""
+    """Apply a ReAck of a refusal to the copy with its number, even if it names another message."""
     rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in noted]
     return source, [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
 
 
 def reack_by_number(note: Any) -> Any:
-    """Accept ReAck and ReAck2 for the row with their number, even if they name another message."""
+    """Apply ReAck and ReAck2 to the row with their number, even if they name another message."""
 
     def notes(statements: Any, lk0: Any, record: Any) -> None:
         row = statements._unit.pending.get(record.dest_ref_id)
@@ -324,18 +322,18 @@ def reack_by_number(note: Any) -> Any:
 
 
 def cancel_by_number(unit: Any, lk0s: Any, *rest: Any) -> tuple[Any, ...]:
-    """Let a cancellation end the message that has the number now."""
+    """Cancel the message that now has the number."""
     named = [(lk0, unit.outbound.get(lk0.object_id)) for lk0 in lk0s]
     return [row.lk0 if row else lk0 for lk0, row in named], *rest
 
 
 def backwards(unit: Any, submissions: Any, faults: Any, *rest: Any) -> tuple[Any, ...]:
-    """Accept documents that are submitted together in reverse order."""
+    """Reverse the order of documents that are submitted together."""
     return submissions[::-1], {len(submissions) - 1 - index: fault for index, fault in faults.items()}, *rest
 
 
 class Late(tuple[Any, ...]):
-    """A frame that is built from its row when it is sent, after the unit."""
+    """A frame built from its row when it is sent, after the unit."""
 
     def __new__(cls, make: Callable[[], tuple[Any, ...]]) -> "Late":
         late = super().__new__(cls, make())
@@ -349,12 +347,12 @@ class Late(tuple[Any, ...]):
 
 
 def decided_from_the_row(refusal: Any) -> Any:
-    """Build a refusal from its row after the commit: meanwhile the row may have become the sender's marker."""
+    """Build a refusal from its row after the commit, when the row may have become the sender's marker."""
     return lambda core, row: Late(lambda: refusal(core, row))
 
 
 def a_day_ahead(release: Any) -> Any:
-    """Release documents by a clock that is one day ahead."""
+    """Release documents one day early."""
 
     def ahead(core: Any, done: Any) -> Any:
         clock = SimpleNamespace(now_ms=lambda: core.now_ms() + 86_400_000)
@@ -364,7 +362,7 @@ def a_day_ahead(release: Any) -> Any:
 
 
 def without_the_last(targets_of: Any) -> Any:
-    """Leave out the last member of each group that has several members."""
+    """Leave out the last member of each group of several."""
 
     def without_last(*arguments: Any) -> Any:
         members = targets_of(*arguments)
@@ -411,7 +409,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         cell(SENDER, SenderState.SS_ACK, SenderEvent.returned, SenderState.REJECTED),
     ),
     "refused_once": (swap(Relay, "receive_messages", store_what_is_refused),),
-    "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
+    "cancel_asked": (swap(outbound, "ends_rejected", lambda ends_rejected: lambda reason: False),),
     "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
     "own_number": (
         swap(Statements, "row", lambda row: lambda statements, lk0: statements.unit.outbound.get(lk0.object_id)),
@@ -435,7 +433,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "group_member": (swap(GroupExpansion, "targets_of", without_the_last),),
     "due_token": (swap(scheduling, "_known", lambda known: lambda unit, waiting, token: None),),
 }
-# Name | rule (or transition, break, section) of PROTOCOL.md | first seed | number of seeds | fault kinds | violation.
+# Name | rule, transition, break or section of PROTOCOL.md | first seed | number of seeds | fault kinds | violation.
 TABLE = """
 dedup            N1    0   30  half_open,cut                         recorded twice
 ledger           N2   14  200  hold,replay,cut,overtake              recorded again after cleanup

@@ -1,7 +1,7 @@
 """The plan of a run, drawn from its seed: number of nodes, settings of the engines, kinds of faults, documents.
 
-``swarm`` draws a random subset of the fault kinds; ``hell`` has most of them, and a network that loses, doubles, delays
-and reorders across sessions. Windows and batches are small, because races happen at their limits.
+``hell`` has most fault kinds, and a network that loses, doubles, delays and reorders across sessions; other plans have
+a random subset. Windows and batches are small, because races happen at their limits.
 """
 
 from dataclasses import dataclass, replace
@@ -19,16 +19,16 @@ from tests.simulation.disturbances.faults import ALL_KINDS, DISASTERS, HELL_ONLY
 from tests.simulation.groups import group_of
 from tests.simulation.timeline import EPOCH
 
-HELL_SHARE = 0.25  # share of ``hell`` in the seeds without a theme
+HELL_SHARE = 0.25  # of the seeds without a theme
 NAMES = ("a", "b", "c", "d")
 
 
 @dataclass(slots=True, frozen=True)
 class Theme:
-    """A subject of some seeds, which random plans would have too rarely."""
+    """A subject that random plans would have too rarely."""
 
     kinds: str = ""  #: kinds of faults, separated by spaces
-    #: values of @SaveFwd, @Ack2 and @OrderKey, from which those of each document are drawn
+    #: values of @SaveFwd, @Ack2 and @OrderKey, drawn for each document
     classes: tuple[int, ...] = (3,)
     acks: tuple[bool, ...] = (True, False)
     orders: tuple[str, ...] = ("",)
@@ -37,15 +37,15 @@ class Theme:
     poison: float = 0.25  #: probability that a receiver cannot open a document
 
 
-THEME_SHARE = 0.3  # share of the seeds with a theme, among those that are not drills
+THEME_SHARE = 0.3  # of the seeds that are no drills
 # Seeds without a theme have more features if ``seed % EVERY == AT``.
 SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # some documents are scheduled (@NotBefore)
 DIRECT_EVERY, DIRECT_AT = 10, 3  # nodes also have direct sessions
 NO_HUB_EVERY, NO_HUB_AT = 20, 9  # nodes have no hub, only direct sessions
 GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all users of an institution
-DRILL_EVERY = 5  # each fifth seed is a drill; the goals take turns
+DRILL_EVERY = 5  # the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
-# Frames get lost: a sender does not know which have arrived.
+# Frames get lost, unknown to the sender.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
 AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row
 # The senders have deleted the payloads at custody, and no custody is lost.
@@ -86,19 +86,19 @@ class Plan:
     hell: bool
     kinds: frozenset[str]
     focus: frozenset[str]  #: kinds that happen more often
-    goal: Goal | None  #: the aim of the false hints in a drill
+    goal: Goal | None  #: the aim of false hints in a drill
     locals: int  #: number of local nodes
     sites: int  #: number of stores of the hub
-    faulty_s: float  #: seconds until the faults stop
+    faulty_s: float  #: time until the faults stop
     settings: EngineSettings
-    link_room: int  #: number of messages that a session takes at a time
+    link_room: int  #: messages that a session takes at a time
     codec: bool  #: whether frames are encoded and decoded
     flush_s: float  #: longest time until the records of a turn are sent
     redial_s: float  #: longest time until a node dials again
     latency_s: float  #: mean travel time of a frame
     disk_s: float  #: usual duration of a phase of a transaction
     later_s: float  #: delay of work without a waiting caller
-    crash_at_step: float  #: probability of a crash at each step of a process
+    crash_at_step: float  #: probability of a crash at each step
     documents: list[tuple[float, str, list[PlannedDocument]]]  #: time, institution, documents
 
     @property
@@ -109,8 +109,8 @@ class Plan:
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
     """Return the plan of a seed. Raises ValueError if a kind of ``focus`` does not exist.
 
-    ``hell``: the mode; None: drawn. ``focus``: more kinds of faults; the plan then has no theme and no goal. ``goal``:
-    the cell at which a drill aims; None: drawn.
+    ``hell``: None: drawn. ``focus``: more kinds of faults; the plan then has no theme and no goal. ``goal``: the cell
+    at which a drill aims; None: that of the seed, if it is a drill.
     """
     if unknown := focus - ALL_KINDS:
         raise ValueError(f"There are no such kinds of faults: {', '.join(sorted(unknown))}")
@@ -157,7 +157,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
 
 
 def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, Goal | None]:
-    """Draw the theme of a seed, or the theme and the goal of a drill; most seeds have none."""
+    """Draw the theme of a seed, or theme and goal of a drill; most seeds have none."""
     drawn = chance.random()
     if goal is None and seed % DRILL_EVERY == 0:
         goal = GOALS[seed // DRILL_EVERY % len(GOALS)]
@@ -214,7 +214,7 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
 
 
 def _bulk(token: str) -> bytes:
-    """Return bytes that make a document large, for about a third of the tokens; else none."""
+    """Return bytes that make a document large, for a third of the tokens; else none."""
     return bytes(AHEAD_BYTES) if sum(token.encode()) % 3 == 0 else b""
 
 

@@ -1,7 +1,7 @@
-"""One message inside the broker, and its entry in one queue. Pure.
+"""One message inside the broker, and an entry for it in one queue. Pure.
 
-The content header stays encoded, apart from the properties that the broker needs. The table of headers is decoded once,
-because the sender of a malformed one must get the error.
+The content header stays encoded, apart from the properties that the broker needs. The table of headers is decoded once:
+the sender of a malformed one must get the error.
 """
 
 import re
@@ -18,7 +18,7 @@ _MODES = (1, PERSISTENT)
 # Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
 _CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
-# If a header has no other properties than these, its delivery mode is read directly from the bytes.
+# With these properties alone, the delivery mode is read directly from the bytes of the header.
 _UP_TO_MODE = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
 _FIRST = 14  # position of the first property
 _PRIORITY_OR_EXPIRATION = _PRIORITY | _EXPIRATION
@@ -26,11 +26,10 @@ _REPLY_TO_OR_USER_ID = _REPLY_TO | _USER_ID
 
 
 class Message:
-    """A message, shared by all queues to which it is routed. ``expiration`` is its own time to live in milliseconds,
-    None if it has none; ``size`` is that of its body in bytes.
+    """A message, shared by all queues to which it is routed.
 
-    ``weight`` is the approximate size of the message in memory, in bytes, without a large body, which is in the store.
-    ``extra_keys`` are the routing keys from CC and BCC.
+    ``expiration``: time to live in milliseconds, or None. ``size``: bytes of the body. ``weight``: approximate bytes in
+    memory, without a large body, which is in the store. ``extra_keys``: the routing keys from CC and BCC.
     """
 
     __slots__ = (
@@ -69,11 +68,11 @@ class Message:
             self.priority = header.priority or 0
             self.expiration = read_expiration(header.expiration)
         if self.header.spans is not None:
-            # Discard the decoded form, which is much larger than the bytes.
+            # Discard the decoded form, which needs much more memory.
             self.header = ContentHeader(self.header.raw, header.body_size, header.depth)
 
     def _read_headers(self) -> None:
-        """Apply RabbitMQ's sender-selected distribution: CC and BCC name more routing keys, and BCC is removed."""
+        """Apply RabbitMQ's sender-selected distribution: CC and BCC name more routing keys; BCC is removed."""
         headers = self.header.headers or {}
         if "CC" in headers or "BCC" in headers:
             self.extra_keys = (*_keys(headers, "CC"), *_keys(headers, "BCC"))
@@ -89,7 +88,7 @@ class Message:
         return bytes(self.header.raw)
 
     def headers(self) -> "dict[str, object]":
-        """Return the table of headers, empty if there is none. Raises AmqpError if it cannot be decoded."""
+        """Return the table of headers, empty without one. Raises AmqpError if it cannot be decoded."""
         return dict(self.header.headers or {})
 
 
@@ -129,8 +128,9 @@ def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
 
 
 def read_expiration(value: str | None) -> int | None:
-    """Return the expiration property in milliseconds, or None. Raises PreconditionFailed unless it is a decimal number
-    below 2**32.
+    """Return the expiration property in milliseconds, or None.
+
+    Raises PreconditionFailed unless it is a decimal number from 0 to 2**32 - 1.
     """
     if value is None:
         return None
@@ -154,8 +154,10 @@ _DIGITS_MAX = 20  # longer numbers are refused as too big
 
 
 class QueueEntry:
-    """A message and its position in one queue. ``expires_at`` is on the monotonic clock, None for never; ``deliveries``
-    is the number of earlier deliveries; ``is_stored``: whether the store has a row for the message.
+    """A message at a position in one queue.
+
+    ``expires_at``: monotonic time, None for never. ``deliveries``: number of earlier deliveries. ``is_stored``: the
+    store has a row for the message.
     """
 
     __slots__ = ("deliveries", "expires_at", "is_stored", "message", "position")

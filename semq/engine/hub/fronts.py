@@ -1,7 +1,7 @@
 """The sessions of nodes at all instances of the hub, as known to one instance.
 
-Each instance reports its sessions to the others when they begin and end. ``Fronts`` presents a session at another
-instance to the engine as a link (``carried_link``). Sums in each sign of life (``carrier.Alive``) show missed reports.
+Each instance reports to the others when sessions begin, change and end. To the engine, a session at another instance is
+a link (``carried_link``). Sums in each sign of life (``carrier.Alive``) show missed reports.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -19,7 +19,7 @@ from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Packet
 
 ALIVE_S = 5.0  # interval of signs of life
-SILENT_S = 16.0  # an instance without a sign of life for so long is gone
+SILENT_S = 16.0  # an instance that is silent for this time is gone
 
 
 class CarriedHub(Protocol):
@@ -32,26 +32,26 @@ class CarriedHub(Protocol):
     user_reports: UserReports
 
     def link_up(self, link: Link) -> None:
-        """Begin the session of a node at another instance of the hub (its *front*)."""
+        """Begin the session of a node at another instance, the node's *front*."""
 
     def link_down(self, link: Link) -> None:
         """End the session of a node at another instance."""
 
     def send_waiting(self, link: Link) -> None:
-        """Send waiting messages, because the session has room again."""
+        """Send waiting messages: the session has room again."""
 
     def waiting(self) -> Iterable[str]:
         """Return the nodes for which copies wait in this store."""
 
     def receive_checked_packet(self, speaker: Address, packet: Packet) -> None:
-        """Process a packet that the front of its speaker has checked."""
+        """Process a packet that the speaker's front has checked."""
 
     def keep_certificates(self, node: Address, certificates: Sequence[str]) -> None:
-        """Keep the certificates of a node. Raises SemqError if they are refused."""
+        """Keep a node's certificates. Raises SemqError if they are refused."""
 
 
 class Fronts:
-    """The sessions of this instance and of the others. ``life``: the number of an incarnation of an instance."""
+    """The sessions of all instances. ``life``: the number of an incarnation of an instance."""
 
     def __init__(
         self, hub: CarriedHub, store: StoreName, carrier: HubCarrier, end_second: Callable[[Address], None]
@@ -77,7 +77,7 @@ class Fronts:
         self._carrier.to_all(self.own[node])
 
     def changed(self, node: Address) -> None:
-        """Report changed certificates or users of a node, if the node is present here."""
+        """Report changed certificates or users of a node with a session here."""
         own = self.own.get(str(node))
         if own is not None:
             certificates = self._hub.directory.certificates(node)
@@ -87,7 +87,7 @@ class Fronts:
             self._carrier.to_all(self.own[own.node])
 
     def went(self, link: Link) -> None:
-        """Report the end of a session of this instance, and use the node's session elsewhere, if there is one."""
+        """Report the end of a session here, and use the node's session elsewhere, if there is one."""
         node = str(link.peer)
         own = self.own.pop(node, None)
         if own is not None:
@@ -95,16 +95,15 @@ class Fronts:
             self._fall_back(node)
 
     def link(self, life: int, node: str, number: int) -> CarriedLink | None:
-        """Return the link to a session at another instance; None if this engine does not use that session."""
+        """Return the link to a session elsewhere; None if this engine does not use that session."""
         session = self._hub.sessions.get(node)
         link = session.link if session is not None else None
         is_used = isinstance(link, CarriedLink) and (link.life, link.session) == (life, number)
         return link if is_used and isinstance(link, CarriedLink) else None
 
     def probe(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as is known here. Send that instance a sign of
-        life, so that the carrier reports (``note_ended``) if the instance has ended.
-        """
+        """Return whether a node seems to have a session elsewhere. Send that instance a sign of life, so that the
+        carrier reports (``note_ended``) if the instance has ended."""
         session = self._hub.sessions.get(str(node))
         link = session.link if session is not None else None
         if not isinstance(link, CarriedLink):
@@ -117,7 +116,7 @@ class Fronts:
         self._alive_at[life] = self._core.now()
 
     def receive_came(self, life: int, came: Came) -> None:
-        """Note a session that has begun or changed at another instance; ignore a report older than the known one."""
+        """Note a session that has begun or changed elsewhere; ignore reports older than the known one."""
         reported = self._reported.setdefault(life, {})
         known = reported.get(came.node)
         if known is None or (known.session, known.changes) <= (came.session, came.changes):
@@ -146,13 +145,13 @@ class Fronts:
         self._reported.pop(life, None)
 
     def note_joined(self) -> None:
-        """Exchange reports with the others, because the carrier can be used now."""
+        """Exchange reports with the others: the carrier can be used now."""
         self._carrier.to_all(Asking(self._store))
         for came in self.own.values():
             self._carrier.to_all(came)
 
     def note_cut(self) -> None:
-        """Note that all sessions elsewhere have ended for this engine, because the carrier is not available."""
+        """Note that without the carrier all sessions elsewhere have ended for this engine."""
         for life in list(self._reported):
             self.note_ended(life)
 
@@ -168,7 +167,7 @@ class Fronts:
             self.note_ended(life)
 
     def _wake_waiting(self) -> None:
-        """Send copies on links that have room again without a report (``carried_link``)."""
+        """Send copies on links that have room without a new report (``carried_link``)."""
         for node in list(self._hub.waiting()):
             session = self._hub.sessions.get(node)
             if session is not None and isinstance(session.link, CarriedLink) and session.link.room > 0:
@@ -184,14 +183,14 @@ class Fronts:
         return Alive(self._store, *_sums(self.own.values()))
 
     def _apply_came(self, life: int, came: Came) -> None:
-        """Use a session at another instance, unless the node has a session here or a later one elsewhere."""
+        """Use a session elsewhere, unless the node has one here or a later one elsewhere."""
         peer = parse_address(came.node)
         if came.certificates is not None and not self._introduce(peer, came.certificates):
             return
         present = self._hub.sessions.get(came.node)
         own = self.own.get(came.node)
         if own is not None:
-            # Two processes use the node's name, or the older session is half-open. The older session stays.
+            # Two processes use the node's name, or the older session, which stays, is half-open.
             if (came.since_ms, life) < (own.since_ms, self._core.inc):
                 self._end_second(peer)
             else:

@@ -49,14 +49,14 @@ NOTHING = OpenedPayload(b"", b"")
 
 
 class Copy(NamedTuple):
-    """A message, opened if it has to be recorded, with its former entry in the ledger."""
+    """A message, opened if it has to be recorded, with its entry in the ledger so far."""
 
     envelope: Envelope
     slot: Slot | None  #: None for classes 1 and 2
     entry: Recorded
     opened: OpenedPayload
     reason: Reason | None = None  #: of a refusal
-    replaces_unproved: bool = False  #: a document whose sender is not proved is recorded at its position
+    replaces_unproved: bool = False  #: an unproved document is recorded at its position
 
 
 class Receiver:
@@ -72,8 +72,8 @@ class Receiver:
         self.on_recorded = on_recorded  #: called with the number of each recorded row
 
     def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: record messages of a peer or of this node itself. A message whose body is stored ahead may be
-        recorded after later ones."""
+        """Record messages of a peer or of this node itself (R1, R2). One whose body is stored ahead may be recorded
+        after later ones."""
         large = [message for message in messages if self._is_stored_ahead(message)]
         others = [message for message in messages if not self._is_stored_ahead(message)] if large else messages
         if others:
@@ -82,8 +82,7 @@ class Receiver:
             self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
 
     def _is_stored_ahead(self, message: Data) -> bool:
-        """Whether the body of a message is stored ahead on another connection. A sealed body is stored opened, so not
-        ahead."""
+        """Whether the body is stored ahead, on another connection. A sealed body is stored opened, so not ahead."""
         is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
@@ -139,7 +138,7 @@ class _Arrivals:
         EFFECTS[rule.deed](self, rule.after, copy)
 
     def _note_awaited(self, envelope: Envelope, error: SignerAwaited) -> None:
-        """Note the first copy whose signer's certificate has not arrived yet."""
+        """Note the first copy whose signer's certificate is awaited."""
         self.core.count("signer_awaited")
         if error.is_first:
             self._unit.ledger.append(self._line(envelope, Event.OPERATOR, error))
@@ -153,9 +152,9 @@ class _Arrivals:
     def _disbelieve(self, message: Data, error: SignerGone) -> None:
         """Answer a copy whose signer has no valid certificate any more.
 
-        A recorded message is acknowledged, unless the copy has another digest. For an unknown message of class 3, the
-        sender gets NOT and signs it again (S16). Classes 1 and 2 are never sent again, so their refusal is recorded;
-        otherwise a copy at the hub would never end.
+        A recorded message is acknowledged, unless the copy has another digest. The sender of an unknown message of
+        class 3 gets NOT and signs the message again (S16). For classes 1 and 2, which are never sent again, a refusal
+        is recorded: otherwise a copy at the hub would never end.
         """
         envelope, reason = message.envelope, (error.code, shortened(error.text, 300))
         entry = ledger.known(self._unit, envelope.lk0, envelope.sid)
@@ -168,7 +167,7 @@ class _Arrivals:
             self._acks.append((envelope, entry, 0))
 
     def _note(self, envelope: Envelope, error: SemqError) -> None:
-        """Note a copy that is not recorded, or that replaces a document whose sender is not proved."""
+        """Note a copy that is not recorded, or that replaces an unproved document."""
         event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
         line = self._line(envelope, event, error)
         self.core.count_violation(self._unit.ledger, str(envelope.lk0.node), line, error)
@@ -236,15 +235,15 @@ class _Arrivals:
             raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
 
     def _take_floor(self, envelope: Envelope, key: InStreamKey) -> None:
-        """Take the floor of a message if its sender does not sign. No seal binds the floor, so the floors of a sender
-        that signs are taken from its ReAck2."""
+        """Take the floor of a message if its sender does not sign. No seal binds the floor: those of a sender that
+        signs are taken from ReAck2."""
         stream = ledger.stream_of(self.core, self._unit, key)
         if envelope.floor > stream.floor and self._secrecy.takes_floor(key.store.node):
             self._unit.raise_floor(stream, envelope.floor)
             self._raised[key] = stream.floor, stream.closed
 
     def _read(self, message: Data, entry: Recorded) -> tuple[ReceiverEvent, OpenedPayload, Reason | None]:
-        """Return the event for the ledger, the opened payload, and the reason of a refusal (None: not refused).
+        """Return the event for the grid, the opened payload, and the reason of a refusal (None: not refused).
 
         Raises Mismatch if the bytes differ from those recorded or from the digest, NotYours for ``late`` without an
         expiry, and the errors of ``Secrecy`` for a missing or wrong proof.
@@ -281,7 +280,7 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused (expiry, ``check_piece``); None: it is not refused."""
+        """Return why an opened message is refused: it has expired, or ``check_piece``; None if it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         if not envelope.attributes.pieces and envelope.target.user != PIECES_USER:
@@ -293,14 +292,14 @@ class _Arrivals:
         return None
 
     def _piece_bytes_of(self, envelope: Envelope) -> int:
-        """Return the bytes counted for the pieces of a message's source, with the pieces that this work records."""
+        """Return the bytes counted for the pieces of a message's source, with those that this work records."""
         source = str(envelope.lk0.node)
         new = sum(counted_size(row.size) for row, _ in self._rows if is_stored_piece(row) and row.source == source)
         return self.core.pieces.of(source) + new
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[ReceiverEvent, OpenedPayload, Reason]:
         """Return the refusal of a message, as ``_read`` does; ``kept``: the body to keep. Raises the errors of
-        ``check_origin``, because a refusal occupies the position of the message permanently."""
+        ``check_origin``, because a refusal keeps the position of the message for ever."""
         is_proved = self._secrecy.check_origin(message)
         return ReceiverEvent.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
 
@@ -323,7 +322,7 @@ class _Arrivals:
         if slot is not None:
             self._unit.record(slot, entry)
         else:
-            # Without the digest: for class 1 and 2 a copy with other bytes is a duplicate.
+            # Without the digest: for classes 1 and 2 a copy with other bytes is a duplicate.
             self._unit.note_seen(envelope.lk0, Recorded(entry.status, reason=entry.reason))
         shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
         shown = replace(shown, proved=entry.proved)
@@ -362,10 +361,9 @@ EFFECTS: dict[ReceiverDeed, Callable[[_Arrivals, Arrival, Any], None]] = {
 
 
 def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
-    """Mail Ack if the copy came from a store of the hub, and Ack2 to the sender if it expects one (class 3, or
-    @Ack2=1). Duplicates are acknowledged, too (rule N29).
+    """Mail Ack if the copy came from a store of the hub, and Ack2 to the sender of class 3 or with @Ack2=1.
 
-    ``bref``: number of the recorded row; 0 for a duplicate. ``at``: milliseconds since 1970 UTC.
+    ``bref``: number of the recorded row; 0 for a duplicate (rule N29). ``at``: milliseconds since 1970 UTC.
     """
     lk0, lk1 = envelope.lk0, envelope.lk1
     status = ANSWER_BY_ARRIVAL[entry.status]
@@ -385,7 +383,7 @@ def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, br
 
 
 def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
-    """Answer NOT to a sender, because the proof of its copy is no longer valid (S16)."""
+    """Answer NOT to a sender, because the proof of the copy is no longer valid (S16)."""
     lk0 = envelope.lk0
     receipt = Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, sid=envelope.sid,
@@ -395,7 +393,7 @@ def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) 
 
 
 def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
-    """Return the envelope for the application: without the session key, and with the digest of the opened payload."""
+    """Return a sealed envelope for the application: without session key, with the digest of the opened payload."""
     if not envelope.is_sealed:
         return envelope
     return replace(envelope, digest=opened.digest, session_key="")
@@ -404,7 +402,7 @@ def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
 def _with_slots(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:
     """Return each message with its position in the ledger; None for classes 1 and 2."""
     with_slots: list[tuple[Data, Slot | None]] = []
-    prefix, stream = None, None  # adjacent messages mostly belong to one stream, whose key is then built once
+    prefix, stream = None, None  # the key of a stream is built once for adjacent messages
     for message in messages:
         envelope = message.envelope
         if not envelope.is_class3:

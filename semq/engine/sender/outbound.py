@@ -1,7 +1,6 @@
 """Changes of a row of tb_0031 at its sender: one function for all events of a message (PROTOCOL.md section 5.1).
 
-``apply_event`` gets an event from a receipt, an answer, a timer or an operator, and the grid decides. The row, its
-ledger line and the application's event are written in one transaction; ``apply`` follows its commit.
+The row, its ledger line and the application's event are written in one transaction; ``apply`` follows the commit.
 """
 
 from typing import Any, Protocol
@@ -32,7 +31,7 @@ ENDS: dict[SenderState, tuple[Outcome, Event, str]] = {
     SenderState.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
     SenderState.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
 }
-# For each other state: the status, the event in the ledger and the event for the application (empty: none).
+# For each status that is no end: the status, the event in the ledger and the event for the application (empty: none).
 STEPS: dict[SenderState, tuple[SendStatus, Event, str]] = {
     SenderState.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
     SenderState.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
@@ -50,7 +49,7 @@ SenderRule = GridRule[SenderState, SenderDeed]
 UNKEPT_MAX = 10_000  # messages of classes 1 and 2 remembered without a row
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
 FORGOTTEN_MARKER = "its receiver has a marker that is not in this store: the store was restored from a backup"
-# The event for each status in the receiver's ledger.
+# For each status in the receiver's ledger: the event.
 EVENT_OF_ARRIVAL = {
     Arrival.RECV: SenderEvent.recv,
     Arrival.REJ: SenderEvent.rej,
@@ -61,10 +60,10 @@ assert set(EVENT_OF_ARRIVAL) == set(OUTCOME_OF)  # both tables have all statuses
 
 
 class Asker(Protocol):
-    """Sends the inquiries that a cell of the grid demands."""
+    """Sends inquiries that the grid demands."""
 
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
-        """Send Inquiry S about a row: to the store of the hub that has custody, or to its target."""
+        """Send Inquiry S about a row to the store of the hub that has custody; ``custodian`` None: to the target."""
 
 
 class OutboundRows:
@@ -78,23 +77,23 @@ class OutboundRows:
         self.floors: dict[OutStreamKey, Floor] = {
             state.key: Floor(state.floor, state.settled_above) for state in recovered.streams
         }
-        self.unsettled = dict(recovered.backlog)  #: rows without an outcome by destination, for quotas
+        self.unsettled = dict(recovered.backlog)  #: number of rows without an outcome, by destination
         self.to_clean: list[int] = list(recovered.settled)
-        self.doubts: dict[int, SenderState] = {}  #: custody in doubt: GONE or AWAY (volatile)
-        self.unkept: dict[int, Outbound] = {}  #: sent without a row; no Ack-Fwd or Ack-Save yet (volatile)
+        self.doubts: dict[int, SenderState] = {}  #: custody in doubt: GONE or AWAY
+        self.unkept: dict[int, Outbound] = {}  #: messages sent without a row
 
     def floor(self, row: Outbound) -> Floor:
         return self.floor_of(OutStreamKey(row.dest, row.lk0.inc))
 
     def floor_of(self, key: OutStreamKey) -> Floor:
-        """Return the floor of a stream; create it on first use."""
+        """Return the floor of a stream."""
         floor = self.floors.get(key)
         if floor is None:
             floor = self.floors[key] = Floor()
         return floor
 
     def state_of(self, row: Outbound | None) -> SenderState:
-        """Return the state of a row, a column of the grid. None: this store has no row."""
+        """Return the state, a column of the grid, of a row; None: this store has no row."""
         if row is None:
             return SenderState.ABSENT
         if row.outcome is not None:
@@ -113,7 +112,7 @@ class OutboundRows:
         reason: Reason | None = None,
         cause: Any = None,
     ) -> None:
-        """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
+        """Change a row by the grid and do the deed of the cell, which needs the facts in ``cause``.
 
         Raises ImpossibleEvent, without a change.
         """
@@ -180,12 +179,12 @@ class OutboundRows:
             after.doubts.append((row.object_id, goal))
             return
         unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, after.at))
-        # The application is told only the end of a marker: the document is not sent again.
+        # Of a marker, only the end is reported: "sent" or "forwarded" would be about the marker, not the document.
         if kind and (goal in ENDS or not row.void):
             self.core.prepare_row_event(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
     def _correct(self, unit: Unit, row: Outbound, after: AfterOutbound) -> None:
-        """S5c: change the outcome of a document to DELIVERED; it had ended on information from the hub alone."""
+        """Change to DELIVERED the outcome of a document that had ended on information from the hub alone (S5c)."""
         assert row.outcome is not None
         ended = " ".join((row.outcome.name, *(row.reason or ())))
         detail = f"corrects {ended}: the receiver has it"
@@ -220,7 +219,7 @@ class OutboundRows:
             self.core.events.publish(after.events)
 
     def remember(self, row: Outbound) -> None:
-        """Remember a document that was sent without a row, so that ``forwarded`` or ``stored`` can be reported."""
+        """Remember a document sent without a row, so that ``forwarded`` or ``stored`` can be reported."""
         self.unkept[row.object_id] = row
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]
@@ -241,32 +240,32 @@ class OutboundRows:
         self.pump.lane(row.dest).flight.discard(row.object_id)
         self.uncount(row)
         self.core.count(ENDS_COUNTED[end.outcome])
-        is_gone = end.outcome is Outcome.DELIVERED  # the commit of this outcome deleted the row
-        if is_gone:
+        is_deleted = end.outcome is Outcome.DELIVERED  # by the commit of this outcome
+        if is_deleted:
             self.core.latency.observe(Stage.DELIVERED, (at - row.accepted_at) / 1000)
-        if not is_gone and not (end.is_kept and self.core.settings.keep_rejected):
+        if not is_deleted and not (end.is_kept and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
 
 
 def end_of_cancelled(row: Outbound, event: SenderEvent, detail: str) -> tuple[SenderState, str]:
-    """Return the true end, with its detail, of a message that ends CANCELLED by the grid. Its marker may also follow
-    from a loss, a refusal by the hub or an expiry; in a restored store the cause is unknown."""
+    """Return the true end, with a detail, of a message that ends CANCELLED by the grid. The marker may follow from a
+    loss, a refusal by the hub or an expiry; in a restored store the cause is unknown."""
     if row.lost:
         return SenderState.LOST, detail
     if event is SenderEvent.void and not row.void:
         return SenderState.UNKNOWN, FORGOTTEN_MARKER
-    if (row.void and row.has_payload) or is_refused(row.reason):
+    if (row.void and row.has_payload) or ends_rejected(row.reason):
         return SenderState.REJECTED, detail
     return SenderState.CANCELLED, detail
 
 
-def is_refused(reason: Reason | None) -> bool:
-    """Whether the reason of a marker ends its message as REJECTED, not CANCELLED."""
+def ends_rejected(reason: Reason | None) -> bool:
+    """Whether a marker with this reason ends the message as REJECTED, not CANCELLED."""
     return says_expired(reason) or says_returned(reason) or (reason is not None and reason[0] == SignerGone.code)
 
 
 def ended_by_hub(row: Outbound) -> bool:
-    """Whether a message has ended on information from the hub alone, so that a receipt corrects its outcome (S5c)."""
+    """Whether a message has ended on information from the hub alone, so that a receipt corrects the outcome (S5c)."""
     return row.outcome is Outcome.DROPPED or (row.outcome is Outcome.REJECTED and not row.void)
 
 

@@ -1,4 +1,4 @@
-"""Operations that read messages: lists, one message, its trace, its body, counts, stuck messages.
+"""Operations that read messages: lists, one message, trace, body, counts, stuck messages.
 
 ``overview`` has the operations for large queues.
 """
@@ -98,7 +98,7 @@ class ListStuck(Arguments, frozen=True, kw_only=True):
 
 
 class ReadableNode(Protocol):
-    """The parts of a node that the operations use."""
+    """The parts of a node that these operations use."""
 
     store: PostgresStore
     address: Address
@@ -153,7 +153,7 @@ class MessageReading:
 
     async def _sender_outcome(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the sender's outcome of a message from this institution to itself; empty for any other message."""
-        # From the ledger, because the sender's row may be deleted before the receiver's row.
+        # From the ledger, because the sender's row may be deleted before the receiver's.
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
         record = await past_record(self._node.store, row["lk0"])
@@ -164,8 +164,8 @@ class MessageReading:
     async def trace(self, name: str) -> dict[str, Any]:
         """Return this node's ledger lines about one message. ``others`` names more messages with the same key.
 
-        A submission that was refused and tried again, or that was scheduled, also has the lines under its earlier names
-        (``before``). A group has the lines about its first members, and the number of all (``members``).
+        ``before``: earlier names of the submission, whose lines are included. A group has the lines about the first
+        members, and the number of all (``members``).
         """
         store = self._node.store
         rows = await store.execute(names.find_messages, name)
@@ -248,7 +248,7 @@ class MessageReading:
 
         overdue_before = surroundings.now_ms - surroundings.overdue_ms
         stuck = [*with_cause(await self._node.store.execute(messages.stuck_submissions, limit))]
-        after = (0, 0)  # number of the last row that was read, for each queue
+        after = (0, 0)  # number of the last row read, for each queue
         while len(stuck) < limit:  # the requested cause may be rare
             rows = await self._node.store.execute(messages.stuck_candidates, overdue_before, ROWS_MAX, after)
             if not rows:

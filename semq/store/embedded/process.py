@@ -1,7 +1,7 @@
-"""The processes that use a data directory: the postmaster, its file, its orphans. Also the choice of a free TCP port.
+"""The processes of a data directory: the postmaster, its file, its orphans. Also the choice of a free TCP port.
 
-A process belongs to a data directory if its program is ``postgres`` and it has that directory as an argument (the
-postmaster) or as its working directory (its children). So no reused process number is taken for one of them.
+A process belongs to a data directory if the program is ``postgres`` and has that directory as an argument (postmaster)
+or as working directory (children). So no process with a reused number is taken for one of them.
 """
 
 import os
@@ -16,19 +16,19 @@ POLL_S = 0.02
 
 
 def postmaster_of(data: Path) -> int | None:
-    """Return the process id of the server that runs on ``data``; None if none runs."""
+    """Return the process id of the running server; None if none runs."""
     pid = _recorded_line(data, 1)
     return int(pid) if pid.isdigit() and is_postgres_of(int(pid), data) else None
 
 
 def port_of(data: Path) -> int | None:
-    """Return the TCP port that the running server has recorded; None if there is none yet."""
+    """Return the TCP port that the server has recorded; None if there is none yet."""
     line = _recorded_line(data, 4)
     return int(line) if line.isdigit() else None
 
 
 def status_of(data: Path) -> str:
-    """Return the status recorded by the server (starting, stopping, ready); "" if there is none yet."""
+    """Return the status that the server has recorded (starting, stopping, ready); "" if there is none yet."""
     return _recorded_line(data, 8)
 
 
@@ -44,7 +44,7 @@ def is_postgres_of(pid: int, data: Path) -> bool:
     """Return whether a process is a running Postgres process of a data directory."""
     process = Path("/proc") / str(pid)
     with suppress(OSError):
-        # Every user may read ``cmdline``; it is empty for a zombie.
+        # Every user may read ``cmdline``, which is empty for a zombie.
         program, *arguments = (process / "cmdline").read_text(errors="replace").split("\0")
         if Path(program).name == "postgres" and str(data) in arguments:
             return True
@@ -56,7 +56,7 @@ def is_postgres_of(pid: int, data: Path) -> bool:
 
 
 def all_processes_of(data: Path) -> list[int]:
-    """Return the running Postgres processes of a data directory that this user can see."""
+    """Return the running Postgres processes of a data directory."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if is_postgres_of(pid, data)]
 
@@ -65,8 +65,7 @@ def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
     """End the orphans of a killed postmaster, and remove its lock files in ``data`` and ``run``.
 
     The caller holds the owner's lock and has checked that no postmaster runs. Busy orphans would delay the new server.
-    The process number in postmaster.pid may now belong to another process, which Postgres would take for the earlier
-    postmaster.
+    Postgres would take the process that now has the number in postmaster.pid for the earlier postmaster.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
         orphans = all_processes_of(data)
@@ -85,7 +84,7 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 
 
 def wait_gone(pids: Iterable[int], data: Path, patience_s: float) -> bool:
-    """Wait until none of these processes belongs to a data directory; return False after ``patience_s``."""
+    """Wait until none of the processes belongs to the data directory; return False after ``patience_s``."""
     deadline = time.monotonic() + patience_s
     while any(is_postgres_of(pid, data) for pid in pids):
         if time.monotonic() > deadline:
@@ -98,7 +97,7 @@ def free_port(wanted: int | None) -> int:
     """Return ``wanted`` if it is free on the loopback address, else a port chosen by the system. Raises OSError."""
     for port in (wanted, 0) if wanted else (0,):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            # Postgres sets this option, too. With it, a port in TIME_WAIT counts as free.
+            # As Postgres does: a port in TIME_WAIT counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):
                 probe.bind(("127.0.0.1", port))

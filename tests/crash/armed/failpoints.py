@@ -1,16 +1,16 @@
 """Named durable steps at which a node kills itself.
 
-The environment variable CRASH_FAILPOINT names one: with ``R1:after:3`` the process ends itself with SIGKILL when it
-reaches step R1 for the third time, in the phase ``after``.
+With CRASH_FAILPOINT=R1:after:3 in the environment, the process kills itself (SIGKILL) when it reaches step R1 for the
+third time, in the phase ``after``.
 
 | phase  | of a commit                                                        | of a frame that is sent              |
 |--------|--------------------------------------------------------------------|--------------------------------------|
-| before | decided, and nothing has been sent to Postgres                     | nothing of it is in the socket       |
+| before | decided, nothing sent to Postgres                                  | nothing of it is in the socket       |
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
-| after  | durable, and not reported to any caller                            | all of it is in the socket           |
+| after  | durable, not reported to any caller                                | all of it is in the socket           |
 
-The steps are the rules of PROTOCOL.md that write or send. They are recognised by ledger lines, deletions and frames, so
-the engine contains no code for failpoints.
+The steps are rules of PROTOCOL.md, recognised by ledger lines, deletions and frames: the engine has no code for
+failpoints.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ FLUSHED_TURNS = 4  # turns of the loop until a sent frame is in the socket: engi
 log = structlog.get_logger("semq.failpoints")
 
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-# step | side that writes | events: the transaction has a ledger line of one of them
+# step | side | events: the transaction has a ledger line of one of them
 COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "S1": (Side.SENDER, (Event.ACCEPTED,)),
     "S2": (Side.SENDER, (Event.SENT,)),
     "S3": (Side.SENDER, (Event.FORWARDED,)),
     "S4": (Side.SENDER, (Event.STORED,)),
     "S5": (Side.SENDER, ENDS),
-    "S8": (Side.SENDER, (Event.AGAIN,)),  # also S3b, S9 and S15: the row returns to SS_INIT
-    "H3-line": (Side.HUB, (Event.FORWARDED,)),  # only the ledger line: the hub takes no custody
+    "S8": (Side.SENDER, (Event.AGAIN,)),  # also S3b, S9 and S15
+    "H3-line": (Side.HUB, (Event.FORWARDED,)),  # the hub takes no custody
     "H4": (Side.HUB, (Event.STORED,)),
     "H5": (Side.HUB, (Event.SENT,)),
     "H6": (Side.HUB, (Event.RELEASED,)),  # also H11 and H17
@@ -76,7 +76,7 @@ def _is_packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
     return isinstance(frame, Packet) and frame.function is function and frame.primitive is primitive
 
 
-# step | whether a frame belongs to it, also one that a hub passes on
+# step | whether a frame belongs to it, also when a hub passes it on
 SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
@@ -109,7 +109,7 @@ class FailpointStore(Protocol):
 
 
 def all_failpoints() -> list[tuple[str, str]]:
-    """Return every step with each of its phases."""
+    """Return each step with each phase."""
     commits = [(step, phase) for step in (*COMMITS, *DELETES) for phase in (BEFORE, AMID, AFTER)]
     others = [(step, phase) for step in (BOOT, *SENDS) for phase in (BEFORE, AFTER)]
     return commits + others
@@ -128,13 +128,13 @@ def armed(environment: Mapping[str, str]) -> "Failpoint | None":
 
 
 def end_now() -> None:
-    """End the process as a power cut would."""
+    """End the process at once."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass
 class Failpoint:
-    """A step and phase. The process ends when it is reached for the ``count``-th time."""
+    """A step and phase; the process ends when it reaches them for the ``count``-th time."""
 
     step: str
     phase: str
@@ -142,7 +142,7 @@ class Failpoint:
     strike: Callable[[], None] = end_now  #: called when the failpoint is reached
 
     def watch_store(self, store: FailpointStore) -> None:
-        """Watch each opening of the store, and all work that is posted from now on."""
+        """Watch the openings of the store, and the work posted from now on."""
         log.warning("failpoint_armed", step=self.step, phase=self.phase, count=self.count)
         post, start = store.post, store.start
 
@@ -163,7 +163,7 @@ class Failpoint:
         store.start = watched_start  # type: ignore[method-assign]
 
     def watch_link(self, link: Any) -> None:
-        """Watch the frames that are sent on a session."""
+        """Watch the frames sent on a session."""
         send = link.send
 
         def watched(frame: Frame) -> None:
@@ -196,11 +196,11 @@ class Failpoint:
         return any(line.side is side and line.event in events for line in unit.ledger[lines:])
 
     def deleted(self, unit: Unit) -> int:
-        """Return the number of rows that the unit deletes in the table of the step, or 0."""
+        """Return the number of rows that the unit deletes for the step."""
         return DELETES[self.step](unit) if self.step in DELETES else 0
 
     def decided(self) -> None:
-        """Note that an open unit contains the step. The commit is sent in this turn of the loop."""
+        """Note that an open unit contains the step; the commit is sent in this turn of the loop."""
         if self.phase == BEFORE:
             self._reached()
         elif self.phase == AMID:

@@ -1,7 +1,4 @@
-"""The oracle's own records of each message: promises, recordings, deliveries, reports, and disasters.
-
-They share no state with the code under test.
-"""
+"""The oracle's own records of each message, which share no state with the code under test."""
 
 from dataclasses import dataclass, field
 
@@ -19,33 +16,32 @@ class SimulatedMessage:
     order_key: str
     payload: bytes
     sid: int
-    number: int  #: place in the order of acceptance of all messages of the run, from 0
-    group: str = ""  #: the name of the submission, if it was to a group
-    promised: bool = False  #: the application knows that it is accepted
+    number: int  #: place in the order of acceptance in the run, from 0
+    group: str = ""  #: name of the submission to a group
+    promised: bool = False  #: the application knows of the acceptance
     cancelled: bool = False  #: a person asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
-    poison: bool = False  #: its receiver cannot open it
+    poison: bool = False  #: the receiver cannot open it
     barred: bool = False  #: the hub refuses it on arrival, always or at times
     returned: bool = False  #: an operator of the hub has refused a stored copy
     refused_as: set[bool] = field(default_factory=set)  #: what operators refused: payload (False), marker (True)
-    falsely_refused: bool = False  #: the hub has refused it although its receiver has it
-    refused_without_notice: bool = False  #: an operator refused a copy while the hub did not serve its source
-    recorded: Arrival | None = None  #: entry in the receiver's store as it is now
+    falsely_refused: bool = False  #: the hub has refused it although the receiver has it
+    refused_without_notice: bool = False  #: an operator refused a copy while the hub did not serve the source
+    recorded: Arrival | None = None  #: entry in the receiver's store now
     recorded_ever: set[Arrival] = field(default_factory=set)  #: entries there at any time, also before restores
     status: SendStatus = SendStatus.SS_INIT
     outcome: Outcome | None = None
-    #: outcomes in its source's store at any time, also before restores
-    outcomes_ever: set[Outcome] = field(default_factory=set)
-    custody: set[str] = field(default_factory=set)  #: stores of the hub that have committed a copy at any time
-    copy_lost: bool = False  #: a store of the hub lost its copy in a disaster
-    given: int = 0  #: number of deliveries to the application
-    done: bool = False  #: the application has acknowledged it, or it was parked
-    parked: bool = False  #: it was parked at some time
-    sent: int = 0  #: number of copies sent by its source
+    outcomes_ever: set[Outcome] = field(default_factory=set)  #: at the source at any time, also before restores
+    custody: set[str] = field(default_factory=set)  #: stores of the hub that ever committed a copy
+    copy_lost: bool = False  #: a store of the hub lost a copy in a disaster
+    given: int = 0  #: deliveries to the application
+    done: bool = False  #: acknowledged by the application, or parked
+    parked: bool = False  #: parked at some time
+    sent: int = 0  #: copies sent by the source
     attempts: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
-    doubled: bool = False  #: an attempt has arrived more than once; it may then be both refused and accepted
-    sent_after_faults: int = 0  #: transmissions of the payload after the last fault, by any node
-    forgotten: bool = False  #: accepted after the backup from which its source was restored
+    doubled: bool = False  #: an attempt has arrived more than once; it may be both refused and accepted
+    sent_after_faults: int = 0  #: transmissions of the payload by any node after the last fault
+    forgotten: bool = False  #: accepted after the backup from which the source was restored
     source_restored: bool = False
     dest_restored: bool = False
 
@@ -55,12 +51,12 @@ class SimulatedMessage:
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether it may be refused: by the hub, or by an operator there."""
+        """Whether the hub or an operator there may refuse it."""
         return self.barred or self.returned
 
     @property
     def may_void(self) -> bool:
-        """Whether its sender may have sent a void marker."""
+        """Whether the sender may have sent a void marker."""
         return self.cancelled or self.expires_at > 0
 
     @property
@@ -79,12 +75,12 @@ class SimulatedMessage:
 
     @property
     def leaves_a_hole(self) -> bool:
-        """Whether its receiver may have no entry, so that order is not promised after it (section 11)."""
+        """Whether the receiver may have no entry, so that order is not promised after it (section 11)."""
         return self.outcome is Outcome.UNKNOWN
 
     @property
     def makes_way(self) -> bool:
-        """Whether later messages with its order key need not wait for it."""
+        """Whether later messages with the order key need not wait for it."""
         ended = self.outcome not in (None, Outcome.DELIVERED)
         has_no_payload = self.recorded in (Arrival.VOID, Arrival.REJ)
         return ended or has_no_payload or self.parked or self.forgotten or self.source_restored or self.dest_restored
@@ -92,15 +88,15 @@ class SimulatedMessage:
 
 @dataclass(slots=True)
 class BackupRecord:
-    """The oracle's record of one store at the moment of a backup."""
+    """One store at the moment of a backup."""
 
-    accepted: int = -1  #: the number of the last message that any node had accepted; -1: none
+    accepted: int = -1  #: number of the last message that any node had accepted; -1: none
     recorded: dict[LK0, Arrival] = field(default_factory=dict)
     outcomes: dict[LK0, Outcome] = field(default_factory=dict)
 
 
 class SourceStream:
-    """One stream of a source, as counted by the oracle."""
+    """One stream of a source."""
 
     def __init__(self) -> None:
         self.next_sid = 0
