@@ -17,7 +17,7 @@ from statistics import quantiles
 from typing import Any
 
 from bench import cli, gauges, phases
-from bench.bulk import Portion
+from bench.bulk import BulkTask
 from bench.errors import Incomplete, NoProgress
 from bench.load import SILENCE_S_MAX, SIZE_MIN, LoadListener, LoadReceiver, LoadSubmitter
 from bench.network import A, B
@@ -143,7 +143,7 @@ class AlternatingLoad:
         self._bench.check_received([self._receiver], range(min(self._receiver.received), self._bench.next_number))
 
 
-async def measure(bench: phases.Bench, portion: Portion, rate: float, rounds: int) -> Result:
+async def measure(bench: phases.Bench, portion: BulkTask, rate: float, rounds: int) -> Result:
     """Measure rounds: small documents alone for ``portion.seconds``, then beside one portion of large ones."""
     await phases.online(bench, 500)
     alone, beside = SmallDocuments(), SmallDocuments()
@@ -166,10 +166,10 @@ async def measure(bench: phases.Bench, portion: Portion, rate: float, rounds: in
     }  # fmt: skip
 
 
-def portion_of(bench: phases.Bench, path: Path, size: int, per_s: float, seconds: float) -> Portion:
+def portion_of(bench: phases.Bench, path: Path, size: int, per_s: float, seconds: float) -> BulkTask:
     """Return the portion that the process with the large documents sends in each round."""
     nodes = bench.network.nodes
-    return Portion(nodes[A].url, nodes[B].url, nodes[B].place.node_id, str(path), size, per_s, seconds, bench.encrypt)
+    return BulkTask(nodes[A].url, nodes[B].url, nodes[B].place.node_id, str(path), size, per_s, seconds, bench.encrypt)
 
 
 def _percent(meter: gauges.ProcessorMeter) -> dict[str, float]:
@@ -178,7 +178,7 @@ def _percent(meter: gauges.ProcessorMeter) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def _bulk(portion: Portion) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _bulk(portion: BulkTask) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "bench.bulk", json.dumps(portion),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,

@@ -1,6 +1,6 @@
 """The application with large documents of ``./run bench large --beside``: a process of its own, as in production.
 
-So it delays the applications with small documents only through the nodes. It sends to a user of B and receives as that
+It can delay the applications with small documents only through the nodes. It sends to a user of B and receives as that
 user. For each line on standard input it sends one portion, and writes one line when all its documents have been
 received and acknowledged.
 """
@@ -27,8 +27,8 @@ USER = "bulk"
 PATIENCE_S = 600.0  # time to wait for an unavailable node
 
 
-class Portion(NamedTuple):
-    """The task of the process."""
+class BulkTask(NamedTuple):
+    """The addresses of the nodes, and the documents of one portion."""
 
     url_a: str
     url_b: str
@@ -41,15 +41,15 @@ class Portion(NamedTuple):
 
 
 class BulkLoad:
-    def __init__(self, portion: Portion) -> None:
-        self._portion = portion
+    def __init__(self, task: BulkTask) -> None:
+        self._task = task
         self._pauses = random.Random(1)
 
     @classmethod
-    async def connect(cls, portion: Portion, stack: AsyncExitStack) -> Self:
-        load = cls(portion)
-        load._sender = await stack.enter_async_context(Client(portion.url_a, patience_s=PATIENCE_S))
-        receiver = await stack.enter_async_context(Client(portion.url_b, patience_s=PATIENCE_S))
+    async def connect(cls, task: BulkTask, stack: AsyncExitStack) -> Self:
+        load = cls(task)
+        load._sender = await stack.enter_async_context(Client(task.url_a, patience_s=PATIENCE_S))
+        receiver = await stack.enter_async_context(Client(task.url_b, patience_s=PATIENCE_S))
         load._documents = await stack.enter_async_context(receiver.receive(USER, prefetch=8))
         return load
 
@@ -59,27 +59,27 @@ class BulkLoad:
     async def send_portion(self) -> dict[str, Any]:
         """Send and receive one portion. Raises Incomplete."""
         began = time.perf_counter()
-        count = max(round(self._portion.per_s * self._portion.seconds), 1)
+        count = max(round(self._task.per_s * self._task.seconds), 1)
         received, _ = await asyncio.gather(self._receive(count), self._send(count, began))
-        if received != count * self._portion.size:
-            raise Incomplete(f"{received} of {count * self._portion.size} bytes arrived.")
+        if received != count * self._task.size:
+            raise Incomplete(f"{received} of {count * self._task.size} bytes arrived.")
         return {"documents": count, "bytes": received, "seconds": round(time.perf_counter() - began, 3)}
 
     async def _send(self, count: int, began: float) -> None:
-        if not self._portion.per_s:
-            await self._send_one(FileBody(Path(self._portion.path)))
+        if not self._task.per_s:
+            await self._send_one(FileBody(Path(self._task.path)))
             return
         at = began
         async with asyncio.TaskGroup() as group:
             for _ in range(count):
                 await asyncio.sleep(max(at - time.perf_counter(), 0))
-                group.create_task(self._send_one(os.urandom(self._portion.size)))
+                group.create_task(self._send_one(os.urandom(self._task.size)))
                 # Random pauses: the rhythm differs from that of the small documents.
-                at += self._pauses.expovariate(self._portion.per_s)
+                at += self._pauses.expovariate(self._task.per_s)
 
     async def _send_one(self, body: bytes | FileBody) -> None:
         await self._sender.send(
-            f"{self._portion.target}/{USER}", body, app_key="bench/bulk/plain/0", encrypt=self._portion.seal
+            f"{self._task.target}/{USER}", body, app_key="bench/bulk/plain/0", encrypt=self._task.seal
         )
 
     async def _receive(self, count: int) -> int:
@@ -91,16 +91,16 @@ class BulkLoad:
         return size
 
 
-async def run(portion: Portion) -> None:
+async def run(task: BulkTask) -> None:
     """Serve standard input until its end."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with AsyncExitStack() as stack:
-        load = await BulkLoad.connect(portion, stack)
+        load = await BulkLoad.connect(task, stack)
         print("ready", flush=True)
         while await reader.readline():
             print(json.dumps(await load.send_portion()), flush=True)
 
 
 if __name__ == "__main__":
-    uvloop.run(run(Portion(*json.loads(sys.argv[1]))))
+    uvloop.run(run(BulkTask(*json.loads(sys.argv[1]))))

@@ -1,8 +1,8 @@
 """Common parts of the commands of ``./run bench``: arguments, output, and termination without leftovers.
 
-Standard output has one JSON object for each phase, and at the end a summary or, with ``--json``, one object with the
-figures. Standard error has the progress. Exit status: 0 with figures, 1 without (``bench.errors``), 2 for wrong
-arguments, 130 when interrupted.
+Standard output has one JSON object for each measurement, and at the end a summary or, with ``--json``, one object with
+the figures. Standard error has the progress. Exit status: 0 with figures, 1 without (``bench.errors``), 2 for wrong
+arguments, 130 when interrupted, 143 where ``exit_on_sigterm`` handles SIGTERM.
 """
 
 import argparse

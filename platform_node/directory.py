@@ -42,7 +42,7 @@ class HubDirectory:
         self.version, self.definitions = version, definitions
         self._index = PartnerIndex(self._accounts, definitions)
         self._names = frozenset(map(str, self._index.nodes))
-        self._meter.forget()
+        self._meter.fill()
 
     def nodes(self) -> Sequence[Address]:
         return self._index.nodes

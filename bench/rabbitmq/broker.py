@@ -41,7 +41,7 @@ LATENCY_S = 5
 
 
 class BrokerLoad:
-    """The load on one broker. Each phase returns messages per second, ``latency`` milliseconds."""
+    """The load on one broker. Each phase returns messages per second, if it does not name another unit."""
 
     def __init__(self, port: int, messages: int, size: int) -> None:
         self.port = port
@@ -170,7 +170,7 @@ class BrokerLoad:
         return round(self.messages / (time.perf_counter() - began))
 
     async def run_phases(self, name: str) -> dict[str, float]:
-        """Run all phases, which depend on each other; return the figures. ``name``: of the broker, for the progress."""
+        """Run all phases, which depend on each other; return the figures. ``name``: the broker, for the progress."""
         result: dict[str, float] = {}
         for phase in (self.durable_publish, self.durable_consume, self.durable_both, self.transient, self.fan_out):
             result[f"{phase.__name__}_per_s"] = await phase()

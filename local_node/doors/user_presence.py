@@ -1,7 +1,7 @@
 """Reports to the hub about the users of this institution who receive documents now.
 
-A user is present while a program consumes the user's inbox. The hub sends a record of each report to all partners, so
-at most one report is sent every ``PAUSE_S`` seconds.
+A user is present while a program consumes the user's inbox. The hub passes reports on to partners, so consumers
+that come and go cause at most one report every ``PAUSE_S`` seconds.
 """
 
 import asyncio

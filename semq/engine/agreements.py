@@ -16,27 +16,28 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 
 @dataclass(slots=True)
 class Meter:
-    """The number of documents that may still be sent now, by pair and terms. A restart fills the buckets."""
+    """The number of documents that may still be sent now, by the parties and terms."""
 
-    minutes: float  #: a full bucket allows the documents of so many minutes
+    minutes: float  #: a full bucket allows the documents of this number of minutes
     #: Tokens, and the monotonic time at which they were counted.
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
 
-    def take(self, pair: str, terms: Terms, now: float) -> bool:
+    def take(self, parties: str, terms: Terms, now: float) -> bool:
         """Count one document and return True; return False, without counting it, if it exceeds the rate.
 
-        ``pair``: the target at the sender's node, sender and target at the hub; ``now``: monotonic seconds.
+        ``parties``: at the sender's node the target, at the hub sender and target; ``now``: monotonic seconds.
         """
         if not terms.per_minute:
             return True
         full = max(terms.per_minute * self.minutes, 1.0)
-        tokens, counted_at = self._buckets.get((pair, terms), (full, now))
+        tokens, counted_at = self._buckets.get((parties, terms), (full, now))
         tokens = min(full, tokens + (now - counted_at) * terms.per_minute / MINUTE_S)
         may_send = tokens >= 1.0
-        self._buckets[pair, terms] = (tokens - 1.0 if may_send else tokens, now)
+        self._buckets[parties, terms] = (tokens - 1.0 if may_send else tokens, now)
         return may_send
 
-    def forget(self) -> None:
+    def fill(self) -> None:
+        """Fill all buckets."""
         self._buckets.clear()
 
 

@@ -16,7 +16,7 @@ class NodeSessions:
         self.link: Link | None = None  #: the session with the hub
         self.hub: Address | None = None  #: the hub of the last link, also while there is no link
         self._direct: dict[Address, list[Link]] = {}  #: by partner, in the order of their beginning
-        #: Number of documents sent in direct sessions, by partner; each copy counts.
+        #: Number of documents sent in direct sessions, by partner; a document that is sent again counts again.
         self.sent_directly: Counter[Address] = Counter()
 
     def begin(self, link: Link) -> None:
@@ -52,7 +52,7 @@ class NodeSessions:
         """Return the session that frames for a node take now: the direct one, else that with the hub."""
         return self.direct(dest) or self.link
 
-    def note_documents(self, link: Link, number: int) -> None:
+    def count_if_direct(self, link: Link, number: int) -> None:
         if link.peer in self._direct:
             self.sent_directly[link.peer] += number
 

@@ -22,7 +22,7 @@ from semq.folders.outcomes import Outcomes
 from semq.folders.outgoing import Outgoing
 from semq.foreign_text import shown
 from semq.service.companion import sections as companion_sections
-from semq.service.companion.process import Job
+from semq.service.companion.process import AsyncAction
 from semq.service.companion.section_states import SectionStates
 from semq.service.companion.sections import PATIENCE_S, CompanionSection
 
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     return companion_sections.main("semq.folders", "Serve the folders of a local node.", serve, argv)
 
 
-async def serve(settings: Settings, url: str, wait_for_stop: Job, states: SectionStates) -> None:
+async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction, states: SectionStates) -> None:
     """Serve all roots until ``wait_for_stop`` returns. A root that cannot be served is tried again later.
 
     Raises LoginRefused; FolderInUse or FolderUnusable if no root can be served.
@@ -91,7 +91,7 @@ class Root:
         if self.settings.receive:
             incoming = Incoming(self.layout, self.settings.user, client, self._states)
             sections.append(CompanionSection(shown(str(self.layout.arrived)), incoming.run))
-        await companion_sections.side_by_side(sections, self._states, FATAL)
+        await companion_sections.run_all(sections, self._states, FATAL)
 
     async def _send(self, client: Client, on_success: Callable[[], None]) -> None:
         outgoing = Outgoing(self.layout, self.settings, self._document_max, client, SystemClock(), self._states)

@@ -48,11 +48,11 @@ def set_up(settings: LogSection, node: str) -> None:
     root.setLevel(level)
     for verbose_library in ("apscheduler", "alembic", "asyncio"):
         logging.getLogger(verbose_library).setLevel(logging.WARNING)
-    logging.getLogger("apscheduler.executors.default").addFilter(is_not_of_cancelled_job)
+    logging.getLogger("apscheduler.executors.default").addFilter(is_worth_reporting)
     structlog.contextvars.bind_contextvars(node=node)
 
 
-def is_not_of_cancelled_job(record: logging.LogRecord) -> bool:
+def is_worth_reporting(record: logging.LogRecord) -> bool:
     """Return False for APScheduler's report of a job that was cancelled because its node stops."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 

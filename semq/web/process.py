@@ -18,7 +18,7 @@ from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.config.web import HttpSection
 from semq.service.companion import process as companion_process
-from semq.service.companion.process import Job
+from semq.service.companion.process import AsyncAction
 from semq.service.nightly_extract import DATABASE_VARIABLE
 from semq.store import accounts
 from semq.store.embedded.server import EmbeddedPostgres
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     return companion_process.main("semq.web", "Serve console and HTTP API of a node.", serve, argv, uvloop.run)
 
 
-async def serve(settings: Settings, url: str, wait_for_stop: Job) -> None:
+async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction) -> None:
     """Serve until ``wait_for_stop`` returns; ``url``: AMQP URL of the node.
 
     Raises NoHttpSection, OidcMissing, WebPortTaken, UnusablePath, BadUrl.

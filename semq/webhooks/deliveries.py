@@ -26,7 +26,7 @@ from semq.webhooks.messages import WebhookRequest, of_document, of_event
 
 log = structlog.get_logger("semq.webhooks")
 
-PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 120.0  # between attempts for one document
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 120.0  # between attempts for one document or event
 
 
 class Deliveries:
@@ -65,8 +65,8 @@ class Deliveries:
     async def _post_event(self, request: WebhookRequest) -> None:
         """Post an event until the address accepts it.
 
-        The event is dropped if the address refuses it, or if attempt number ``attempts`` or a later one ends with an
-        error of the application.
+        The event is dropped if the address refuses it, or if it has failed ``attempts`` times or more, the last time
+        with an error of the application.
         """
         attempt = 0
         while True:
@@ -75,14 +75,14 @@ class Deliveries:
                 await self._destination.post(request)
                 return
             except SemqError as error:
-                if isinstance(error, RefusedByWebhook) or self._has_failed(attempt, 0, error):
+                if isinstance(error, RefusedByWebhook) or self._must_give_up(attempt, 0, error):
                     self._states.count(self._settings.name, "dropped")
                     log.error("event_dropped", webhook=self._settings.name, id=request.id, error=str(error))
                     return
                 await self._wait(attempt, request.id, error)
 
     async def _deliver(self, lk0: str) -> None:
-        """Post a document until the address accepts it, it is set aside, or its connection has ended."""
+        """Post a document until the address accepts it, it is set aside, or the connection of its delivery ends."""
         request, attempt = of_document(self._tasks.last(lk0)), 0
         successes_before = self._destination.successes
         while not self._tasks.last(lk0).is_gone:
@@ -97,12 +97,12 @@ class Deliveries:
                 await self._set_aside(lk0, error)
                 return
             except SemqError as error:
-                if self._has_failed(attempt, self._destination.successes - successes_before, error):
+                if self._must_give_up(attempt, self._destination.successes - successes_before, error):
                     await self._set_aside(lk0, error)
                     return
                 await self._wait(attempt, lk0, error)
 
-    def _has_failed(self, attempts: int, successes: int, error: SemqError) -> bool:
+    def _must_give_up(self, attempts: int, successes: int, error: SemqError) -> bool:
         """Whether to give up. ``successes``: answers to other requests since the first attempt."""
         attempts_max = self._settings.attempts
         is_about_request = isinstance(error, NoAnswerFromWebhook) and error.is_about_request
@@ -116,7 +116,7 @@ class Deliveries:
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
         """Park a document with a reason, or without it if the node cannot store the reason."""
-        # The error has a remedy for a document that waits.
+        # The remedy of the error is for a document that waits.
         error = error.with_remedy(RefusedByWebhook.remedy)
         self._states.count(self._settings.name, "set_aside")
         log.error("document_set_aside", webhook=self._settings.name, document=lk0, error=str(error))

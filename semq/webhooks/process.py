@@ -9,7 +9,7 @@ from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
 from semq.config.settings import Settings
 from semq.service.companion import sections as companion_sections
-from semq.service.companion.process import Job
+from semq.service.companion.process import AsyncAction
 from semq.service.companion.section_states import SectionStates
 from semq.service.companion.sections import PATIENCE_S, CompanionSection
 from semq.webhooks.deliveries import Deliveries
@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     return companion_sections.main("semq.webhooks", "Serve the webhooks of a local node.", serve, argv)
 
 
-async def serve(settings: Settings, url: str, wait_for_stop: Job, states: SectionStates) -> None:
+async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction, states: SectionStates) -> None:
     """Serve all webhooks until ``wait_for_stop`` returns. A webhook that cannot be served is tried again later.
 
     Raises LoginRefused, and WebhookTrustUnreadable if no webhook can be served.

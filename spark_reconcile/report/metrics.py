@@ -1,4 +1,4 @@
-"""metrics.prom: the run for a monitoring system, in the text format that the textfile collector of Prometheus reads.
+"""metrics.prom: the figures of a run in the text format that the textfile collector of Prometheus reads.
 
 Labels are closed sets: verdicts and states of sources, never nodes or messages.
 """

@@ -12,11 +12,14 @@ from spark_reconcile.run.runs import Run
 from spark_reconcile.run.stages import read
 
 SAMPLE = 50  # messages
-ABSENT = "-"  # verdict of a message that a run does not contain
+ABSENT = "-"  # verdict and finding of a message that a run does not contain
 
 
 def diff(spark: SparkSession, old: Run, new: Run) -> dict[str, Any]:
-    """Return the number of changed messages by old and new verdict, with up to SAMPLE examples."""
+    """Return both runs, the number of changed messages by old and new verdict, and up to SAMPLE examples.
+
+    If only the finding has changed, both verdicts are the same.
+    """
     changed = changed_verdicts(spark, old, new)
     moves = changed.groupBy("old", "new").agg(F.count("*").alias("messages"))
     rows = sorted((row.asDict() for row in moves.collect()), key=lambda row: (-row["messages"], row["old"], row["new"]))

@@ -10,8 +10,8 @@ from semq.umx_t.app_key import parse_app_key
 ORDER = parse_app_key("trade/order//S1")
 
 
-def admitted(meter: Meter, terms: Terms, now: float, tries: int, pair: str = "a b") -> int:
-    return sum(meter.take(pair, terms, now) for _ in range(tries))
+def admitted(meter: Meter, terms: Terms, now: float, tries: int, parties: str = "a b") -> int:
+    return sum(meter.take(parties, terms, now) for _ in range(tries))
 
 
 def test_a_sender_may_use_the_rate_of_one_minute_at_once() -> None:
@@ -20,8 +20,8 @@ def test_a_sender_may_use_the_rate_of_one_minute_at_once() -> None:
     assert admitted(meter, terms, 100.5, 10) == 0
     assert admitted(meter, terms, 103.0, 10) == 3
     assert admitted(meter, terms, 10_000.0, 100) == 60
-    assert admitted(meter, terms, 10_000.0, 100, pair="a c") == 60
-    meter.forget()
+    assert admitted(meter, terms, 10_000.0, 100, parties="a c") == 60
+    meter.fill()
     assert admitted(meter, terms, 10_000.0, 100) == 60
 
 

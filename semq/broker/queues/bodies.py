@@ -75,7 +75,7 @@ Body: TypeAlias = bytes | LargeBody
 
 
 class Bodies:
-    """All large bodies of one broker."""
+    """The ids of the stored bodies of one broker, and the writing and deletion of their chunks."""
 
     def __init__(self, store: MessageStore, journal: Journal) -> None:
         self.store = store

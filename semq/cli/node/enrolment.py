@@ -1,4 +1,4 @@
-"""``semq node enroll``: the first certificate of a node, which need not run."""
+"""``semq node enroll``: get a certificate for a node, which need not run."""
 
 import asyncio
 import sys

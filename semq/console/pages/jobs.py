@@ -1,4 +1,4 @@
-"""The page of scheduled jobs: list, run, pause."""
+"""The page of scheduled jobs: list, run, pause, resume."""
 
 from starlette.responses import Response
 

@@ -74,7 +74,7 @@ class Sender:
         elif (link := self.uplink.link_for(parse_address(dest))) is not None:
             for frame in self.secrecy.sign_documents(frames[0].envelope.target, frames):
                 link.send(frame)
-            self.uplink.note_documents(link, len(frames))
+            self.uplink.count_if_direct(link, len(frames))
 
     def plan_inquiry(self, object_id: int) -> None:
         self.schedule.add(object_id, self.core.now())

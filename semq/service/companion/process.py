@@ -23,8 +23,8 @@ from semq.service.nightly_extract import DATABASE_VARIABLE
 from semq.service.process import EXIT_OK, exit_status
 
 log = structlog.get_logger("semq.companion")
-Job = Callable[[], Coroutine[Any, Any, None]]
-Serve = Callable[[Settings, str, Job], Coroutine[Any, Any, None]]
+AsyncAction = Callable[[], Coroutine[Any, Any, None]]
+Serve = Callable[[Settings, str, AsyncAction], Coroutine[Any, Any, None]]
 
 # Environment variable with the URL of the node. Default: the host and port of the configuration.
 NODE_VARIABLE = "SEMQ_NODE"
@@ -64,7 +64,7 @@ def main(
     return EXIT_OK
 
 
-def _wait_for_stop(with_parent: bool) -> Job:
+def _wait_for_stop(with_parent: bool) -> AsyncAction:
 
     async def wait_for_stop() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -77,13 +77,13 @@ def _wait_for_stop(with_parent: bool) -> Job:
     return wait_for_stop
 
 
-async def run_until_stop(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
-    """Run jobs until ``wait_for_stop`` or a job ends. Raises the error of a job.
+async def run_until_stop(wait_for_stop: AsyncAction, actions: Sequence[AsyncAction]) -> None:
+    """Run actions until ``wait_for_stop`` or an action ends. Raises the error of an action.
 
-    A job that raises Unavailable is started again after ``RETRY_S``.
+    An action that raises Unavailable is started again after ``RETRY_S``.
     """
     stop = asyncio.ensure_future(wait_for_stop())
-    tasks = [asyncio.ensure_future(_repeat_while_unavailable(job)) for job in jobs]
+    tasks = [asyncio.ensure_future(_repeat_while_unavailable(action)) for action in actions]
     try:
         await asyncio.wait((stop, *tasks), return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
@@ -95,10 +95,10 @@ async def run_until_stop(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
         await asyncio.gather(stop, *tasks, return_exceptions=True)
 
 
-async def _repeat_while_unavailable(job: Job) -> None:
+async def _repeat_while_unavailable(action: AsyncAction) -> None:
     while True:
         try:
-            await job()
+            await action()
             return
         except Unavailable as error:
             log.warning("node_away", error=str(error), again_in_s=RETRY_S)

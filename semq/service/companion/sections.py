@@ -16,18 +16,18 @@ from semq.clock import SystemClock
 from semq.config.settings import Settings
 from semq.errors import SemqError, Unavailable
 from semq.service.companion import process as companion_process
-from semq.service.companion.process import WITH_PARENT, Job
+from semq.service.companion.process import WITH_PARENT, AsyncAction
 from semq.service.companion.section_states import SectionStates
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.companion")
 
-PATIENCE_S = 60.0  # longest wait of an operation for the node
+PATIENCE_S = 60.0  # longest time that an operation waits for an answer of the node
 QUEUE_EXPIRES_S = 30 * 24 * 3600  # time without a consumer after which a section's queue of events is deleted
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0  # pause before a failed section starts again
 STDOUT = 1  # file descriptor: a pipe to the node
 
-Serve = Callable[[Settings, str, Job, SectionStates], Coroutine[Any, Any, None]]
+Serve = Callable[[Settings, str, AsyncAction, SectionStates], Coroutine[Any, Any, None]]
 
 
 class CompanionSection(NamedTuple):
@@ -42,7 +42,7 @@ def main(program: str, description: str, serve: Serve, argv: list[str] | None = 
     has_parent = WITH_PARENT in (sys.argv if argv is None else argv)
     states = SectionStates(_report if has_parent else lambda line: None, SystemClock())
 
-    async def serve_with_states(settings: Settings, url: str, wait_for_stop: Job) -> None:
+    async def serve_with_states(settings: Settings, url: str, wait_for_stop: AsyncAction) -> None:
         await serve(settings, url, wait_for_stop, states)
 
     return companion_process.main(program, description, serve_with_states, argv)
@@ -54,14 +54,14 @@ def _report(line: bytes) -> None:
 
 
 async def run_until_stop(
-    wait_for_stop: Job,
+    wait_for_stop: AsyncAction,
     sections: Sequence[CompanionSection],
     states: SectionStates,
     fatal: tuple[type[SemqError], ...] = (),
 ) -> None:
     """Run sections until ``wait_for_stop`` returns or all sections have ended. Raises ``fatal`` errors of a section."""
     stop = asyncio.ensure_future(wait_for_stop())
-    serving = asyncio.ensure_future(side_by_side(sections, states, fatal))
+    serving = asyncio.ensure_future(run_all(sections, states, fatal))
     try:
         await asyncio.wait((stop, serving), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
@@ -72,7 +72,7 @@ async def run_until_stop(
         await asyncio.gather(stop, serving, return_exceptions=True)
 
 
-async def side_by_side(
+async def run_all(
     sections: Sequence[CompanionSection], states: SectionStates, fatal: tuple[type[SemqError], ...]
 ) -> None:
     """Run sections until all have ended. Raises the first ``fatal`` error of a section."""

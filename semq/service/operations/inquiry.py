@@ -16,7 +16,7 @@ class InquiringNode(Protocol):
     store: PostgresStore
 
     def schedule_of(self, side: str) -> Schedule | None:
-        """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows; None if there are none."""
+        """Return the schedule of inquiries about a side, ``outbound`` or ``inbound``; None if the node sends none."""
 
     def engine_time(self) -> float:
         """Return the engine's time in seconds."""

@@ -21,7 +21,7 @@ from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
 # LOCK_MS is below the deadlock_timeout of Postgres (1 s), so that the upgrade gives way, and not the node.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
-USERS = """
+LOCK_HOLDERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_class c ON c.oid = l.relation
     WHERE l.granted AND l.pid <> pg_backend_pid() AND a.datname = current_database()
@@ -67,7 +67,7 @@ def _apply(connection: Connection, revision: str) -> None:
         else:
             return
         with connection.begin():
-            used_by = ", ".join(connection.execute(text(USERS)).scalars())
+            used_by = ", ".join(connection.execute(text(LOCK_HOLDERS)).scalars())
             connection.execute(text("SELECT pg_sleep(:pause)"), {"pause": PAUSE_S})
     raise SchemaBusy(revision=revision, used_by=used_by or "unknown")
 

@@ -22,7 +22,7 @@ from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
 from semq.web.transport.bodies import ChunkedResponse, chunks_of
 
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
-# Largest values of wait_s, max and lease_s in the query; a larger http.lease_s is the largest lease_s
+# Largest values of wait_s, max and lease_s in the query. If the setting http.lease_s is larger, it limits lease_s.
 WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
 # Parts of the answer around attributes and bodies
@@ -38,7 +38,7 @@ async def receive(call: Call) -> Response:
     if not USER.fullmatch(user):
         raise BadRequest("The user of an inbox has up to 64 letters, digits, _ or -.")
     if call.visitor.inbox is not None and user != call.visitor.inbox:
-        raise RoleMissing("This token may open only the inbox of another user.", inbox=call.visitor.inbox)
+        raise RoleMissing("This token may open one inbox only, and not this one.", inbox=call.visitor.inbox)
     wait_s = _number(call, "wait_s", 0.0, 0.0, WAIT_S_MAX)
     lease_s = _number(call, "lease_s", call.web.http.lease_s, 1.0, max(LEASE_S_MAX, call.web.http.lease_s))
     is_raw = RAW in call.request.headers.get("accept", "")

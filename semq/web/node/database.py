@@ -73,7 +73,7 @@ class Database:
                 raise QueryTooSlow(limit_ms=READ_MS if engine is self._reader else WRITE_MS) from error
             raise StoreUnavailable(fault=str(error).strip()) from error
         except (DataError, UnicodeEncodeError) as error:  # NUL, a lone surrogate, a number out of range
-            raise BadRequest("The database cannot store one of the values.") from error
+            raise BadRequest("The database cannot represent one of the values.") from error
         except DBAPIError as error:
             if isinstance(error.orig, psycopg.errors.UndefinedTable):  # an older node, which has not migrated
                 raise StoreUnavailable("The node has not prepared the tables yet.") from error
