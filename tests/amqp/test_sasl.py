@@ -17,7 +17,7 @@ def test_plain_and_amqplain_are_decoded_as_they_were_encoded(user: str, password
     assert sasl.read("AMQPLAIN", amqplain(user, password)) == expected
 
 
-def test_login_responses_have_the_octets_of_their_mechanisms() -> None:
+def test_responses_of_plain_and_amqplain_are_encoded_as_specified() -> None:
     assert sasl.plain("guest", "secret") == b"\0guest\0secret"
     assert amqplain("guest", "s") == b"\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x01s"
 

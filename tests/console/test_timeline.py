@@ -19,7 +19,7 @@ def test_events_are_in_the_lanes_of_their_parties_with_pauses_between_them() -> 
     assert [moment.is_proved for moment in line] == [True, True, False]
 
 
-def test_the_next_event_is_in_the_lane_of_the_waiting_party() -> None:
+def test_the_next_event_is_in_the_lane_of_the_node_that_has_the_row() -> None:
     outlook = {"side": "inbound", "waits_for": "application", "asks_at": None}
     assert outlook_line(str, outlook, False).lane == "receiver"
     at_hub = outlook_line(str, {"side": "outbound", "waits_for": "ack2", "asks_at": 5}, True)

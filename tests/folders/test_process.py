@@ -171,7 +171,9 @@ def test_a_document_that_its_receiver_refuses_moves_to_failed(folders: tuple[Nod
     assert sender.note("sent", path) == {}
 
 
-def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(folders: tuple[NodeFolders, NodeFolders]) -> None:
+def test_documents_wait_at_the_node_while_their_folder_cannot_be_written(
+    folders: tuple[NodeFolders, NodeFolders],
+) -> None:
     sender, receiver = folders
     folder = receiver.root / "in"
     away = folder.rename(receiver.root / "away")

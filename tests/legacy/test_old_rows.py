@@ -84,7 +84,7 @@ def test_a_row_that_cannot_be_imported_is_refused_with_a_reason(kind: str, row: 
     assert caught.value.reason is reason
 
 
-def test_a_received_row_is_noted_until_both_sides_have_noted_the_acknowledgement() -> None:
+def test_a_received_row_is_unfinished_until_hub_and_sender_have_its_acknowledgement() -> None:
     assert read(PENDING, sample.pending(1, 7)).task is RowTask.NOTE
     assert read(PENDING, sample.pending(1, 7, p_ack=1)).task is RowTask.NOTE
     assert read(PENDING, sample.pending(1, 7, p_ack=1, s_ack=1)).task is RowTask.FINISHED

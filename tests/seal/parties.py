@@ -41,10 +41,10 @@ class SealingPair:
 
     def opened_keys(self, opened_max: int = 8) -> OpenedKeys:
         keys = {key_id(self.b.public_key()): self.b}
-        self.signers_asked: list[str] = []
+        self.key_ids_asked: list[str] = []
 
         def find_signer_key(node: str, signer_key_id: str) -> PublicKey:
-            self.signers_asked.append(signer_key_id)
+            self.key_ids_asked.append(signer_key_id)
             return self.a.public_key()
 
         return OpenedKeys(keys.get, find_signer_key, opened_max)

@@ -18,7 +18,7 @@ def test_a_session_key_is_unwrapped_once_and_then_found_in_the_cache(kind: str) 
     for _ in range(3):
         opening = opened.get(session.text, session.alg, session.key_id, A, B)
         assert opening.open(session.seal(b"x", b"y", bytes(8)), b"y") == b"x"
-    assert pair.signers_asked == [key_id(pair.a.public_key())]
+    assert pair.key_ids_asked == [key_id(pair.a.public_key())]
 
 
 def test_the_cache_is_bounded_and_can_be_emptied() -> None:
@@ -28,7 +28,7 @@ def test_the_cache_is_bounded_and_can_be_emptied() -> None:
     for session in (*sessions[:2], sessions[0], sessions[2], sessions[0], sessions[1]):
         opened.get(session.text, session.alg, session.key_id, A, B)
     assert len(opened) == 2
-    assert len(pair.signers_asked) == 4
+    assert len(pair.key_ids_asked) == 4
     opened.forget()
     assert len(opened) == 0
 

@@ -52,7 +52,7 @@ permissions = {}
         (ApplicationPermissions(read="^x", inboxes=frozenset(["semq.inbox"])), Right.READ, "semq.inbox", False),
     ],
 )
-def test_permissions_allow_the_names_of_their_patterns(
+def test_permissions_follow_patterns_is_admin_and_inboxes(
     permissions: ApplicationPermissions, right: Right, name: str, allowed: bool
 ) -> None:
     assert permissions.allow(right, name) is allowed
@@ -84,7 +84,7 @@ async def check_refused(link: ClientLink, request: Any, error: type[amqp.AmqpErr
             await request(channel)
 
 
-async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InProcess) -> None:
+async def test_a_user_has_the_configured_rights_and_no_others(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await local(inprocess, hub.port)
     await linked(node)

@@ -1,4 +1,4 @@
-"""Routing between exchanges: alternates, chains, cycles."""
+"""Routing: chains, cycles and alternates of exchanges, several bindings of a queue, the default exchange."""
 
 from tests.broker.pure import Model, bodies
 
@@ -35,7 +35,7 @@ def test_a_missing_alternate_exchange_is_ignored() -> None:
     assert model.publish("k", exchange="e") == 0
 
 
-def test_a_queue_reached_in_two_ways_gets_the_message_once() -> None:
+def test_a_queue_reached_by_several_bindings_gets_the_message_once() -> None:
     model = Model()
     queue, topic = model.queue(), model.vhost.find_exchange("amq.topic")
     for pattern in ("a.*", "a.#", "#.b"):

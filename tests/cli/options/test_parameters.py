@@ -82,13 +82,13 @@ def test_every_word_of_every_help_text_is_displayed() -> None:
             assert [word for word in text.split() if word not in displayed] == [], path
 
 
-def test_commands_of_subgroups_are_parsed_too() -> None:
+def test_commands_of_subgroups_belong_to_the_classes_that_read_values() -> None:
     commands = list(walk(typer.main.get_command(make("hub")), ()))
     assert ("hub", "nodes", "token") in [path for path, _ in commands]
     assert {type(command) for _, command in commands} == {parameters.ParsedCommand, parameters.ParsedGroup}
 
 
-def test_every_parameter_of_every_command_is_read_here() -> None:
+def test_every_parameter_is_read_without_pydantic() -> None:
     """For a kind of value without a row in READ, Typer would import pydantic."""
     whole = typer.main.get_command(make())
     seen = 0

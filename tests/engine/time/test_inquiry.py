@@ -17,7 +17,7 @@ PACED = replace(
 )  # fmt: skip
 
 
-def waiting() -> Trio:
+def trio_with_backlog() -> Trio:
     """Return a trio in which ``COUNT`` rows of A are in custody, and B is away."""
     trio = Trio(PACED)
     trio.cut(trio.b)
@@ -34,8 +34,8 @@ def inquired(trio: Trio) -> list[str]:
     return [r.ident for r in records(packets) if isinstance(r, Inquiry) and r.role is InquiryRole.S]
 
 
-def test_inquiries_about_a_backlog_in_custody_keep_the_slower_pace() -> None:
-    trio = waiting()
+def test_inquiries_about_a_backlog_in_custody_do_not_exceed_ask_custody_per_s() -> None:
+    trio = trio_with_backlog()
     trio.later(60)  # A inquires once about each message
     first = inquired(trio)
     assert set(first) == {str(row.lk0) for row in trio.a.store.tables.outbound.values()}
@@ -48,7 +48,7 @@ def test_inquiries_about_a_backlog_in_custody_keep_the_slower_pace() -> None:
 
 
 def test_inquiries_about_messages_under_way_do_not_wait_for_a_backlog() -> None:
-    trio = waiting()
+    trio = trio_with_backlog()
     trio.later(60)
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
@@ -83,7 +83,7 @@ def restart(trio: Trio) -> None:
 def test_a_new_session_inquires_soon_about_a_sample_of_the_messages_in_custody(
     interrupt: Callable[[Trio], None],
 ) -> None:
-    trio = waiting()
+    trio = trio_with_backlog()
     trio.later(60)
     interrupt(trio)
     trio.later(10)
@@ -95,7 +95,7 @@ def test_a_new_session_inquires_soon_about_a_sample_of_the_messages_in_custody(
 
 
 def test_a_round_that_new_sessions_interrupt_reaches_every_row() -> None:
-    trio = waiting()
+    trio = trio_with_backlog()
     trio.later(60)
     inquiries: set[str] = set()
     for _ in range(COUNT // 10):
@@ -108,7 +108,7 @@ def test_a_round_that_new_sessions_interrupt_reaches_every_row() -> None:
 @pytest.mark.parametrize("is_online", [False, True])
 def test_a_lost_copy_makes_its_sender_inquire_about_all_messages_soon(is_online: bool) -> None:
     """The hub was restored, and its newest copies are missing. The target is offline, or denies the messages."""
-    trio = waiting()
+    trio = trio_with_backlog()
     trio.later(60)
     trio.crash_hub()
     lost = newest(trio, COUNT // 4)
@@ -129,7 +129,7 @@ def test_a_lost_copy_makes_its_sender_inquire_about_all_messages_soon(is_online:
 
 
 def test_delivered_copies_do_not_count_as_lost() -> None:
-    trio = waiting()
+    trio = trio_with_backlog()
     trio.later(60)
     trio.connect(trio.b)
     trio.later(300)
@@ -137,7 +137,7 @@ def test_delivered_copies_do_not_count_as_lost() -> None:
     assert "custody_lost" not in trio.a.engine.core.counters.counts
 
 
-def test_by_default_inquiry_work_is_small_and_keeps_the_budget_of_a_link() -> None:
+def test_the_default_inquiry_budget_of_a_link_is_250_rows_every_50_ms() -> None:
     """Documents may have to wait for a piece of inquiry work (PROTOCOL.md section 13)."""
     assert EngineSettings().ask_rows <= 250
     assert EngineSettings().ask_rows / EngineSettings().ask_pause_s == 5_000

@@ -19,7 +19,7 @@ def row_of_a(trio: Trio) -> Outbound:
     return row
 
 
-def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
+def trio_with_custody(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
     """Return a trio in which the hub has custody of a document of A, and the messages that A sends."""
     trio = Trio(settings)
     sent: list[Data] = []
@@ -38,7 +38,7 @@ def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
 
 
 def test_a_second_copy_is_not_refused_for_the_quota_that_the_stored_one_uses_up() -> None:
-    trio, _ = stored()
+    trio, _ = trio_with_custody()
     done: list[object] = []
     trio.a.engine.acts.resend(row_of_a(trio).lk0, "asked to", lambda: done.append(True), done.append)
     trio.settle()
@@ -71,7 +71,7 @@ def test_a_repeated_frame_is_not_both_accepted_and_refused() -> None:
 
 
 def test_another_document_is_refused_for_the_quota_that_a_stored_copy_uses_up() -> None:
-    trio, (frame,) = stored()
+    trio, (frame,) = trio_with_custody()
     other = changed(frame, envelope=with_another_name(frame.envelope))
     assert trio.a.up is not None
     trio.a.up.arrive(other)
@@ -87,7 +87,7 @@ def test_another_document_is_refused_for_the_quota_that_a_stored_copy_uses_up() 
 
 
 def test_refused_messages_use_no_quota() -> None:
-    trio, (frame,) = stored(replace(SETTINGS, quota_rows_per_partner=2))
+    trio, (frame,) = trio_with_custody(replace(SETTINGS, quota_rows_per_partner=2))
     late = changed(with_another_name(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
     good = changed(frame.envelope, lk0=frame.envelope.lk0._replace(object_id=7), sid=7)
     assert trio.a.down is not None
@@ -105,7 +105,7 @@ def with_another_name(envelope: Envelope) -> Envelope:
 
 def test_a_copy_without_its_body_does_not_replace_a_complete_copy() -> None:
     """The size limit of the link was lowered between the copies, so the second one has no body."""
-    trio, (frame,) = stored()
+    trio, (frame,) = trio_with_custody()
     assert trio.a.up is not None
     trio.a.up.arrive(changed(frame, envelope=changed(frame.envelope, signature="2.a.b", att=2), body=b"", dropped=1))
     trio.settle()

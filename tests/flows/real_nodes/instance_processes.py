@@ -64,7 +64,7 @@ class InstanceProcesses:
     databases: dict[int, str] = field(default_factory=dict)
     processes: list[InstanceProcess] = field(default_factory=list)
 
-    def instance(self, number: int) -> InstanceProcess:
+    def start_instance(self, number: int) -> InstanceProcess:
         """Start an instance, or a standby of an instance that was started before; do not wait until it is ready.
 
         Instance 1 must be started first.
@@ -88,7 +88,7 @@ class InstanceProcesses:
         await self.running_broker.aclose()
         await self.running_broker.enter_async_context(pair(port=self.broker_port, drain_s=0.1))
 
-    async def local(self, name: str, *hubs: InstanceProcess) -> LocalNode:
+    async def start_local(self, name: str, *hubs: InstanceProcess) -> LocalNode:
         """Start a local node with the addresses of these processes of the hub."""
         more = ", ".join(f'"amqp://127.0.0.1:{hub.port}"' for hub in hubs[1:])
         text = LOCAL_CONFIG.format(name=name, hub=hubs[0].port)

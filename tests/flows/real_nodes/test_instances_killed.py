@@ -74,13 +74,13 @@ async def test_an_instance_ends_and_its_standby_serves_its_store(
     end: signal.Signals, inprocess: InProcess, new_database: Callable[[], str]
 ) -> None:
     async with instance_processes(inprocess, new_database) as hub:
-        one = hub.instance(1)
+        one = hub.start_instance(1)
         await one.wait_until_ready()
-        two = hub.instance(2)
+        two = hub.start_instance(2)
         await two.wait_until_ready()
-        standby = hub.instance(1)
-        a = await Correspondent(await hub.local("10008", one, two), "56001").begin(inprocess)
-        b = await Correspondent(await hub.local("56001", two, one), "10008").begin(inprocess)
+        standby = hub.start_instance(1)
+        a = await Correspondent(await hub.start_local("10008", one, two), "56001").begin(inprocess)
+        b = await Correspondent(await hub.start_local("56001", two, one), "10008").begin(inprocess)
         await linked(a.node, b.node)
         for each in (a, b):
             await each.send()
@@ -100,12 +100,12 @@ async def test_the_broker_between_instances_ends_and_comes_back(
     inprocess: InProcess, new_database: Callable[[], str]
 ) -> None:
     async with instance_processes(inprocess, new_database) as hub:
-        one = hub.instance(1)
+        one = hub.start_instance(1)
         await one.wait_until_ready()
-        two = hub.instance(2)
+        two = hub.start_instance(2)
         await two.wait_until_ready()
-        a = await Correspondent(await hub.local("10008", one), "56001").begin(inprocess)
-        b = await Correspondent(await hub.local("56001", two), "10008").begin(inprocess)
+        a = await Correspondent(await hub.start_local("10008", one), "56001").begin(inprocess)
+        b = await Correspondent(await hub.start_local("56001", two), "10008").begin(inprocess)
         await linked(a.node, b.node)
         for each in (a, b):
             await each.send()
@@ -117,12 +117,12 @@ async def test_the_broker_between_instances_ends_and_comes_back(
 
 async def test_homes_move_while_instances_are_killed(inprocess: InProcess, new_database: Callable[[], str]) -> None:
     async with instance_processes(inprocess, new_database) as hub:
-        one = hub.instance(1)
+        one = hub.start_instance(1)
         await one.wait_until_ready()
-        two = hub.instance(2)
+        two = hub.start_instance(2)
         await two.wait_until_ready()
-        a = await Correspondent(await hub.local("10008", one, two), "56001").begin(inprocess)
-        b = await Correspondent(await hub.local("56001", two, one), "10008").begin(inprocess)
+        a = await Correspondent(await hub.start_local("10008", one, two), "56001").begin(inprocess)
+        b = await Correspondent(await hub.start_local("56001", two, one), "10008").begin(inprocess)
         await linked(a.node, b.node)
         for turn, store in enumerate(("1.1", "2.2", "1.1", "2.2")[: deeper(3, 4)]):
             killed, other = (one, two) if turn % 2 else (two, one)

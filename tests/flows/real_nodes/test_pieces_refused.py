@@ -1,4 +1,4 @@
-"""Documents in pieces that the receiver's node refuses: what operators see, which rows remain, and repetitions."""
+"""Documents in pieces that the receiver's node refuses: what operators see, which rows remain, what is sent again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def pieces_at(node: LocalNode, condition: str = "true") -> int:
     return counted(node, f"SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND {condition}")
 
 
-async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inprocess: InProcess) -> None:
+async def test_a_document_refused_because_of_the_quota_arrives_whole_after_a_requeue(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, QUOTA)
     await linked(a, b)
@@ -68,12 +68,11 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     await until(lambda: is_clean(a) and is_clean(b))
 
 
-async def test_pieces_refused_for_any_reason_are_not_kept(inprocess: InProcess) -> None:
-    """B cannot read the pieces."""
+async def test_pieces_that_cannot_be_opened_are_not_kept(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    b.engine.receiver.secrecy = Unreadable(b.engine.receiver.secrecy, SealMalformed())
+    b.engine.receiver.secrecy = FailingSecrecy(b.engine.receiver.secrecy, SealMalformed())
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
     row = await refusal_of(await inprocess.client(a), "K1")
     assert "SEMQ-5" in row["reason"][1]
@@ -86,29 +85,29 @@ async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inproces
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    b.engine.receiver.secrecy = with_old_key = Unreadable(b.engine.receiver.secrecy, KeyUnknown(), 3)
+    b.engine.receiver.secrecy = with_old_key = FailingSecrecy(b.engine.receiver.secrecy, KeyUnknown(), 3)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
-    assert not with_old_key.times
+    assert not with_old_key.failures_left
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
 
 
-class Unreadable:
-    """Secrecy that fails to open the next ``times`` messages."""
+class FailingSecrecy:
+    """Secrecy that fails to open the next ``failures`` messages."""
 
-    def __init__(self, secrecy: Any, error: Exception, times: int = 1000) -> None:
+    def __init__(self, secrecy: Any, error: Exception, failures: int = 1000) -> None:
         self._secrecy = secrecy
         self._error = error
-        self.times = times
+        self.failures_left = failures
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._secrecy, name)
 
     def open(self, envelope: Any, body: Any) -> Any:
-        if self.times:
-            self.times -= 1
+        if self.failures_left:
+            self.failures_left -= 1
             raise self._error
         return self._secrecy.open(envelope, body)

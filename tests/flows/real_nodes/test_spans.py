@@ -25,19 +25,19 @@ STAGES = {"submit", "deliver", "forward", "record", "wait", "process"}
 
 
 @pytest.fixture
-def hook() -> Iterator[Hook]:
-    with serving() as hook:
-        yield hook
+def collector() -> Iterator[Hook]:
+    with serving() as collector:
+        yield collector
 
 
-def telemetry(hook: Hook, more: str = "") -> str:
-    return f'[telemetry]\nendpoint = "{hook.url}"\nevery_s = 0.05\n{more}\n'
+def telemetry(collector: Hook, more: str = "") -> str:
+    return f'[telemetry]\nendpoint = "{collector.url}"\nevery_s = 0.05\n{more}\n'
 
 
-def spans(hook: Hook) -> dict[str, dict[str, Any]]:
+def spans(collector: Hook) -> dict[str, dict[str, Any]]:
     """Return the exported spans by stage, each with its service. Fails if a stage has two spans."""
     by_stage = {}
-    for request in hook.received:
+    for request in collector.received:
         [resource] = json.loads(request.body)["resourceSpans"]
         [service] = [
             attribute["value"]["stringValue"]
@@ -79,12 +79,12 @@ async def consume(inprocess: InProcess, node: LocalNode) -> None:
     await channel.consume("semq.inbox", acknowledge)
 
 
-async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook))
+async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, collector: Hook) -> None:
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(collector))
     await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT, "tracestate": "erp=7", "private": "payload"})
-    await until(lambda: spans(hook).keys() >= STAGES)
-    exported = spans(hook)
+    await until(lambda: spans(collector).keys() >= STAGES)
+    exported = spans(collector)
     assert exported.keys() == STAGES
     assert {(span["traceId"], span["traceState"]) for span in exported.values()} == {(TRACE, "erp=7")}
     assert len({span["spanId"] for span in exported.values()}) == len(STAGES)
@@ -99,73 +99,73 @@ async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook:
         "record": "semq-56001", "wait": "semq-56001", "process": "semq-56001",
     }  # fmt: skip
     assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in exported.values())
-    assert b"payload" not in b"".join(request.body for request in hook.received)
+    assert b"payload" not in b"".join(request.body for request in collector.received)
     answer = (await ask(await inprocess.client(a), "node.status"))["result"]["telemetry"]
     assert (answer["exported"], answer["dropped"], answer["failures"]) == (2, 0, 0)
 
 
-async def test_the_hub_exports_a_span_for_a_stored_document(inprocess: InProcess, hook: Hook) -> None:
-    hub = await inprocess.hub(HUB_CONFIG + telemetry(hook))
+async def test_the_hub_exports_a_span_for_a_stored_document(inprocess: InProcess, collector: Hook) -> None:
+    hub = await inprocess.hub(HUB_CONFIG + telemetry(collector))
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     await submit(inprocess, a, {"traceparent": PARENT})
     await until(lambda: hub.engine.custody.rows_by_target)
     b = await inprocess.local("56001", hub.port)
     await linked(b)
-    await until(lambda: "store" in spans(hook))
-    [stored] = spans(hook).values()
+    await until(lambda: "store" in spans(collector))
+    [stored] = spans(collector).values()
     assert [event["name"] for event in stored["events"]] == ["sent"]
     assert stored["service"] == "semq-hub"
 
 
-async def test_sealed_documents_have_the_same_tree(inprocess: InProcess, hook: Hook) -> None:
-    hub = await inprocess.secure_hub(telemetry(hook))
-    a, b = [await inprocess.secure_local(name, hub, telemetry(hook)) for name in ("10008", "56001")]
+async def test_sealed_documents_have_the_same_tree(inprocess: InProcess, collector: Hook) -> None:
+    hub = await inprocess.secure_hub(telemetry(collector))
+    a, b = [await inprocess.secure_local(name, hub, telemetry(collector)) for name in ("10008", "56001")]
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001"))
     await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT, "@Encrypt": 1})
-    await until(lambda: spans(hook).keys() >= STAGES)
-    assert {span["traceId"] for span in spans(hook).values()} == {TRACE}
+    await until(lambda: spans(collector).keys() >= STAGES)
+    assert {span["traceId"] for span in spans(collector).values()} == {TRACE}
 
 
-async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook, "sample_ratio = 1.0"))
+async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProcess, collector: Hook) -> None:
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(collector, "sample_ratio = 1.0"))
     await consume(inprocess, b)
     await submit(inprocess, a, {})
-    await until(lambda: spans(hook).keys() >= STAGES)
-    exported = spans(hook)
+    await until(lambda: spans(collector).keys() >= STAGES)
+    exported = spans(collector)
     assert len({span["traceId"] for span in exported.values()}) == 1
     assert [stage for stage, span in exported.items() if "parentSpanId" not in span] == ["submit"]
 
 
-async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InProcess, hook: Hook) -> None:
-    section = telemetry(hook, "sample_ratio = 1.0")  # must not sample pieces
+async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InProcess, collector: Hook) -> None:
+    section = telemetry(collector, "sample_ratio = 1.0")  # pieces get no traces of their own
     hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [await local_with_pieces(inprocess, name, hub.port, PIECES + section) for name in ("10008", "56001")]
     await linked(a, b)
     await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT}, bytes(3 * PIECE_BYTES))
-    await until(lambda: spans(hook).keys() >= STAGES)
-    assert spans(hook).keys() == STAGES
-    assert {span["traceId"] for span in spans(hook).values()} == {TRACE}
+    await until(lambda: spans(collector).keys() >= STAGES)
+    assert spans(collector).keys() == STAGES
+    assert {span["traceId"] for span in spans(collector).values()} == {TRACE}
 
 
-async def test_a_restarted_receiver_exports_spans_of_earlier_documents(inprocess: InProcess, hook: Hook) -> None:
-    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook))
+async def test_a_restarted_receiver_exports_spans_of_earlier_documents(inprocess: InProcess, collector: Hook) -> None:
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(collector))
     await submit(inprocess, a, {"traceparent": PARENT})
-    await until(lambda: "record" in spans(hook))
+    await until(lambda: "record" in spans(collector))
     await b.stop()
     b = await inprocess.start_node(b.settings)
     await consume(inprocess, b)
-    await until(lambda: spans(hook).keys() >= STAGES)
-    exported = spans(hook)
+    await until(lambda: spans(collector).keys() >= STAGES)
+    exported = spans(collector)
     assert {exported[stage]["parentSpanId"] for stage in ("wait", "process")} == {exported["record"]["spanId"]}
 
 
-async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess, hook: Hook) -> None:
-    hook.answer = lambda taken: (503, {})
-    _, a, b = await start_hub_and_pair(inprocess, telemetry(hook, "queue_spans = 3"))
+async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess, collector: Hook) -> None:
+    collector.answer = lambda taken: (503, {})
+    _, a, b = await start_hub_and_pair(inprocess, telemetry(collector, "queue_spans = 3"))
     await consume(inprocess, b)
     for _ in range(5):
         await submit(inprocess, a, {"traceparent": PARENT})

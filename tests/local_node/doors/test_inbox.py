@@ -78,7 +78,7 @@ async def test_a_polling_client_gets_every_document_and_then_nothing(inprocess: 
     assert await message_and_consumer_count(channel) == (0, 0)
 
 
-async def test_a_polled_document_is_settled_like_a_delivery(inprocess: InProcess, node: LocalNode) -> None:
+async def test_a_polled_document_is_settled_like_a_consumed_one(inprocess: InProcess, node: LocalNode) -> None:
     link = await inprocess.client(node)
     channel = await link.open_channel()
     await fill(inprocess, node, b"1", b"2")

@@ -41,32 +41,32 @@ class RecordingEngine:
 
 
 class OneWayCarrier:
-    """The carrier at one incarnation. ``copies``: how often it delivers each message."""
+    """The carrier at one incarnation. ``copies``: how often each message arrives."""
 
     def __init__(self, life: int) -> None:
         self.is_joined = True
         self.life = life
-        self.ends: dict[int, StoreQuestions] = {}
+        self.questions_of: dict[int, StoreQuestions] = {}  #: by incarnation
         self.copies = 1
         self.sent: list[Message] = []
 
     def to_front(self, life: int, message: Message) -> None:
         self.sent.append(message)
         for _ in range(self.copies):
-            if life in self.ends:
-                self.ends[life].receive(self.life, message)
+            if life in self.questions_of:
+                self.questions_of[life].receive(self.life, message)
 
 
 class AskerAndAnswerer:
     """Two instances over one carrier; the first asks, the second answers."""
 
     def __init__(self, bytes_max: int = 10_000) -> None:
-        self.ends_of_carrier = OneWayCarrier(ONE), OneWayCarrier(TWO)
-        self.asker, self.answerer = (StoreQuestions(end, bytes_max) for end in self.ends_of_carrier)
+        self.carriers = OneWayCarrier(ONE), OneWayCarrier(TWO)
+        self.asker, self.answerer = (StoreQuestions(carrier, bytes_max) for carrier in self.carriers)
         self.engines = RecordingEngine(), RecordingEngine()
-        for questions, engine, end in zip((self.asker, self.answerer), self.engines, self.ends_of_carrier, strict=True):
+        for questions, engine, carrier in zip((self.asker, self.answerer), self.engines, self.carriers, strict=True):
             questions.begin(engine)
-            end.ends = {ONE: self.asker, TWO: self.answerer}
+            carrier.questions_of = {ONE: self.asker, TWO: self.answerer}
         self.asker.receive(TWO, Alive((2, 2), 0, 0))
         self.echoes = 0
         self.answerer.handlers = {"echo": self.echo, "fail": self.fail, "away": self.away, "break": self.break_}
@@ -88,7 +88,7 @@ class AskerAndAnswerer:
         return await self.asker.ask((2, 2), operation, arguments, "eva")
 
 
-async def test_a_question_is_answered_with_its_user() -> None:
+async def test_the_answering_instance_knows_the_user_who_asked() -> None:
     pair = AskerAndAnswerer()
     answer = await pair.ask("echo", n=3)
     assert answer == store_questions.StoreAnswer((2, 2), {"n": 3, "user": "eva", "door": "instance"})
@@ -103,9 +103,9 @@ async def test_other_messages_reach_the_engine() -> None:
 
 async def test_a_repeated_question_is_answered_once() -> None:
     pair = AskerAndAnswerer()
-    pair.ends_of_carrier[0].copies = 2
+    pair.carriers[0].copies = 2
     assert (await pair.ask("echo")).result is not None
-    [question] = pair.ends_of_carrier[0].sent
+    [question] = pair.carriers[0].sent
     pair.answerer.receive(ONE, question)
     assert (await pair.ask("echo")).result is not None
     assert pair.echoes == 2
@@ -120,14 +120,14 @@ async def test_refusals_and_unreachable_stores_are_reported() -> None:
     assert ((await pair.ask("break")).error or {})["code"] == "SEMQ-1000"
     assert ((await pair.ask("unknown")).error or {})["code"] == "SEMQ-2102"
     assert (await pair.asker.ask((3, 3), "echo", {}, "eva")).unreached == store_questions.NOT_SERVED
-    pair.ends_of_carrier[0].is_joined = False
+    pair.carriers[0].is_joined = False
     assert (await pair.ask("echo")).unreached == store_questions.NO_CARRIER
 
 
 @pytest.mark.parametrize(("ends", "why"), [("gone", store_questions.NOT_SERVED), ("cut", store_questions.NO_CARRIER)])
 async def test_a_waiting_question_ends_with_the_instance_or_the_carrier(ends: str, why: str) -> None:
     pair = AskerAndAnswerer()
-    pair.ends_of_carrier[0].ends = {}
+    pair.carriers[0].questions_of = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
     pair.asker.note_ended(TWO) if ends == "gone" else pair.asker.note_cut()
@@ -138,13 +138,13 @@ async def test_a_waiting_question_ends_with_the_instance_or_the_carrier(ends: st
 async def test_a_lost_question_ends_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_questions, "ANSWER_S", 0.01)
     pair = AskerAndAnswerer()
-    pair.ends_of_carrier[0].copies = 0
+    pair.carriers[0].copies = 0
     assert (await pair.ask("echo")).unreached == store_questions.NOT_HEARD
 
 
 async def test_a_reply_of_another_instance_is_ignored() -> None:
     pair = AskerAndAnswerer()
-    pair.ends_of_carrier[0].ends = {}
+    pair.carriers[0].questions_of = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
     forged = zlib.compress(msgspec.json.encode({"result": "forged"}))
@@ -159,7 +159,7 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
 )
 async def test_an_answer_that_cannot_be_read_is_reported(answer: bytes) -> None:
     pair = AskerAndAnswerer()
-    pair.ends_of_carrier[0].ends = {}
+    pair.carriers[0].questions_of = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
     pair.asker.receive(TWO, Reply(1, answer))

@@ -170,7 +170,7 @@ async def test_copies_are_listed_by_filters(scene: HeldScene) -> None:
     assert "3 copies" in (await scene.semq("held", "count", "--older-than", "0s")).out
 
 
-async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldScene) -> None:
+async def test_a_refused_copy_is_shown_until_the_sender_of_the_document_has_confirmed(scene: HeldScene) -> None:
     [lk0] = await scene.submit("56001")
     await scene.node.stop()
     await until(lambda: "1.10008" not in scene.hub.engine.sessions)
@@ -245,6 +245,8 @@ async def test_bad_requests_are_refused(scene: HeldScene) -> None:
     assert [(*case[:2], answer["error"]["code"]) for case, answer in zip(REFUSED, answers, strict=True)] == REFUSED
     result = await scene.semq("held", "refuse", "--why", "w")  # neither names nor a filter
     assert (result.status, "SEMQ-2211" in result.err) == (1, True)
+    assert "--target" in result.err
+    assert "--partner" not in result.err  # an option of `semq failed`
     result = await scene.semq("held", "refuse", "--all", node=scene.node)
     assert (result.status, "SEMQ-2101" in result.err) == (1, True)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Sections of a companion run independently of each other."""
+"""Sections of a companion: a failed one is started again alone; a fatal error ends all."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Sealed documents and proofs between nodes with certificates of their hub's authority."""
+"""Sealed documents and proofs between nodes with certificates; refusals without them; encrypted bodies in the store."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def send_document(inprocess: InProcess, a: LocalNode, **more: Any) -> dict
 
 
 def everything_in(database: str) -> bytes:
-    """Return all rows of all tables as text; bytea columns are in hexadecimal."""
+    """Return all rows of all tables as encoded text; bytea columns are in hexadecimal."""
     rows_as_bytes = b""
     with psycopg.connect(database) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()

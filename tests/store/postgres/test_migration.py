@@ -1,4 +1,4 @@
-"""The migrations create exactly the tables that the program uses, and give way to working nodes."""
+"""Migrations: the tables that they create, and upgrades beside working nodes; names and plans of the statements."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

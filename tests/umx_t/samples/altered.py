@@ -25,7 +25,7 @@ def altered(envelope: Envelope, row: Attribute) -> Envelope:
     return replace(envelope, **{row.field: _other(envelope, getattr(envelope, row.field), row)})
 
 
-def _other(envelope: Envelope, value: Any, row: Attribute | None = None) -> Any:
+def _other(envelope: Envelope, value: Any, envelope_row: Attribute | None = None) -> Any:
     match value:
         case bool():
             return not value
@@ -43,10 +43,10 @@ def _other(envelope: Envelope, value: Any, row: Attribute | None = None) -> Any:
             return value._replace(key=f"{value.key}2")
         case LK0():
             return value._replace(object_id=value.object_id + 9)
-        case dict():
-            return {**value, "@crates": 1} if row else {**value, "crates": 1}
+        case dict():  # only the unknown attributes of the envelope have names with @
+            return {**value, "@crates": 1} if envelope_row else {**value, "crates": 1}
         case Pos() | None:
-            return LK1(1, 1, 9) if row and row.field == "lk1" else Pos(envelope.lk0.inc, envelope.sid)
+            return LK1(1, 1, 9) if envelope_row and envelope_row.field == "lk1" else Pos(envelope.lk0.inc, envelope.sid)
         case LK1():
             return value._replace(object_id=value.object_id + 9)
     raise AssertionError(f"No other value is known for {value!r}.")

@@ -167,7 +167,7 @@ REFUSED: dict[str, Callable[[Provider], None]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_an_unacceptable_answer_of_the_provider_is_refused(hub: HubNode, provider: Provider, name: str) -> None:
+async def test_an_unacceptable_id_token_is_refused(hub: HubNode, provider: Provider, name: str) -> None:
     if name == "a key of the attacker":
         provider.header["alg"] = "RS256"
     REFUSED[name](provider)
@@ -179,7 +179,7 @@ async def test_an_unacceptable_answer_of_the_provider_is_refused(hub: HubNode, p
         assert [outcome for _, act, outcome in await site.audit() if act == "sign-in"] == ["refused"]
 
 
-async def test_an_unrequested_answer_is_refused(hub: HubNode, provider: Provider) -> None:
+async def test_an_answer_that_does_not_belong_to_the_sign_in_is_refused(hub: HubNode, provider: Provider) -> None:
     async with site_of(hub, provider) as site:
         browser, other_browser = await site.browser(), await site.browser()
         for change in ({"state": "x"}, {"iss": "https://elsewhere.example"}, {"code": "another"}):
@@ -188,6 +188,12 @@ async def test_an_unrequested_answer_is_refused(hub: HubNode, provider: Provider
             assert (answer.status_code, "SEMQ-1407" in answer.text) == (400, True), change
         callback_query = await begin_sign_in(browser, provider)
         assert (await other_browser.get("/sign-in/oidc/callback", params=callback_query)).status_code == 400
+        assert (await browser.get("/account")).status_code == 303
+
+
+async def test_a_refusal_by_the_provider_is_shown(hub: HubNode, provider: Provider) -> None:
+    async with site_of(hub, provider) as site:
+        browser = await site.browser()
         callback_query = await begin_sign_in(browser, provider)
         del callback_query["code"]
         answer = await browser.get("/sign-in/oidc/callback", params=callback_query | {"error": "access_denied"})
@@ -221,7 +227,7 @@ async def test_new_keys_of_the_provider_are_found(
     "metadata",
     [{"issuer": "https://elsewhere.example"}, {"jwks_uri": None, "token_endpoint": 3}, {"more": "x" * (2 << 20)}],
 )
-async def test_a_provider_with_a_wrong_answer_counts_as_unavailable(
+async def test_a_provider_with_wrong_metadata_counts_as_unavailable(
     hub: HubNode, provider: Provider, metadata: dict[str, Any]
 ) -> None:
     provider.more_metadata = metadata

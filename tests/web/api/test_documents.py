@@ -1,4 +1,4 @@
-"""Documents over HTTP: submissions, repeats, refusals, state, trace and body."""
+"""Documents over HTTP: submissions (also as JSON, scheduled), repeats, refusals, rights, state, trace, body, search."""
 
 import time
 from base64 import b64encode
@@ -14,7 +14,7 @@ from tests.test_trace_context import PARENT
 from tests.waiting import until
 from tests.web.running import Site, serving
 
-FORM = "application/vnd.semq.document+json"
+DOCUMENT_JSON = "application/vnd.semq.document+json"
 
 
 async def wait_until_delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
@@ -89,9 +89,9 @@ async def test_a_repeat_with_the_same_idempotency_key_is_not_accepted_as_a_secon
 
 async def test_a_document_may_be_submitted_as_json(site: Site) -> None:
     program = await site.program("submit", "payload")
-    form = {"target": "56001", "body_base64": b64encode(b"\0\xff").decode(), "app_key": ["a", "b", "", "c/d"]}
-    form["headers"] = {"Lot": 7, "deep": {"list": [1, "two"]}}  # type: ignore[assignment]
-    sent = await program.post("/documents", json=form, headers={"Content-Type": FORM})
+    document = {"target": "56001", "body_base64": b64encode(b"\0\xff").decode(), "app_key": ["a", "b", "", "c/d"]}
+    document["headers"] = {"Lot": 7, "deep": {"list": [1, "two"]}}  # type: ignore[assignment]
+    sent = await program.post("/documents", json=document, headers={"Content-Type": DOCUMENT_JSON})
     assert sent.status_code == 201
     answer = await program.get(f"/documents/{sent.json()['lk0']}/body")
     assert (answer.content, answer.headers["content-type"]) == (b"\0\xff", "application/octet-stream")
@@ -113,8 +113,8 @@ async def test_the_memory_of_a_json_document_is_reserved_until_it_is_committed(
 
     monkeypatch.setattr(site.web.client, "send", noted_send)
     program = await site.program("submit")
-    form = {"target": "56001", "body_base64": b64encode(bytes(60_000)).decode()}
-    assert (await program.post("/documents", json=form, headers={"Content-Type": FORM})).status_code == 201
+    document = {"target": "56001", "body_base64": b64encode(bytes(60_000)).decode()}
+    assert (await program.post("/documents", json=document, headers={"Content-Type": DOCUMENT_JSON})).status_code == 201
     assert reserved[0] >= 80_000
     assert site.web.memory._free == site.web.memory._size
 
@@ -126,7 +126,7 @@ async def test_a_scheduled_document_is_accepted_shown_and_cancelled(site: Site, 
     arguments: dict[str, Any] = {
         "header": {"params": {"target": "56001"}, "headers": {"SEMQ-Not-Before": str(at)}, "content": b"later"},
         "query": {"params": {"target": "56001", "not_before": at}, "content": b"later"},
-        "json": {"json": {"target": "56001", "not_before": at}, "headers": {"Content-Type": FORM}},
+        "json": {"json": {"target": "56001", "not_before": at}, "headers": {"Content-Type": DOCUMENT_JSON}},
     }
     sent = await program.post("/documents", **arguments[place])
     assert (sent.status_code, sent.json()["not_before"]) == (201, at)
@@ -139,7 +139,7 @@ async def test_a_scheduled_document_is_accepted_shown_and_cancelled(site: Site, 
 
 
 @pytest.mark.parametrize("moment", ["tomorrow", "-1", str(2**63)])
-async def test_a_moment_that_cannot_be_read_is_refused(site: Site, moment: str) -> None:
+async def test_an_invalid_time_is_refused(site: Site, moment: str) -> None:
     program = await site.program("submit")
     for name in ("not_before", "expires_at"):
         refused = await program.post("/documents", params={"target": "56001", name: moment}, content=b"x")
@@ -158,7 +158,7 @@ async def test_a_moment_that_cannot_be_read_is_refused(site: Site, moment: str) 
         ("?target=56001", {"SEMQ-Sid": "1"}, 400, "SEMQ-1404"),
         ("?target=56001&token=a", {"Idempotency-Key": "b"}, 400, "SEMQ-1404"),
         ("?target=56001", {"SEMQ-App-Key": b"\xff"}, 400, "SEMQ-1404"),
-        ("?target=56001", {"Content-Type": FORM}, 400, "SEMQ-1404"),
+        ("?target=56001", {"Content-Type": DOCUMENT_JSON}, 400, "SEMQ-1404"),
         ("?target=56001%00", {}, 400, "SEMQ-2102"),
     ],
 )
@@ -188,7 +188,7 @@ async def _chunks(size: int) -> Any:
         yield b"x" * min(10_000, size - begin)
 
 
-async def test_a_program_that_may_only_submit_reads_no_document_and_one_with_events_reads_no_body(site: Site) -> None:
+async def test_the_right_submit_shows_no_document_and_the_right_events_no_body(site: Site) -> None:
     program, viewer = await site.program("submit"), await site.program("viewer")
     sent = await program.post("/documents?target=10008", content=b"x")
     assert sent.status_code == 201

@@ -16,7 +16,7 @@ async def browser_of_ann(site: Site) -> Browser:
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "payload"])
-async def test_only_administrators_see_and_change_users(hub: HubNode, role: str) -> None:
+async def test_only_administrators_see_and_change_users_and_tokens(hub: HubNode, role: str) -> None:
     async with serving(hub) as site:
         browser = await site.signed_in("viewer", role)
         for path in ("/users", "/tokens"):
@@ -48,7 +48,7 @@ async def test_a_disabled_user_is_signed_out_and_cannot_sign_in(hub: HubNode) ->
         assert (await sign_in(site, "ann", PASSWORD))[0] == 303
 
 
-async def test_a_user_changes_a_password_with_the_present_one(hub: HubNode) -> None:
+async def test_users_must_give_their_present_password_to_change_it(hub: HubNode) -> None:
     async with serving(hub) as site:
         await add_user(site, "viewer")
         browser, other_browser = await browser_of_ann(site), await browser_of_ann(site)
