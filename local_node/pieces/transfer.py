@@ -91,12 +91,12 @@ class EventsWithPieces:
 class PieceTransfer:
     """A document whose pieces are being sent."""
 
-    number: int  #: number of the submission that waits for its pieces
+    number: int  #: number of the submission
     envelope: Envelope
 
 
 class Transfers:
-    """All documents in pieces that this node sends."""
+    """The documents in pieces that this node sends."""
 
     def __init__(
         self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore], released: Callable[[], None]
@@ -113,8 +113,8 @@ class Transfers:
         #: LK0s of pieces that ended before ``_under_way`` was read; None afterwards
         self._early: set[str] | None = None
         self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
-        self._submissions = 0  #: number of pieces submitted with this engine
-        self._others = (0, 0.0)  #: number of other messages so far, and when it last changed
+        self._submissions = 0  #: pieces submitted with this engine
+        self._others = (0, 0.0)  #: number of other messages, and when it last changed
         self._searching: asyncio.Task[None] | None = None
         self._ended_lately: set[int] = set()  #: documents whose transfer has ended during the present search
 
@@ -139,7 +139,7 @@ class Transfers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def search(self) -> None:
-        """Find the documents that wait for their pieces, unless a search is under way."""
+        """Find documents that wait for pieces, unless a search is under way."""
         if self._searching is None or self._searching.done():
             self._searching = asyncio.get_running_loop().create_task(self._search(), name="pieces")
 
@@ -274,7 +274,7 @@ class Transfers:
         return now - self._others[1] < QUIET_S
 
     def _submit(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless its message is under way; return a future for the end of the message."""
+        """Submit a piece, unless its message is under way; return a future for the end or refusal of the message."""
         envelope, of_document = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
         name = str(PieceName(of_document.pieces, number))

@@ -96,7 +96,7 @@ class ConnectionOpenOk(Method):
 
 
 class ConnectionClose(Method):
-    """Either side: close the connection; code and text give the reason, the ids name the method that caused it."""
+    """Either side: close the connection; the ids name the method at fault."""
 
     reply_code: int = 200
     reply_text: str = ""
@@ -109,13 +109,13 @@ class ConnectionCloseOk(Method):
 
 
 class ConnectionBlocked(Method):
-    """Server: announce a shortage of resources; publishes are not read for now. RabbitMQ's extension."""
+    """Server: publishes are not read for now, for lack of resources. RabbitMQ's extension."""
 
     reason: str = ""
 
 
 class ConnectionUnblocked(Method):
-    """Server: announce that publishes are read again."""
+    """Server: publishes are read again."""
 
 
 class ConnectionUpdateSecret(Method):
@@ -144,13 +144,13 @@ class ChannelFlow(Method):
 
 
 class ChannelFlowOk(Method):
-    """Either side: confirm the flow and report the setting that now applies."""
+    """Either side: confirm the flow."""
 
     active: bool = True
 
 
 class ChannelClose(Method):
-    """Either side: close the channel; code and text give the reason."""
+    """Either side: close the channel."""
 
     reply_code: int = 200
     reply_text: str = ""
@@ -232,7 +232,7 @@ class QueueDeclare(Method):
 
 
 class QueueDeclareOk(Method):
-    """Server: the queue exists, and has these numbers of ready messages and consumers."""
+    """Server: the queue exists. ``message_count``: ready messages."""
 
     queue: str = ""
     message_count: int = 0
@@ -276,7 +276,7 @@ class QueueDelete(Method):
 
 
 class QueueDeleteOk(Method):
-    """Server: the queue is deleted, with this number of messages."""
+    """Server: the queue is deleted, with these messages."""
 
     message_count: int = 0
 
@@ -295,7 +295,7 @@ class QueueUnbindOk(Method):
 
 
 class BasicQos(Method):
-    """Client: limit unacknowledged deliveries. ``global_``: per channel instead of per consumer."""
+    """Client: limit unacknowledged deliveries per consumer, or per channel (``global_``)."""
 
     prefetch_size: int = 0
     prefetch_count: int = 0
@@ -319,7 +319,7 @@ class BasicConsume(Method):
 
 
 class BasicConsumeOk(Method):
-    """Server: the consumer is started, with this tag."""
+    """Server: the consumer is started."""
 
     consumer_tag: str = ""
 
@@ -347,7 +347,7 @@ class BasicPublish(Method):
 
 
 class BasicReturn(Method):
-    """Server: return a mandatory or immediate message that cannot be routed or delivered; content follows."""
+    """Server: return a mandatory or immediate message; content follows."""
 
     reply_code: int = 312
     reply_text: str = "NO_ROUTE"
@@ -373,7 +373,7 @@ class BasicGet(Method):
 
 
 class BasicGetOk(Method):
-    """Server: deliver the requested message, with the number of messages left; content follows."""
+    """Server: deliver the requested message. ``message_count``: those left. Content follows."""
 
     delivery_tag: int = 0
     redelivered: bool = False

@@ -133,7 +133,7 @@ class NoReceiptRequested(BadInput):
 
 
 def node_error(error: Mapping[str, Any], result: Any = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
-    """Return the error that a node describes in an answer. ``result``: of the stores that were reached."""
+    """Return the error that a node describes in an answer. ``result``: see IncompleteAnswer."""
     if error.get("code") == STORES_UNREACHED:
         return IncompleteAnswer(error, result)
     return NodeBusy(error) if error.get("retry") else RefusedByNode(error)

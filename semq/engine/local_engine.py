@@ -182,7 +182,6 @@ class LocalEngine:
             self.rows.pump.run_all()
 
     def receive(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Process frames of a session, in order."""
         if not is_hub(link.peer):
             frames = self.direct.permitted(link.peer, frames)
         for run in runs(frames):
@@ -232,7 +231,6 @@ class LocalEngine:
                 self.receive_presence(records)
 
     def receive_presence(self, records: Sequence[Presence]) -> None:
-        """Process records about partners, their certificates, and groups."""
         try:
             self.partners.learn(records)
         except SemqError as error:
@@ -282,7 +280,6 @@ class LocalEngine:
         self.core.post(note_lines([line]))
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """Note a packet, or a record of it, that is ignored."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 
@@ -302,7 +299,6 @@ class LocalEngine:
             self.core.post(note_lines(lines))
 
     def _deliver_to_self(self, frames: list[Data]) -> None:
-        """Record messages of this node to itself, which bypass the hub."""
         self.receiver.receive_messages(self.core.address, frames)
 
     # --- time and turns

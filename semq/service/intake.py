@@ -46,11 +46,9 @@ class Intake(Generic[Speaker, Frame]):
         self.bytes_under_way = 0
 
     def waiting_bytes_of(self, speaker: Speaker) -> int:
-        """Return the size of the waiting frames of a speaker."""
         return self._bytes.get(speaker, 0)
 
     def put(self, speaker: Speaker, frame: Frame, size: int) -> None:
-        """Append a frame of ``size`` bytes to the queue of a speaker."""
         size += FRAME_OVERHEAD_BYTES
         self._waiting.setdefault(speaker, deque()).append((frame, size))
         self._bytes[speaker] = self._bytes.get(speaker, 0) + size
@@ -93,7 +91,6 @@ class Intake(Generic[Speaker, Frame]):
         return self.frames_under_way >= FRAMES_UNDER_WAY_MAX or self.bytes_under_way >= BYTES_UNDER_WAY_MAX
 
     def pass_on_turn(self) -> None:
-        """Pass the frames of one turn to the engine."""
         self._is_scheduled = True
         frames_left, bytes_left = FRAMES_PER_TURN, BYTES_PER_TURN
         share = max(FRAMES_PER_TURN // max(len(self._waiting), 1), 16)

@@ -207,7 +207,6 @@ class ClientLink:
         self.on_closed(self.error)
 
     def forget(self, number: int) -> None:
-        """Remove a channel that has ended."""
         self.channels.pop(number, None)
 
     def _check_alive(self) -> None:

@@ -110,7 +110,7 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
     """Add the names of both nodes, their clock differences, and the periods of their ledgers by the hub's clock.
 
-    Difference and period are null if the ledger was not delivered.
+    Both are null if the ledger was not delivered.
     """
     ledgers: list[tuple[str, int, int, int]] = []
     nodes: dict[str, tuple[int, int, int]] = {}  # the period that all ledgers of a node have in common
@@ -303,7 +303,7 @@ def _remarks(context: JudgementContext) -> dict[str, str]:
 
 
 def cells(verdicts: DataFrame) -> DataFrame:
-    """Count the messages by scope, pair, verdict, finding, latency and age."""
+    """Count the messages in the report's cells."""
     return verdicts.groupBy(
         "scope",
         "sender",

@@ -198,8 +198,6 @@ def _draw(
 
 
 class FaultInjector:
-    """Carries out planned faults."""
-
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
         self.done: Counter[str] = Counter()  #: faults begun, by kind

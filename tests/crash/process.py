@@ -56,8 +56,6 @@ class RestartedProcess:
 
 
 class CrashProcess(RestartedProcess, NodeProcess):
-    """A node of a campaign."""
-
     def __init__(self, place: NodePlace, complaints: list[str]) -> None:
         NodeProcess.__init__(self, place)
         RestartedProcess.__init__(self)
@@ -158,7 +156,6 @@ class CrashProcess(RestartedProcess, NodeProcess):
         await self.remove()
 
     async def remove(self) -> None:
-        """End all processes of the node."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
@@ -228,7 +225,6 @@ class SharedServer:
         return url
 
     async def stop(self) -> None:
-        """Stop the server, if it runs."""
         self._has_ended.set()
         if self._task is not None:
             await self._task

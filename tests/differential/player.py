@@ -36,8 +36,6 @@ ANSWERS: dict[type[m.Method], type[m.Method]] = {
 
 
 class Publish(NamedTuple):
-    """basic.publish with its content."""
-
     exchange: str
     routing_key: str
     body: bytes = b"x"
@@ -51,8 +49,6 @@ class Quiet(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Let time pass."""
-
     seconds: float
 
 
@@ -77,8 +73,6 @@ Script = Sequence["Step | On"]
 
 
 class PlayedConnection:
-    """One connection."""
-
     def __init__(self, port: int) -> None:
         self.raw = RawClient(port).log_in(0)
         self.raw.events.clear()
@@ -100,8 +94,6 @@ class PlayedConnection:
 
 
 class Player:
-    """One run of one script."""
-
     def __init__(self, port: int) -> None:
         self._port = port
         self._clients: dict[int, PlayedConnection] = {}
@@ -155,7 +147,6 @@ class Player:
         return self._clients[number]
 
     def _ready(self, on: On) -> PlayedConnection:
-        """Return the connection of a step, with the channel open."""
         self._listen(time.monotonic(), lambda: False)
         client = self._client(on.client)
         if client.is_over:  # a hard error

@@ -145,7 +145,6 @@ class SimulatedApplications:
             self.world.time.after(document.hold_s, self._hold, lk0, False)
 
     def _note_scheduled(self, document: PlannedDocument, lk0: LK0) -> None:
-        """Plan the acts of a person on a scheduled document."""
         self.world.oracle.answered.add(document.token)
         if document.cancel_after_s is not None:
             self.world.time.after(document.cancel_after_s, self._act_early, lk0, False)
@@ -172,7 +171,7 @@ class SimulatedApplications:
         self.world.time.after(self.world.chance.uniform(0.1, 5.0), self._repeat, document)
 
     def act(self, what: str, lk0: LK0) -> None:
-        """Let a person act on a message; ``what`` is ``cancel`` or ``resend``."""
+        """Cancel a message or have it sent again; ``what`` is ``cancel`` or ``resend``."""
         if what == "cancel":
             self._cancel(lk0)
         else:

@@ -54,8 +54,6 @@ class WatchedStore(MemoryStore):
 
 
 class Host:
-    """One process on its machine."""
-
     def __init__(self, world: "World", name: str, own_store: Store, tables: Tables) -> None:
         self.world = world
         self.name = name
@@ -143,7 +141,6 @@ class Host:
             self.plan_tick()
 
     def receive_rumours(self) -> None:
-        """Deliver drawn false hints if there is a session."""
         link = self.open_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
@@ -155,7 +152,6 @@ class Host:
         raise NotImplementedError
 
     def plan_flush(self) -> None:
-        """Flush the engine's records soon."""
         if not self._flush_planned:
             self._flush_planned = True
             self.world.time.after(self.world.chance.random() * self.world.plan.flush_s, self._flush, self.life)
@@ -353,7 +349,6 @@ class LocalHost(Host):
         return True
 
     def call(self, method: Callable[[LocalEngine], None]) -> None:
-        """Call a method of the engine, if it runs."""
         if self.engine is not None:
             method(self.engine)
             self.plan_tick()

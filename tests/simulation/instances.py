@@ -97,8 +97,6 @@ class SimCarrier:
 
 
 class CarrierEnd:
-    """One incarnation's end of the carrier."""
-
     def __init__(self, host: "InstanceHost", life: int) -> None:
         self._host, self._life = host, life
 
@@ -155,7 +153,6 @@ class InstanceHost(HubHost):
         return instances
 
     def is_alive(self, incarnation: int) -> bool:
-        """Whether this incarnation runs."""
         return self.engine is not None and self.incarnation == incarnation
 
     def after_start(self) -> None:
@@ -215,8 +212,6 @@ class InstanceHost(HubHost):
 
 
 class InstancesWorld(World):
-    """One run with several instances."""
-
     def __init__(self, plan: Plan, count: int, trace: Trace | None = None) -> None:
         self.homes: dict[str, StoreName] = {}
         seed, plan = plan.seed, replace(plan, sites=count, kinds=plan.kinds | {"other_store"})

@@ -63,8 +63,6 @@ class Mutation:
 
 
 def swap(owner: Any, name: str, change: Change) -> Patch:
-    """Return a patch that changes an attribute."""
-
     def patch() -> Undo:
         original = owner.__dict__[name]
         setattr(owner, name, change(original))
@@ -74,8 +72,6 @@ def swap(owner: Any, name: str, change: Change) -> Patch:
 
 
 def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: Any = None) -> Patch:
-    """Return a patch that changes a cell of a grid."""
-
     def patch() -> Undo:
         original = grid._rules[standing, on]
         grid._rules[standing, on] = GridRule(after, deed)
@@ -85,8 +81,6 @@ def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: An
 
 
 def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
-    """Return a patch that changes the effect of a deed."""
-
     def patch() -> Undo:
         original = effects[deed]
         effects[deed] = change(original)

@@ -33,7 +33,7 @@ class Theme:
     acks: tuple[bool, ...] = (True, False)
     orders: tuple[str, ...] = ("",)
     flight: int = 512  #: ``EngineSettings.flight``
-    acts: float = 0.3  #: probability that a person cancels, holds or sends a document again
+    acts: float = 0.3  #: probability of each act of a person
     poison: float = 0.25  #: probability that a receiver cannot open a document
 
 
@@ -92,9 +92,9 @@ class Plan:
     faulty_s: float  #: time until the faults stop
     settings: EngineSettings
     link_room: int  #: messages that a session takes at a time
-    codec: bool  #: whether frames are encoded and decoded
+    codec: bool  #: frames are encoded and decoded
     flush_s: float  #: longest time until the records of a turn are sent
-    redial_s: float  #: longest time until a node dials again
+    redial_s: float  #: longest pause before a node dials again
     latency_s: float  #: mean travel time of a frame
     disk_s: float  #: usual duration of a phase of a transaction
     later_s: float  #: delay of work without a waiting caller

@@ -38,7 +38,7 @@ class CarriedHub(Protocol):
         """End the session of a node at another instance."""
 
     def send_waiting(self, link: Link) -> None:
-        """Send waiting messages: the session has room again."""
+        """Send waiting messages."""
 
     def waiting(self) -> Iterable[str]:
         """Return the nodes for which copies wait in this store."""
@@ -77,7 +77,7 @@ class Fronts:
         self._carrier.to_all(self.own[node])
 
     def changed(self, node: Address) -> None:
-        """Report changed certificates or users of a node with a session here."""
+        """Report changed certificates or users of a node."""
         own = self.own.get(str(node))
         if own is not None:
             certificates = self._hub.directory.certificates(node)

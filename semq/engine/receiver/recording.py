@@ -138,7 +138,6 @@ class _Arrivals:
         EFFECTS[rule.deed](self, rule.after, copy)
 
     def _note_awaited(self, envelope: Envelope, error: SignerAwaited) -> None:
-        """Note the first copy whose signer's certificate is awaited."""
         self.core.count("signer_awaited")
         if error.is_first:
             self._unit.ledger.append(self._line(envelope, Event.OPERATOR, error))

@@ -109,7 +109,6 @@ class FailpointStore(Protocol):
 
 
 def all_failpoints() -> list[tuple[str, str]]:
-    """Return each step with each phase."""
     commits = [(step, phase) for step in (*COMMITS, *DELETES) for phase in (BEFORE, AMID, AFTER)]
     others = [(step, phase) for step in (BOOT, *SENDS) for phase in (BEFORE, AFTER)]
     return commits + others
@@ -163,7 +162,6 @@ class Failpoint:
         store.start = watched_start  # type: ignore[method-assign]
 
     def watch_link(self, link: Any) -> None:
-        """Watch the frames sent on a session."""
         send = link.send
 
         def watched(frame: Frame) -> None:
