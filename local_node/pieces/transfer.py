@@ -123,7 +123,7 @@ class Transfers:
         return set(self._tasks)
 
     def begin(self) -> None:
-        """Begin with a new engine."""
+        """Begin again with a new engine."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for table in (self._tasks, self._under_way, self._names, self._awaited, self._windows):

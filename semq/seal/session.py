@@ -3,8 +3,8 @@
 **Why a nonce never repeats under a key.** A session key is 32 random bytes, used for one pair of institutions. Only the
 process that has drawn a key seals with it. A nonce consists of a counter of 32 bits and of 64 random bits. The counter
 starts at 0 with the key, rises with each use, and is kept in memory only: after a restart or a restore, the process
-draws other keys. From the stored copy of a key (``wrapped_for_storage``), which serves to wrap the key again and to
-prove digests, no ``SessionKey`` may be made. Only a snapshot of a machine that is resumed twice repeats key and
+draws other keys. The stored copy of a key (``wrapped_for_storage``) serves to wrap the key again and to prove digests;
+a caller must not make a ``SessionKey`` from it. Only a snapshot of a machine that is resumed twice repeats key and
 counter; then the random part distinguishes the nonces.
 
 A session key is replaced long before AES-GCM requires it (NIST SP 800-38D: 2**32 uses).

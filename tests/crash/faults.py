@@ -107,7 +107,7 @@ CLUSTER_KINDS = [
     (1, "delay", "carrier links"),
     (1, "throttle", "carrier links"),
     (1, "refuse", "carrier links"),
-    (2, "kill two", "brokers"),  # the third, a minority, pauses
+    (2, "kill two", "brokers"),  # the third pauses, as a minority
 ]
 # Steps that only hubs reach in a campaign.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})

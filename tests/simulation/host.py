@@ -407,7 +407,7 @@ class HubHost(Host):
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }
-        # Otherwise an entry may stay until the session ends: the message was lost, or Ack2 took a direct session.
+        # With these faults an entry may stay until the session ends: a message was lost, or Ack2 took a direct session.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):
             facts["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in facts.items() if value}

@@ -1,7 +1,7 @@
 """The plan of a run, drawn from its seed: number of nodes, settings of the engines, kinds of faults, documents.
 
 ``hell`` has most fault kinds, and a network that loses, doubles, delays and reorders across sessions; other plans have
-a random subset. Windows and batches are small, because races happen at their limits.
+a random subset, or the kinds of a theme. Windows and batches are small, because races happen at the limits.
 """
 
 from dataclasses import dataclass, replace

@@ -35,7 +35,7 @@ class CarriedHub(Protocol):
         """Begin the session of a node at another instance, the node's *front*."""
 
     def link_down(self, link: Link) -> None:
-        """End the session of a node at another instance."""
+        """End the session of a node."""
 
     def send_waiting(self, link: Link) -> None:
         """Send waiting messages."""
@@ -240,5 +240,4 @@ class Fronts:
 
 
 def _sums(sessions: Collection[Came]) -> tuple[int, int, int]:
-    """Return the number of sessions, the sum of their numbers, and the sum of their changes."""
     return len(sessions), sum(came.session for came in sessions), sum(came.changes for came in sessions)

@@ -234,8 +234,8 @@ class _Arrivals:
             raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
 
     def _take_floor(self, envelope: Envelope, key: InStreamKey) -> None:
-        """Take the floor of a message if its sender does not sign. No seal binds the floor: those of a sender that
-        signs are taken from ReAck2."""
+        """Take the floor of a message if its sender does not sign. No seal binds the floor, so the floors of a sender
+        that signs come from ReAck2."""
         stream = ledger.stream_of(self.core, self._unit, key)
         if envelope.floor > stream.floor and self._secrecy.takes_floor(key.store.node):
             self._unit.raise_floor(stream, envelope.floor)
