@@ -57,7 +57,6 @@ class Numbers(set[int]):
         self.floor = first
 
     def add(self, number: int) -> None:
-        """Add a number."""
         super().add(number)
         while super().__contains__(self.floor):
             self.discard(self.floor)
@@ -189,7 +188,7 @@ async def sample(bench: phases.Bench) -> Result:
 
 
 def drift(samples: list[Result]) -> dict[str, float | None]:
-    """Return the drift of figures; None for fewer than three samples, or if the first third has the mean 0."""
+    """Return the drift of the figures; None for fewer than three samples, or if the first third has the mean 0."""
     third = len(samples) // 3
 
     def ratio(figures: Iterable[float]) -> float | None:

@@ -49,7 +49,7 @@ log = structlog.get_logger("semq.pieces")
 
 @dataclass(slots=True)
 class ReportedEvent:
-    """An event about a piece or a failed manifest, of which ``report`` is called after the commit."""
+    """An event about a piece or a failed manifest; ``report`` is called with it after the commit."""
 
     report: Callable[[AppEvent], None]
     event: AppEvent
@@ -191,7 +191,7 @@ class Transfers:
             log.error("transfer_failed", number=number, error=str(error))
 
     async def _transfer(self, transfer: PieceTransfer) -> None:
-        """Send all pieces of a document, then release its manifest, or refuse the document; return after the commit,
+        """Send all pieces of a document, then release the manifest, or refuse the document. Return after the commit,
         because searches find the document until then."""
         refusal: SemqError | None = None
         is_sent = False
@@ -239,9 +239,9 @@ class Transfers:
             after = pieces[-1][0]
 
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
-        """Send one piece, again after temporary refusals; return the seconds until its receipt.
+        """Send one piece, again after temporary refusals; return the seconds until the receipt.
 
-        Raises BadInput if the piece is refused; PieceNotDelivered if its message ends undelivered.
+        Raises BadInput if the piece is refused; PieceNotDelivered if the message ends undelivered.
         """
         event: AppEvent | None = None
         retries_left, began = OLD_KEY_RETRIES_MAX, 0.0

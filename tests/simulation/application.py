@@ -1,6 +1,6 @@
 """Simulated applications: they submit documents, and receive documents slowly, late, with failures and repetitions.
 
-An application repeats a submission without a known result, with the token of the first (PROTOCOL.md section 14).
+An application repeats a submission without a known result, with the same token (PROTOCOL.md section 14).
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 @dataclass(slots=True, frozen=True)
 class PlannedDocument:
-    """A document to be submitted, and acts of a person, timed from the acceptance in seconds (None: never)."""
+    """A document to be submitted, and when a person acts on it: seconds from the acceptance; None: never."""
 
     token: str
     target: str

@@ -65,7 +65,7 @@ def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
     """End the orphans of a killed postmaster, and remove its lock files in ``data`` and ``run``.
 
     The caller holds the owner's lock and has checked that no postmaster runs. Busy orphans would delay the new server.
-    Postgres would take the process that now has the number in postmaster.pid for the earlier postmaster.
+    Postgres could take a process that has reused the number in postmaster.pid for the earlier postmaster.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
         orphans = all_processes_of(data)
