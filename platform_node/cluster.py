@@ -1,6 +1,6 @@
 """This hub as one of several instances: control database, homes, carrier (PROTOCOL.md section 10).
 
-Used with ``[cluster]``. Without it, the hub's own database is its control database, and there is no carrier.
+Used with ``[cluster]``. Without ``cluster.control``, the database of this instance is the control database.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ FOLLOW_S = 5.0  # between two signs of life in the control database
 HEARTBEAT_S = 10  # of the connection to the carrier
 CONNECT_S = 3.0
 BATCH_OVERHEAD = 2 << 20  # bytes of a batch beyond its largest document
-ANSWER_MORE = 1 << 19  # bytes of the largest answer beyond the largest document
+ANSWER_MORE = 1 << 19  # bytes of an answer beyond the largest document
 Execute = Callable[..., Awaitable[Any]]
 log = structlog.get_logger("semq.cluster")
 
@@ -63,7 +63,7 @@ class Membership:
         execute: Execute,
         state: Callable[[], StoreState],
     ) -> None:
-        """``execute`` runs queries on the store of this instance; ``state`` returns its state."""
+        """``execute`` runs queries on the store of this instance; ``state`` returns the store's state."""
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
         self.store_questions: StoreQuestions
@@ -73,20 +73,18 @@ class Membership:
         self._control_url = None if section.control is None else section.control.get_secret_value()
         self._reader = None if self._control_url is None else Reader(lambda: self._control_url or "")
         self.store: StoreName = settings.node.semq_id, settings.node.semq_db_id
-        #: runs queries on the control database
+        #: for the control database
         self.execute: Execute = execute if self._reader is None else self._reader.execute
         self._directory: HubDirectory
         self._state = state
         self._life = 0
         self._engine: HubEngine
-        self._read_at: datetime | None = None  #: when homes were last read, by the clock of the control database
+        self._read_at: datetime | None = None  #: of the homes, by the clock of the control database
         self._identity: rows.HubIdentity
 
     # --- life
     async def open(self) -> None:
-        """Read the identity of the hub in the control database. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew,
-        StoreUnavailable.
-        """
+        """Read the hub's identity. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable."""
         if self._control_url is not None:
             await asyncio.to_thread(schema_version.check, self._control_url)
         hub = self._settings.node.id
@@ -102,7 +100,7 @@ class Membership:
         post: Callable[[Work, bool], None],
         end_older_session: Callable[[Address], None],
     ) -> Cluster:
-        """Return the connection of a new engine to the other instances."""
+        """Return a new engine's connection to the other instances."""
         self._directory = directory
         if not hasattr(self, "carrier"):
             hub_id, key = self._identity.hub_id.hex, self._identity.carrier_key
@@ -119,7 +117,7 @@ class Membership:
         self.carrier.begin(self._life, self.store, self.store_questions)
 
     def stores(self) -> list[StoreName]:
-        """Return the opened stores that are not retired, in the order of their addition."""
+        """Return the opened stores that are not retired, in the order in which they were added."""
         return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
     async def served(self) -> list[str]:
@@ -130,7 +128,7 @@ class Membership:
     async def admit(self, store_uuid: UUID, endpoint: str) -> bool:
         """Add this instance and its store to the hub. Raises StoreNumberTaken, StoreIsRetired.
 
-        Returns whether the store is older than the control database has noted, as after a restore.
+        Return whether the store is older than the state noted in the control database, as after a restore.
         """
         if self.store in {row.name for row, _ in await self.execute(retired_stores)}:
             raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
@@ -144,7 +142,7 @@ class Membership:
         return present.boot <= noted.state.boot or present[1:] < noted.state[1:]
 
     async def follow(self) -> None:
-        """Write a sign of life, and apply the changes of the other instances. Raises StoreIsRetired."""
+        """Write a sign of life, and read changes of other instances. Raises StoreIsRetired."""
         facts = {
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
@@ -153,7 +151,7 @@ class Membership:
         await self.read_homes()
 
     async def read_homes(self) -> None:
-        """Read stores and changed homes, note retired stores, and assign missing homes. Raises StoreIsRetired."""
+        """Read stores and homes, note retired stores, assign missing homes. Raises StoreIsRetired."""
         self.homes.stores = await self.execute(rows.stores)
         retired = {row.name: row for row, _ in await self.execute(retired_stores)}
         if self.store in retired:
@@ -171,7 +169,7 @@ class Membership:
         self.homes.homes |= changed
 
     async def _retire(self, retired: Mapping[StoreName, RetiredStore]) -> None:
-        """Note retired stores in the store of this instance, to answer inquiries about them."""
+        """Note retired stores in the own store, to answer inquiries about them."""
         stores = self._engine.custody.stores
         for name, row in retired.items():
             if name not in stores.retired:
@@ -179,10 +177,10 @@ class Membership:
                 log.warning("store_retired", store=f"{name[0]}.{name[1]}", by=row.retired_by, why=row.why)
 
     async def retire(self, row: RetiredStore) -> bool:
-        """Declare for all instances that a store is lost; return whether it was retired before. Raises StoreServed."""
+        """Declare a store lost for all instances. Return whether it was retired before. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
         store = f"{row.semq_id}.{row.semq_db_id}"
-        # An instance that does not reach the control database may still serve the store: ask over the carrier.
+        # An instance without the control database may still serve the store: ask over the carrier.
         answer = await self.store_questions.ask(row.name, "hub.instances", {}, row.retired_by)
         if answer.unreached not in (NO_CARRIER, NOT_SERVED):
             raise StoreServed(store=store)
@@ -193,7 +191,7 @@ class Membership:
         return was_retired
 
     def jobs(self, fail: Callable[[Exception], None]) -> list[ScheduledJob]:
-        """Return the jobs; ``fail`` ends the process with an error."""
+        """Return the jobs. ``fail`` ends the process."""
 
         async def follow() -> None:
             try:
@@ -205,7 +203,7 @@ class Membership:
         return [ScheduledJob("cluster", FOLLOW_S, follow)]
 
     async def leave(self) -> None:
-        """Leave the carrier. The other instances notice the end at once."""
+        """Leave the carrier, which the other instances notice at once."""
         if hasattr(self, "carrier"):
             await self.carrier.stop()
 

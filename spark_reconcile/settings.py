@@ -1,7 +1,6 @@
 """The settings of the reconciliation: the ``[reconcile]`` table of the configuration, with all defaults.
 
-Unknown keys are errors. ``load`` reads the table without ``semq.config``, so that the file given to ``spark-submit``
-need not contain the other tables of a node.
+``load`` does not use ``semq.config``, so that the file given to ``spark-submit`` needs no other tables of a node.
 """
 
 import tomllib
@@ -15,7 +14,6 @@ from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadSettings
 from spark_reconcile.judgement.verdicts import VERDICT
 
-# Bounds of numbers; values outside, such as nan, are refused.
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 SmallCount = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
@@ -23,12 +21,11 @@ Ratio = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Upper bounds for the messages with one verdict; None means no bound."""
+    """Upper bounds for the messages with one verdict. None: no bound."""
 
     max_count: Count | None = None
     max_rate: Ratio | None = None  #: highest share of the messages of the date or of the pair
-    #: highest age of a message of the date or of the pair, from its acceptance by its sender's clock to the time up to
-    #: which all delivered ledgers are complete
+    #: highest age, from acceptance by the sender's clock to the time up to which all delivered ledgers are complete
     max_age_s: Count | None = None
 
 
@@ -50,31 +47,26 @@ DEFAULT_LIMITS = {
 class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The ``[reconcile]`` table."""
 
-    # Relative paths in ``extracts``, ``reports`` and ``trust`` begin at the folder of the configuration file; without a
-    # file, at the working directory.
+    # Relative paths begin at the folder of the configuration file; without a file, at the working directory.
     extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
     reports: str = "var/reconcile"  #: folder or address of the runs
-    zone: str = "UTC"  #: time zone of business dates; default: the value in [extract] of the same file
-    #: local time at which a business date ends, see ``days``; default: the value in [extract] of the same file
-    cutoff: str = "00:00"
+    zone: str = "UTC"  #: time zone of business dates; default: as in [extract]
+    cutoff: str = "00:00"  #: local time at which a business date ends; default: as in [extract]
     in_flight_s: Count = 900  #: time after its last step for which an incomplete message is IN_FLIGHT
-    days_before: SmallCount = 1  #: number of earlier dates whose extracts a run also reads
-    days_after: SmallCount = 1  #: number of later dates whose extracts a run also reads
-    hub: bool = True  #: false: the institutions have no hub, and documents go over direct links only
-    #: nodes or ledgers whose extracts must be there before a run is published; the hub's always must, if there is a hub
-    required: tuple[str, ...] = ()
-    trust: str = ""  #: PEM file of authorities; if it is set, every extract must carry its node's signature
+    days_before: SmallCount = 1  #: earlier dates whose extracts a run also reads
+    days_after: SmallCount = 1  #: later dates whose extracts a run also reads
+    hub: bool = True  #: false: the institutions have no hub
+    required: tuple[str, ...] = ()  #: nodes or ledgers without whose extracts no run is published; a hub always counts
+    trust: str = ""  #: PEM file of authorities; if set, every extract needs its node's signature
     carry_days: Days = 90  #: days for which an open message is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; a table replaces the whole default of its verdict
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
-    plausible_weeks: SmallCount = 4  #: number of earlier dates of the same weekday that define the usual volume
-    plausible_low: Ratio = 0.5  #: a volume below this fraction of the usual volume is implausible
-    plausible_high: Ratio = 2.0  #: a volume above this multiple of the usual volume is implausible
+    plausible_weeks: SmallCount = 4  #: earlier dates of the same weekday that define the usual volume
+    plausible_low: Ratio = 0.5  #: fraction of the usual volume below which a volume is implausible
+    plausible_high: Ratio = 2.0  #: multiple of the usual volume above which a volume is implausible
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
-    #: largest number of rows in exceptions.csv and in pairs.csv; a spreadsheet has at most 1,048,576
-    csv_rows_max: Count = 1_000_000
-    #: number of messages of each finding whose history the report shows; it also shows examples of each pair
-    stories_max: SmallCount = 12
+    csv_rows_max: Count = 1_000_000  #: in exceptions.csv and in pairs.csv; spreadsheets take at most 1,048,576
+    stories_max: SmallCount = 12  #: messages of each finding whose history the report shows
 
     @property
     def calendar(self) -> Calendar:
@@ -86,7 +78,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 def from_table(table: Mapping[str, Any]) -> ReconcileSettings:
-    """Read settings from a ``[reconcile]`` table. Raises BadSettings, which names the wrong key."""
+    """Read settings from a ``[reconcile]`` table. Raises BadSettings."""
     try:
         settings = msgspec.convert(dict(table), ReconcileSettings)
     except msgspec.ValidationError as error:
@@ -102,10 +94,7 @@ def from_table(table: Mapping[str, Any]) -> ReconcileSettings:
 
 
 def load(path: Path | None) -> ReconcileSettings:
-    """Read settings from the ``[reconcile]`` table of a TOML file; without a file, return the defaults.
-
-    Zone and cut-off are taken from ``[extract]`` if ``[reconcile]`` has none. Raises BadSettings.
-    """
+    """Read settings from a TOML file; without a file, return the defaults. Raises BadSettings."""
     if path is None:
         return ReconcileSettings()
     try:
@@ -123,5 +112,5 @@ def load(path: Path | None) -> ReconcileSettings:
 
 
 def _resolved(config: Path, place: str) -> str:
-    """Return a path relative to the folder of the configuration as an absolute one; addresses are unchanged."""
+    """Return a path as an absolute one, and an address unchanged."""
     return place if "://" in place else str((config.parent / place).resolve())

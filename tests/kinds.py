@@ -2,16 +2,16 @@
 
 ``./run test --quick`` leaves out every test with one of these marks.
 
-| mark        | the test                                                                                |
-|-------------|-----------------------------------------------------------------------------------------|
-| `slow`      | takes more than about a second, or is in a file of tests that take a tenth of it each   |
-| `processes` | starts nodes or other programs as processes                                             |
-| `spark`     | needs a Java virtual machine                                                            |
-| `browser`   | lays out a page in a browser                                                            |
-| `deep`      | takes very long for what it shows: only ``./run test --deep`` runs it                   |
+| mark        | the test                                                              |
+|-------------|-----------------------------------------------------------------------|
+| `slow`      | takes more than a second, or is in a file of many tests of 0.1 s      |
+| `processes` | starts processes                                                      |
+| `spark`     | needs a Java virtual machine                                          |
+| `browser`   | lays out a page in a browser                                          |
+| `deep`      | takes very long for what it shows: only ``./run test --deep`` runs it |
 
-Tests of one group follow each other on one worker, so that what they share is started once. Groups begin in the order
-of their rows: long groups are first, so that at the end no worker is alone with a long one.
+Tests of one group follow each other on one worker, so that shared things are started once. Groups begin in the order of
+their rows: long groups are first, so that at the end no worker is alone with a long one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,11 +32,11 @@ FIXTURES = {
 
 
 class KindOfTests(NamedTuple):
-    """A row, for the tests whose node id begins with ``prefix``."""
+    """A row, for tests whose node id begins with ``prefix``."""
 
     prefix: str
     marks: tuple[str, ...]
-    group: str  #: its name; "-": each test is a group; "file": the tests of a file are a group
+    group: str  #: "-": each test is a group; "file": the tests of a file are a group
 
 
 def _read(line: str) -> KindOfTests:
@@ -132,7 +132,6 @@ store/views/test_pages.py              slow                  file
 amqp/connection/test_connection_fuzz.py  slow                file
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
-# The row of all other tests
 REST = KindOfTests("", (), "file")
 RANKS = {kind: rank for rank, kind in enumerate((*KINDS, REST))}
 
@@ -149,7 +148,7 @@ def _kinds_in(file: str) -> tuple[KindOfTests, ...]:
 
 
 def marks_of(item: pytest.Item) -> Iterator[str]:
-    """Yield the marks of a test: of its row, and of its fixtures."""
+    """Yield the marks of the row and the fixtures of a test."""
     yield from kind_of(item.nodeid).marks
     fixtures: Sequence[str] = getattr(item, "fixturenames", ())
     yield from (FIXTURES[name] for name in fixtures if name in FIXTURES)
@@ -163,9 +162,9 @@ def rank_of(node_id: str) -> int:
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
-    A worker begins a test only when it knows the next one. xdist assigns the next group when two tests of the old one
-    are left, so a long group may wait for both while other workers are idle; this class assigns it when one is left.
-    If that test has a mark, the wait is still long: then the last group of the queue is assigned, which is short.
+    A worker begins a test only when it knows the next one. xdist assigns the next group when two tests are left; this
+    class assigns it when one is left, so that a long group waits less. A marked test still takes long: behind it, the
+    last group of the queue is assigned, which is short.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,7 +1,7 @@
 """Surroundings that make a test run fast and repeatable.
 
-Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require: on a disk, every test would
-wait for some hundred durable files.
+Most temporary files are databases, whose servers run with ``fsync`` on. On a disk, each test would wait for hundreds of
+durable files.
 """
 
 import gc
@@ -28,21 +28,21 @@ from semq.transport import listener
 from tests.prepared.client import SOCKET, PreparedProcess, start_server
 
 MEMORY = Path("/dev/shm")  # a file system in memory
-FREE_BYTES_MIN = 6 << 30  # a test run needs this much
+FREE_BYTES_MIN = 6 << 30  # for a test run
 GC_THRESHOLDS = (100_000, 50, 100)
 # Package whose own tests reach all of its branches | folder of these tests
 COVERED_BY_OWN_TESTS = {"semq/umx_t": "tests/umx_t/", "semq/amqp": "tests/amqp/", "semq/seal": "tests/seal/"}
 
 
 def use_memory() -> None:
-    """Put temporary files of this process and its children into memory, if TMPDIR is not set and memory suffices."""
+    """Put temporary files into memory, also for children, if TMPDIR is not set and memory suffices."""
     if "TMPDIR" not in os.environ and _has_space():
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
 
 
 def start_nodes_quickly(stack: ExitStack) -> None:
-    """Let this process and its workers start nodes by ``tests.prepared``, with copies of one empty database."""
+    """Let this process and its workers start nodes with ``tests.prepared`` and copies of one empty database."""
     if FOLDER_VARIABLE not in os.environ:
         os.environ[FOLDER_VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
     if SOCKET not in os.environ:
@@ -61,22 +61,19 @@ def _has_space() -> bool:
         available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
     except (OSError, IndexError):
         return False
-    # Some tests run programs that they have written.
+    # Some tests run programs from temporary files.
     is_usable = os.access(MEMORY, os.W_OK) and not file_system.f_flag & os.ST_NOEXEC
     return is_usable and min(file_system.f_bavail * file_system.f_frsize, int(available) * 1024) > FREE_BYTES_MIN
 
 
 def keep_bytecode() -> None:
-    """Let this process and its children write bytecode: rewriting assertions takes longer than many tests."""
+    """Let this process and its children write bytecode: to rewrite assertions takes longer than many tests."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
 
 
 def log_in_cheaply(url: str) -> None:
-    """Hash the password of the role in ``url`` in one round: by default, a new connection repeats 4,096 rounds.
-
-    Postgres before version 16 cannot do this.
-    """
+    """Hash the password of the role in ``url`` in one round, not in 4,096 for each connection (from Postgres 16 on)."""
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.info.server_version >= 160_000:
             connection.execute("SET scram_iterations = 1")
@@ -90,7 +87,7 @@ def shorten_refusals() -> None:
 
 
 def search_no_module_for_requests() -> None:
-    """Let httpcore find at once that ``sniffio`` is missing; otherwise each request searches all package folders."""
+    """Let httpcore find at once that ``sniffio`` is missing: each request would search all package folders."""
     if find_spec("sniffio") is None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]
 
@@ -103,7 +100,7 @@ def collect_rarely() -> None:
 def draw_without_constants() -> None:
     """Let hypothesis draw no constants of the product in the profile that repeats its examples.
 
-    They come from all imported modules, so a test would get other examples alone than after other tests.
+    The constants come from all imported modules, so the examples of a test would depend on earlier tests.
     """
     if settings.default is not None and settings.default.derandomize:
         nothing = Constants()
@@ -111,13 +108,13 @@ def draw_without_constants() -> None:
 
 
 class Measuring:
-    """The measurement of coverage: for the packages in COVERED_BY_OWN_TESTS, only during their own tests.
+    """The measurement of coverage. The packages in COVERED_BY_OWN_TESTS are measured during their own tests only.
 
-    Other tests run up to two and a half times as fast without it.
+    Without measurement, tests run up to two and a half times as fast.
     """
 
     def __init__(self, sources: Iterable[str | bool]) -> None:
-        """``sources``: the packages to measure. If one is not in COVERED_BY_OWN_TESTS, all tests are measured."""
+        """``sources``: packages to measure. If one is not in COVERED_BY_OWN_TESTS, all tests are measured."""
         folders = [COVERED_BY_OWN_TESTS.get(str(source)) for source in sources]
         self._folders = tuple(folder for folder in folders if folder is not None)
         self._is_limited = bool(folders) and None not in folders
@@ -125,7 +122,7 @@ class Measuring:
         self._coverage: Coverage | None = None
 
     def pause(self) -> None:
-        """Import the packages, so that their lines at module level are measured; then stop until a test begins."""
+        """Import the packages, to measure lines at module level; then stop until a test begins."""
         for package in COVERED_BY_OWN_TESTS if self._is_limited else ():
             name = package.replace("/", ".")
             for module in walk_packages(import_module(name).__path__, f"{name}."):

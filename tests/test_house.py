@@ -27,28 +27,29 @@ from tests.kinds import KINDS
 
 # package or module | floor: imports point down only, and never to a neighbour on the same floor
 FLOORS: dict[str, float] = {
-    "semq.errors": -1,  # the root of the error tree, for all packages
-    "semq.foreign_text": -1,  # foreign text, made safe for display, for all packages
-    "semq.counters": -1,  # a list of words, for all packages
-    "semq.access_rights": -1,  # names of rights, for all packages
-    "semq.status_words": -1,  # statuses in words, for all packages
-    "semq.sizes": -1,  # numbers of bytes as texts, for all packages
-    "semq.trace_context": -1,  # traces of applications and ids of spans, for all packages
-    "semq.moments": -1,  # times as texts, for all packages
+    # -1: for all packages
+    "semq.errors": -1,  # the root of the error tree
+    "semq.foreign_text": -1,  # foreign text, made safe for display
+    "semq.counters": -1,  # a list of words
+    "semq.access_rights": -1,  # names of rights
+    "semq.status_words": -1,  # statuses in words
+    "semq.sizes": -1,  # numbers of bytes as texts
+    "semq.trace_context": -1,  # traces of applications and ids of spans
+    "semq.moments": -1,  # times as texts
     "semq.imports": -1,  # imports at the start of a program
-    "semq.clock": -1,  # time and random numbers, passed as arguments; all floors but 0 may use its protocol
+    "semq.clock": -1,  # time and random numbers; floor 0 may not use it
     "semq.umx_t": 0,
     "semq.amqp": 0,
     "semq.seal": 0,
     "migrations": 1,
     "semq.store": 1,
-    "semq.pki": 2,  # files and cryptography, used by everything that acts for a node; no sockets, no rows
+    "semq.pki": 2,  # files and cryptography; no sockets, no rows
     "semq.transport": 2,
     "semq.broker": 2,
     "semq.datagrams": 2,
     "semq.engine": 3,
-    "semq.config": 3.5,  # configuration of nodes; they pass settings to the floors below
-    "semq.service": 3.7,  # the common parts of both kinds of node as running processes
+    "semq.config": 3.5,  # configuration of nodes, which pass settings to the floors below
+    "semq.service": 3.7,  # the common parts of both kinds of node as processes
     "semq.carrier": 3.8,  # the transport of messages between instances of the hub
     "local_node": 4,
     "platform_node": 4,
@@ -108,7 +109,7 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
     "semq.store.postgres.roles": ({"secrets"}, "draws the password of a new role"),
 }
 
-# package | its modules that write to stdout or stderr, which pass foreign text through semq.foreign_text
+# package | modules that write to stdout or stderr, and pass foreign text through semq.foreign_text
 # Without a row, any module may write.
 STREAM_WRITERS: dict[str, set[str]] = {
     "semq.web": {"semq.web.process"},
@@ -135,7 +136,7 @@ LONG: dict[str, int] = {
 MODULES_MAX = 20  # modules in one folder; larger folders are divided by subject
 # Larger folders | their limit; lower it when the folder gets smaller
 CROWDED: dict[str, int] = {}
-NUMBERED = {"migrations/versions"}  # folders without a limit: a module for each revision of the schema
+NUMBERED = {"migrations/versions"}  # without a limit: a module for each revision of the schema
 
 # module | may set fields of objects that it reaches through others | because
 SET_THROUGH: dict[str, str] = {

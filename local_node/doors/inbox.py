@@ -1,7 +1,7 @@
 """Queue ``semq.inbox`` (and ``semq.inbox.<user>``): received documents, with manual acknowledgements.
 
-An ack marks the document as processed (tb_0030 app_status DONE); a requeue delivers it again, as redelivered; a reject
-without requeue parks it for an operator. The documents of a lost connection return to the queue.
+An ack marks a document as processed (app_status DONE). A reject without requeue parks it for an operator. A requeued
+document, and each document of a lost connection, is delivered again.
 """
 
 import re
@@ -29,16 +29,15 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-# Number of checks after which a basic.get is answered as empty, even if documents with order keys are still searched.
-CHECKS_MAX = 10
+CHECKS_MAX = 10  # after so many checks, basic.get is answered as empty, although documents are still searched
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
 
-Count = Callable[[str, int], Awaitable[int]]  # user, maximum: the number of the user's waiting documents in the store
+Count = Callable[[str, int], Awaitable[int]]  # (user, maximum) -> number of the user's waiting documents in the store
 
 
 class InboxQueue(ServiceQueue):
-    """The queue of one user, whose consumers take turns."""
+    """The queue of one user."""
 
     def __init__(
         self,
@@ -56,17 +55,17 @@ class InboxQueue(ServiceQueue):
         self._engine = engine
         self._turn = turn
         self._consumers: deque[ServiceConsumer] = deque()
-        self._undelivered: deque[Delivery] = deque()  #: documents from the engine that wait for a consumer with credit
+        self._undelivered: deque[Delivery] = deque()  #: documents that wait for a consumer with credit
         self._getters: deque[ServiceGetter] = deque()
         self._backlog = Backlog(
             lambda at_most: count(user, at_most), self._count_unacknowledged, lambda: engine().core.now()
         )
         self._is_feed_planned = False  #: ``_feed`` runs at the end of this turn
-        self._is_checking = False  #: ``_checked`` will be called, after the commit of the posted work
-        self._checks = 0  #: checks since the last basic.get
+        self._is_checking = False  #: ``_checked`` is called after the next commit
+        self._checks = 0  #: since the last basic.get
         self._assembly = assembly
-        self._joining = 0  #: documents in pieces whose pieces are being found
-        self._is_settling = False  #: settlements wait for their commit; after it more documents may be available
+        self._joining = 0  #: documents whose pieces are being found
+        self._is_settling = False  #: more documents may be available after the commit of settlements
 
     @property
     def has_consumer(self) -> bool:
@@ -74,13 +73,13 @@ class InboxQueue(ServiceQueue):
 
     # --- for the engine
     def free(self) -> int:
-        """Return the number of documents that the engine may give now, for consumers and pending basic.gets."""
+        """Return the number of documents that the engine may give now."""
         credit = sum(consumer.credit for consumer in self._consumers)
         credit += sum(getter.is_waiting for getter in self._getters)
         return max(credit - len(self._undelivered) - self._joining, 0)
 
     def give(self, delivery: Delivery) -> None:
-        """Deliver a document to a pending basic.get, else to the next consumer with credit, else keep it."""
+        """Deliver a document to a pending basic.get or to the next consumer with credit; without either, keep it."""
         if self._assembly.is_needed(delivery):
             self._joining += 1
             self._assembly.join(delivery, self._give_joined, self._note_not_joined)
@@ -155,13 +154,13 @@ class InboxQueue(ServiceQueue):
 
     # --- inside
     def begin(self) -> None:
-        """Continue with a new engine, and check pending basic.gets again."""
+        """Continue with a new engine."""
         self._engine().handover.feed(self.user)
         self._is_checking = False
         self._check()
 
     def _check(self) -> None:
-        """Check again after the next commit while a document may come; else answer each pending basic.get as empty."""
+        """Answer pending basic.gets as empty. While a document may come, check again after the next commit instead."""
         if self._is_checking or not self._getters:
             return
         handover = self._engine().handover
@@ -200,7 +199,7 @@ class InboxQueue(ServiceQueue):
     def _next_undelivered(self) -> Delivery | None:
         while self._undelivered:
             delivery = self._undelivered.popleft()
-            # A document that is not in ``out`` was finished in another way, or will be delivered again.
+            # A document that is not in ``out`` has ended, or will be delivered again.
             if delivery.bref in self._engine().handover.out:
                 return delivery
         return None
@@ -221,7 +220,7 @@ class InboxQueue(ServiceQueue):
 
 
 class Inboxes:
-    """The engine's ``Inbox``: one queue for each user of the node, created on first use."""
+    """The engine's ``Inbox``: a queue for each user of the node, created on first use."""
 
     def __init__(
         self,
@@ -248,11 +247,11 @@ class Inboxes:
         return queue
 
     def users_present(self) -> list[str]:
-        """Return the users with a consumer, sorted, without the empty user."""
+        """Return the users with a consumer, sorted. The inbox of the institution itself does not count."""
         return sorted(user for user, queue in self.queues.items() if user and queue.has_consumer)
 
     def named(self, name: str) -> InboxQueue | None:
-        """Return the inbox whose queue has this name; None for other names, and for a new inbox above USERS_MAX."""
+        """Return the inbox whose queue has this name. None: there is no such inbox, or USERS_MAX forbids a new one."""
         user = name.removeprefix(f"{INBOX}.")
         if name != INBOX and (user in (name, PIECES_USER) or USER.fullmatch(user) is None):
             return None
@@ -271,7 +270,7 @@ class Inboxes:
 
 
 class QueuesWithInboxes(dict[str, AnyQueue]):
-    """The queues of a virtual host, by name. An inbox is added when its name is first looked up."""
+    """The queues of a virtual host, by name. An inbox is added at its first look-up."""
 
     def __init__(self, queues: Mapping[str, AnyQueue], inboxes: Inboxes) -> None:
         super().__init__(queues)
@@ -288,7 +287,7 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
 
 
 def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
-    """Return a document as a message for the application."""
+    """Return a document as an AMQP message."""
     envelope, attributes = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {
         **attributes.user_headers,

@@ -1,7 +1,7 @@
 """Combination of the answers of several stores.
 
-A place in a list over several stores is one number, because the operations on one store take a number, too. Its high
-bits are the position of the store among the hub's stores, its low bits the place in that store.
+A place in a list over several stores is one number, as the operations on one store take a number: the high bits are the
+position of the store among the hub's stores, the low bits the place in the store.
 """
 
 from collections import Counter
@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 from semq.engine.hub.carrier import StoreName
 from semq.service.errors import BadArguments
 
-PLACE_BITS = 56  # bits of a number in one store: 16 for the openings of the store, 40 for the rows since the opening
+PLACE_BITS = 56  # of a number in one store: 16 for openings of the store, 40 for rows since the opening
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
 Rows = list[dict[str, Any]]
 Answers = Sequence[tuple[StoreName, Any]]
-Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: (answers, arguments of the operation) -> combined answer
+Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: (answers, arguments) -> combined answer
 
 
 class StorePlace(NamedTuple):
     """A place in a list over several stores."""
 
-    store: int  #: position of the store among the stores of the hub
-    number: int  #: place in that store; 0: the beginning
+    store: int  #: position among the stores of the hub
+    number: int  #: place in the store; 0: the beginning
 
 
 def place_of(number: int) -> StorePlace:
-    """Return the place that a number contains."""
+    """Return the place in a number."""
     return StorePlace(number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1))
 
 
@@ -75,7 +75,7 @@ def _sum(values: Sequence[Any]) -> Any:
 
 
 def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sums of the figures, as of the oldest census, and the pairs of all stores."""
+    """Return the sums of the figures, and the pairs of all stores, as of the oldest census."""
     not_summed = ("as_of", "pairs")
     figures = [{name: value for name, value in answer.items() if name not in not_summed} for _, answer in answers]
     pairs = [with_store(store, pair) for store, answer in answers for pair in answer["pairs"]]
@@ -89,7 +89,7 @@ def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each institution once, with its presence at any instance and the copies that all stores hold for it."""
+    """Return each institution once, with its presence at any instance and its copies in all stores."""
     merged: dict[str, dict[str, Any]] = {}
     for store, answer in answers:
         for row in answer:
@@ -105,7 +105,7 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each store once: the row of the instance that serves it, or else the row of another instance.
+    """Return each store once, if possible the row of the instance that serves it.
 
     ``asked``, the number of records about copies in another store, is summed over all instances.
     """
@@ -120,14 +120,14 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def prefer_row(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of the store with the row of the message, or else of one with ledger lines."""
+    """Return the answer of the store with the row of the message; without a row, of one with ledger lines."""
     store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
     return with_store(store, message) | ({"other_stores": others} if others else {})
 
 
 def histories(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ledger lines of all stores about one message, by time."""
+    """Return the ledger lines of all stores about one message, in order of time."""
     events = [with_store(store, event) for store, answer in answers for event in answer["events"]]
     lists = {
         name: list(dict.fromkeys(lk0 for _, answer in answers for lk0 in answer[name])) for name in ("others", "before")

@@ -1,9 +1,9 @@
 """Questions between the instances of a hub, over the carrier, and their answers.
 
-``StoreQuestions`` is between the carrier and the engine, to which it passes all other messages. A question is addressed
-to the incarnation that serves a store, and has a number: one that arrives twice is answered once. If a question or
-reply is lost, the asker gets NOT_HEARD; if the instance or the carrier is lost meanwhile, NOT_SERVED or NO_CARRIER. In
-all three cases the act may still have taken place.
+``StoreQuestions`` passes all other messages of the carrier to the engine. A question is addressed to the incarnation
+that serves a store, and has a number: a repeated question is answered once. If a question or reply is lost, the asker
+gets NOT_HEARD; if the instance or the carrier is lost meanwhile, NOT_SERVED or NO_CARRIER. In all three cases the act
+may have taken place.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from semq.service.operations.operation import Caller
 
 ANSWER_S = 6.0  # shorter than the time limits of clients that ask a node
 CONCURRENT_MAX = 64  # answers in progress
-LIVES_MAX = 1000  # incarnations whose last question is remembered
+LIVES_MAX = 1000  # remembered incarnations of askers
 COMPRESSION = 1
 NOT_SERVED = "no instance serves it"
 NO_CARRIER = "the carrier is not reachable"
@@ -34,22 +34,22 @@ log = structlog.get_logger("semq.cluster")
 
 
 class StoreAnswer(NamedTuple):
-    """The answer of one store: its result, its refusal, or why it could not be asked."""
+    """The answer of one store: result, refusal, or why there is neither."""
 
     store: StoreName
     result: Any = None
-    error: Mapping[str, Any] | None = None  #: result of ``describe``; for the own store ``{"error": exception}``
+    error: Mapping[str, Any] | None = None  #: result of ``describe``; of the own store ``{"error": exception}``
     unreached: str = ""
 
 
 class EngineSide(Protocol):
-    """The receiver of messages that are neither questions nor replies: the engine's ``Instances``."""
+    """The receiver of messages that are neither questions nor replies."""
 
     def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
 
     def note_returned(self, store: StoreName, message: Message) -> None:
-        """Note a returned message: no instance serves this store."""
+        """Note a returned message: no instance serves the store."""
 
     def note_ended(self, life: int) -> None:
         """Note that an incarnation has ended."""
@@ -75,12 +75,12 @@ class StoreQuestions:
 
     def __init__(self, carrier: FrontPort, answer_bytes_max: int) -> None:
         self.handlers: Mapping[str, Handler] = {}  #: by name: operations, and handlers of ``ask_exchange``
-        self.serving: dict[StoreName, int] = {}  #: by store: the incarnation that claims to serve it
+        self.serving: dict[StoreName, int] = {}  #: by store: the serving incarnation
         self._carrier = carrier
         self._answer_bytes_max = answer_bytes_max
         self._receiver: EngineSide
         self._last_number = 0
-        #: by number of the question: the incarnation that was asked, and its answer
+        #: by number of the question: the asked incarnation, and its answer
         self._waiting: dict[int, tuple[int, asyncio.Future[StoreAnswer]]] = {}
         self._last_of: dict[int, int] = {}  #: by incarnation: the number of its last question
         self._answering: set[asyncio.Task[None]] = set()
@@ -99,7 +99,7 @@ class StoreQuestions:
         return (await self.ask_life(life, operation, arguments, user))._replace(store=store)
 
     async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> StoreAnswer:
-        """Ask an incarnation; the answer names no store. Raises nothing."""
+        """Ask an incarnation. The answer names no store. Raises nothing."""
         self._last_number += 1
         number = self._last_number
         answer: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
@@ -183,7 +183,7 @@ class StoreQuestions:
 
 
 def plain(value: Any) -> Any:
-    """Return a result as it would arrive from another instance."""
+    """Return a result in the form in which it arrives from another instance."""
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 

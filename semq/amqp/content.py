@@ -32,9 +32,9 @@ from semq.amqp.wire import (
 HEAD: Final = Struct(">HHQ")  # class id, weight, body size
 HEAD_AND_FLAGS: Final = Struct(">HHQH")  # HEAD, then the property flags
 PROPERTIES_AT: Final = HEAD_AND_FLAGS.size  # position of the first property
-UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces 16 more flags
+UNKNOWN_FLAGS: Final = 0b11  # a bit without a property, and the bit that announces 16 more flags
 
-# For each type of property, its writer and its size in bytes; TEXT_SIZE and TABLE_SIZE: the size precedes the value.
+# Type of property | writer, size in bytes (TEXT_SIZE, TABLE_SIZE: the size precedes the value).
 TEXT_SIZE: Final = 0
 TABLE_SIZE: Final = -1
 PROPERTY_TYPES: dict[str, tuple[Callable[[Any], bytes], int]] = {
@@ -54,7 +54,7 @@ _long_at = LONG.unpack_from
 
 
 class Properties(Record):
-    """The properties of class basic; None means absent. ``timestamp`` is in POSIX seconds."""
+    """The properties of class basic; None: absent. ``timestamp`` is in POSIX seconds."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -111,10 +111,10 @@ def _timestamp(octets: bytes) -> int:
 
 
 class ContentHeader:
-    """The payload of a content header frame. ``raw`` holds the bytes received or to be sent; it never changes.
+    """The payload of a content header frame. ``raw``: the bytes received or to be sent, which never change.
 
-    ``depth`` is the nesting limit of tables and arrays in the property ``headers``. Reading a property of a malformed
-    header raises ``FrameError`` or ``SyntaxFault``, on every attempt.
+    ``depth``: nesting limit of tables and arrays in the property ``headers``. To read a property of a malformed header
+    raises ``FrameError`` or ``SyntaxFault``, on every attempt.
     """
 
     __slots__ = ("_table", "body_size", "depth", "raw", "spans")
@@ -123,7 +123,7 @@ class ContentHeader:
         self.raw = raw
         self.body_size = body_size
         self.depth = depth
-        self.spans: dict[str, tuple[int, int]] | None = None  # position of each property, set on the first access
+        self.spans: dict[str, tuple[int, int]] | None = None  # positions of the properties, found on the first access
         self._table: dict[str, Any] | None = None
 
     content_type = LazyProperty(_text)
@@ -142,7 +142,7 @@ class ContentHeader:
 
     @property
     def headers(self) -> dict[str, Any] | None:
-        """The field table, decoded once; None if absent. Do not change it (``amended`` makes a copy)."""
+        """The field table, decoded once; None if absent. Do not change it: ``amended`` makes a copy."""
         if self._table is None:
             span = (self.locate() if self.spans is None else self.spans).get("headers")
             if span is None:
@@ -186,11 +186,10 @@ class ContentHeader:
     def amended(
         self, *, headers: Mapping[str, FieldValue] | None = NO_CHANGES, **properties: str | int | None
     ) -> "ContentHeader":
-        """Return a copy in which only the named properties and the named entries of ``headers`` differ.
+        """Return a copy with changes to properties and to entries of ``headers``; None removes one, or all headers.
 
-        None removes a property, an entry, or all headers. Everything else keeps its bytes, so numbers keep their wire
-        types. Raises ``FrameError`` or ``SyntaxFault`` for a malformed header, ``LocalMisuse`` for an unknown property
-        or a value that AMQP cannot carry.
+        Everything else keeps its bytes, so numbers keep their wire types. Raises ``LocalMisuse`` for unknown properties
+        and values that AMQP cannot carry; for a malformed header, ``FrameError`` or ``SyntaxFault``.
         """
         spans = self.locate() if self.spans is None else self.spans
         octets = {name: self.raw[start:stop] for name, (start, stop) in spans.items()}
@@ -210,9 +209,7 @@ class ContentHeader:
         )
 
     def locate(self) -> dict[str, tuple[int, int]]:
-        """Return start and stop of each property in ``raw``. Raises ``FrameError`` for truncated or surplus data,
-        ``SyntaxFault`` for flags of unknown properties.
-        """
+        """Return start and stop of each property in ``raw``. Raises ``FrameError`` or ``SyntaxFault``."""
         raw, at = self.raw, PROPERTIES_AT
         spans = {}
         try:
@@ -242,11 +239,11 @@ class ContentHeader:
         return f"ContentHeader(raw={self.raw!r}, body_size={self.body_size})"
 
 
-_layouts: dict[int, tuple[tuple[str, int], ...]] = {}  # keyed by flags; at most 2^14 entries
+_layouts: dict[int, tuple[tuple[str, int], ...]] = {}  # by flags; at most 2^14 entries
 
 
 def _layout(flags: int) -> tuple[tuple[str, int], ...]:
-    """Return the properties that the flags announce, in wire order, and their sizes."""
+    """Return the properties of the flags, in wire order, and their sizes."""
     layout = _layouts.get(flags)
     if layout is None:
         if flags & UNKNOWN_FLAGS:

@@ -2,7 +2,7 @@
 
 Decoders take a buffer and a position and return the value and the next position. ``decode_table`` raises ``FrameError``
 (501) for truncated data; the other decoders leave this check to their caller. Illegal values raise ``SyntaxFault``
-(502). No memory is allocated for declared data before it has arrived. Encoders raise ``LocalMisuse``.
+(502). Encoders raise ``LocalMisuse``.
 
 | letter | meaning                 | Python           | letter | meaning          | Python      |
 | ------ | ----------------------- | ---------------- | ------ | ---------------- | ----------- |
@@ -13,9 +13,9 @@ Decoders take a buffer and a position and return the value and the next position
 | l L    | 64 bits                 | int              | T      | POSIX seconds    | Timestamp   |
 | F A    | table, array            | dict, list       | V      | nothing          | None        |
 
-A long string that is not UTF-8 is decoded as bytes. An int is encoded as I, l or L, the first that is large enough;
-bytes are encoded as x. The letters are RabbitMQ's. Names of fields may contain any character except zero: clients do
-not observe the rule of 4.2.5.5, which would forbid even ``x-match``.
+The letters are RabbitMQ's. A long string that is not UTF-8 is decoded as bytes. An int is encoded as I, l or L, the
+first that is large enough; bytes are encoded as x. Names of fields may contain any character except zero: clients
+ignore the rule of 4.2.5.5, which forbids ``x-match``.
 """
 
 import struct
@@ -26,8 +26,8 @@ from typing import Any, Final, TypeAlias
 
 from semq.amqp.errors import FrameError, LocalMisuse, SyntaxFault
 
-TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another
-DEPTH_MAX: Final = 256  # largest limit that an owner may set, and the limit for encoding
+TABLE_DEPTH: Final = 64  # default nesting limit of tables and arrays from a peer
+DEPTH_MAX: Final = 256  # largest nesting limit; the limit for encoding
 CACHED_TEXTS_MAX: Final = 4096  # number of texts at which a cache is cleared
 
 
@@ -68,7 +68,7 @@ def _learn_text(octets: bytes) -> str:
 
 
 def uncached_text(octets: bytes) -> str:
-    """Return the text as ``text_of`` does, for texts that are rarely repeated."""
+    """Do what ``text_of`` does, for texts that are rarely repeated."""
     try:
         text = octets.decode()
     except UnicodeDecodeError as error:
@@ -79,9 +79,7 @@ def uncached_text(octets: bytes) -> str:
 
 
 def short_string(text: str) -> bytes:
-    """Return length and bytes of a short string. Raises ``LocalMisuse`` unless it has at most 255 bytes of UTF-8, none
-    zero.
-    """
+    """Return length and bytes of a short string: at most 255 bytes of UTF-8, none zero. Raises ``LocalMisuse``."""
     octets = known_short_strings.get(text)
     return _learn_short_string(text) if octets is None else octets
 
@@ -95,7 +93,7 @@ def _learn_short_string(text: str) -> bytes:
 
 
 def uncached_short_string(text: str) -> bytes:
-    """Return the bytes as ``short_string`` does, for texts that are rarely repeated."""
+    """Do what ``short_string`` does, for texts that are rarely repeated."""
     try:
         octets = text.encode()
     except (AttributeError, UnicodeEncodeError) as error:
@@ -111,13 +109,13 @@ def long_string(octets: bytes) -> bytes:
 
 
 def read_short_string(data: bytes, at: int) -> tuple[str, int]:
-    """Return the short string at ``at`` and the next position, which the caller must check against the data."""
+    """Return the short string at ``at`` and the next position, which may be beyond the data."""
     stop = at + 1 + data[at]
     return text_of(data[at + 1 : stop]), stop
 
 
 def read_long_string(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return the long string at ``at`` and the next position, which the caller must check against the data."""
+    """Return the long string at ``at`` and the next position, which may be beyond the data."""
     stop = at + 4 + _read_long(data, at)[0]
     return data[at + 4 : stop], stop
 
@@ -132,8 +130,9 @@ NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
 
 
 def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[dict[str, Any], int]:
-    """Return the table at ``at`` and the position after it. ``depth``: permitted levels of tables and arrays, including
-    this one. Raises ``FrameError`` or ``SyntaxFault``.
+    """Return the table at ``at`` and the position after it. Raises ``FrameError`` or ``SyntaxFault``.
+
+    ``depth``: permitted levels of tables and arrays, including this table.
     """
     try:
         table, stop = read_table(data, at, depth)
@@ -145,8 +144,8 @@ def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[di
 
 
 def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
-    """Read a table as ``decode_table`` does, but data that ends too early may raise the exceptions in ``TRUNCATED``, or
-    give a position beyond the data.
+    """Do what ``decode_table`` does. Data that ends too early may also raise the exceptions in ``TRUNCATED``, or give a
+    position beyond the data.
     """
     if not depth:
         raise SyntaxFault("a table or array is nested too deeply")
@@ -172,7 +171,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
             unpack, size = NUMBERS[kind]
             value = unpack(data, stop + 1)[0]
             at = stop + 1 + size
-        elif kind == 0x78:  # x, which every message between nodes has
+        elif kind == 0x78:  # x, in every message between nodes
             at = stop + 5 + _read_long(data, stop + 1)[0]
             value = data[stop + 5 : at]
         else:
@@ -186,9 +185,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
 
 
 def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """Return the field value whose letter is at ``at``, and the next position. ``depth`` is that of the table or array
-    that contains the value.
-    """
+    """Return the field value whose letter is at ``at``, and the next position. ``depth``: of its table or array."""
     kind = data[at]
     if kind in NUMBERS:
         unpack, size = NUMBERS[kind]
@@ -258,7 +255,7 @@ _TRUE, _FALSE = b"t\x01", b"t\x00"
 
 
 def encode_table(table: Table) -> bytes:
-    """Return a table with its length in front. Raises ``LocalMisuse`` for names and values that AMQP cannot carry."""
+    """Return length and bytes of a table. Raises ``LocalMisuse`` for names and values that AMQP cannot carry."""
     fields = _encode_fields(table, DEPTH_MAX)
     return LONG.pack(len(fields)) + fields
 

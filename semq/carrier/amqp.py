@@ -1,4 +1,4 @@
-"""The carrier over AMQP 0-9-1: one connection, one queue for this incarnation of the instance, one for its store.
+"""The carrier over AMQP 0-9-1: one connection and two queues for each instance.
 
 | name                    | meaning                                                                              |
 |-------------------------|--------------------------------------------------------------------------------------|
@@ -6,8 +6,8 @@
 | ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, bound to ``semq.HUB.all``         |
 | ``semq.HUB.all``        | fanout exchange for messages to all instances, such as signs of life                 |
 
-HUB is the hub's id from the control database; I and D are semq_id and semq_db_id of the store; LIFE is the number of
-the incarnation, hexadecimal. Nothing is durable; confirms and prefetch only control the flow.
+HUB is the hub's id from the control database; I and D are semq_id and semq_db_id of the store; LIFE is the hexadecimal
+number of the incarnation. Nothing is durable; confirms and prefetch only control the flow.
 """
 
 import asyncio
@@ -35,21 +35,21 @@ from semq.transport.errors import LinkLost
 from semq.transport.turn import Turn
 from semq.umx_t.retry import backoff
 
-PREFETCH = 64  # largest number of delivered batches that are not acknowledged
-UNCONFIRMED_MAX = 256  # largest number of published batches that are not confirmed
-PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # first and longest pause between two attempts to connect
+PREFETCH = 64  # delivered batches that are not acknowledged
+UNCONFIRMED_MAX = 256  # published batches that are not confirmed
+PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # between attempts to connect
 EXPIRATION_MS = "15000"  # the broker drops batches that have waited so long: one inquiry interval
-QUEUE_BYTES_MAX = 64 << 20  # largest size of a queue; of a larger one the broker drops the oldest batches
-ALL = "all"  # the only destination that is an exchange; the others are queues
+QUEUE_BYTES_MAX = 64 << 20  # size of a queue from which the broker drops the oldest batches
+ALL = "all"  # the only destination that is an exchange, not a queue
 TRANSIENT = 1  # delivery mode
 log = structlog.get_logger("semq.carrier")
 
 
 class CarrierReceiver(Protocol):
-    """The receiver of the messages: ``semq.engine.hub.instances.Instances``."""
+    """The receiver of the messages."""
 
     def receive(self, life: int, message: Message) -> None:
-        """Process a message of the incarnation ``life`` of another instance."""
+        """Process a message of incarnation ``life`` of another instance."""
 
     def note_returned(self, store: StoreName, message: Message) -> None:
         """Note a message that could not be delivered."""
@@ -78,7 +78,7 @@ class AmqpCarrier:
     ) -> None:
         self.is_joined = False
         self.address = ""  #: address of the broker in use
-        self.foreign = 0  #: number of batches and messages that are not from this hub, or could not be read
+        self.foreign = 0  #: unreadable batches and messages, and those of another hub
         self.batches_out = self.batches_in = 0
         self._dial_configs = list(dial_configs)
         self._prefix = f"semq.{hub_id}."
@@ -95,7 +95,7 @@ class AmqpCarrier:
 
     # --- life
     def begin(self, life: int, store: StoreName, receiver: CarrierReceiver) -> None:
-        """Serve a store for a new engine, on a new connection. ``life``: the new incarnation of this instance."""
+        """Serve a store for a new engine, on a new connection. ``life``: incarnation of this instance."""
         former_task = self._abandon()
         self._life, self._store, self._receiver = life, store, receiver
         self._task = asyncio.get_running_loop().create_task(self._serve(former_task))
@@ -117,7 +117,7 @@ class AmqpCarrier:
         return task
 
     def status(self) -> dict[str, Any]:
-        """Return state and figures for operators."""
+        """Return state and figures."""
         return {
             "connected": self.is_joined,
             "address": self.address,
@@ -247,7 +247,7 @@ class AmqpCarrier:
             log.error("carrier_foreign", error=str(error), count=self.foreign)
 
     def _report_returned(self, returned: Returned) -> None:
-        """Report a batch without a queue: no instance serves the store, or the incarnation has ended."""
+        """Report a returned batch: no instance serves the store, or the incarnation has ended."""
         destination = returned.routing_key.removeprefix(self._prefix)
         kind, _, name = destination.partition(".")
         try:
@@ -274,10 +274,10 @@ def _number(text: str, base: int = 10) -> int:
 
 
 def store_queue(store: StoreName) -> str:
-    """Return the name of a store's queue, without the prefix of the hub."""
+    """Return the name of a store's queue, without the hub's prefix."""
     return f"store.{store[0]}.{store[1]}"
 
 
 def front_queue(life: int) -> str:
-    """Return the name of an incarnation's queue, without the prefix of the hub."""
+    """Return the name of an incarnation's queue, without the hub's prefix."""
     return f"front.{life:x}"

@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
-NodeId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]  # as in an address, semq.umx_t.address
+NodeId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]  # as in an address
 
 
 def _hub_url(url: str) -> str:
@@ -37,10 +37,7 @@ def _hub_url(url: str) -> str:
 
 
 def database_url(url: SecretStr) -> SecretStr:
-    """Return the URL of a database in the form for libpq. Raises ValueError.
-
-    With several hosts, the URL selects a host that accepts writes, unless it has target_session_attrs.
-    """
+    """Return the URL of a database in libpq's form; of several hosts, it selects the primary. Raises ValueError."""
     scheme, _, rest = url.get_secret_value().partition("://")
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ValueError("must be postgresql://user:password@host:port/database (or omitted for an embedded server)")
@@ -155,7 +152,7 @@ class AmqpUserSection(Section):
 
     @property
     def is_admin(self) -> bool:
-        """Whether the user may use semq.admin."""
+        """Whether the user may administer the node."""
         return self.permissions is None and self.inboxes is None if self.admin is None else self.admin
 
     @property

@@ -1,7 +1,7 @@
-"""A channel: one connection id with its keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
+"""A channel: one connection id with keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
 
-The end that offers the channel takes as address of the other end the source of the authenticated datagram with the
-highest sequence number.
+For the end that offers the channel, the other end has the address from which the authenticated datagram with the
+highest sequence number came.
 """
 
 from typing import Any
@@ -18,12 +18,10 @@ class DatagramChannel:
     """One end of a channel."""
 
     def __init__(self, channel_id: bytes, secret: bytes, times: PathTimes, now: float, *, address: Any = None) -> None:
-        """``address`` is the address of the other end if the other end has offered the channel; None if this end has
-        offered it.
-        """
+        """``address``: of the other end, if the other end has offered the channel."""
         self.id = channel_id
         self.began_at = now
-        self.address = address  #: address of the other end; None: not known yet
+        self.address = address  #: of the other end, if known
         self.is_offered_here = address is None
         self.path = PathProbe(times, now)
         self.window = ReplayWindow()
@@ -35,28 +33,28 @@ class DatagramChannel:
         self._expected = 0  #: documents of the other end that have arrived or count as lost
         #: Documents that the other end reports as sent: now, and at the last ``count_missing``.
         self._announced, self._announced_before = 0, 0
-        self.full = 0  #: documents of the other end that were dropped here for lack of room
-        self.sent_coverage = Coverage()  #: coverage of the documents sent on the channel, as the other end reports
+        self.full = 0  #: documents of the other end dropped here for lack of room
+        self.sent_coverage = Coverage()  #: of the documents sent, as reported by the other end
 
     @property
     def may_send(self) -> bool:
-        """Whether documents may be sent on the channel now."""
+        """Whether documents may be sent now."""
         return self.path.is_open and self._next_sequence < SEQUENCE_MAX
 
     @property
     def needs_new_keys(self) -> bool:
-        """Whether so many datagrams were sent or received that new keys are due."""
+        """Whether new keys are due, after RENEW_AT datagrams sent or received."""
         return max(self._next_sequence, self.window.highest) >= RENEW_AT
 
     @property
     def received_coverage(self) -> Coverage:
-        """What this end reports about the documents of the other end."""
+        """The coverage of the other end's documents, for a report."""
         return Coverage(self._expected, self.lost, self.full)
 
     def record_coverage(self, reported: Coverage) -> Coverage:
-        """Record a report about the documents sent; return the difference to the previous report.
+        """Record a report about the documents sent. Return the difference to the previous report.
 
-        A reported number above the number of documents sent counts as that number.
+        Reported numbers are limited to the number of documents sent.
         """
         previous, sent = self.sent_coverage, self.documents_sent
         self.sent_coverage = Coverage(
@@ -66,13 +64,11 @@ class DatagramChannel:
 
     @property
     def lost(self) -> int:
-        """The number of documents of the other end that have not arrived, although a later one has arrived or
-        ``count_missing`` has counted them.
-        """
+        """The number of missing documents: a later one has arrived, or ``count_missing`` has counted them."""
         return max(0, self._expected - self._received)
 
     def seal(self, content: bytes) -> tuple[int, bytes] | None:
-        """Return the next sequence number and the datagram with it; None if all numbers are used."""
+        """Return the next sequence number and a datagram with it; None if all numbers are used."""
         if self._next_sequence >= SEQUENCE_MAX:
             return None
         sequence = self._next_sequence
@@ -84,16 +80,16 @@ class DatagramChannel:
         return self._in.open(datagram, sequence)
 
     def note_document(self, number: int) -> None:
-        """Count a document that has arrived; ``number`` is its number on the channel, from 0."""
+        """Count a document that has arrived. ``number``: on the channel, from 0."""
         self._received += 1
         self._expect(number + 1)
 
     def note_announced(self, documents: int) -> None:
-        """Note the number of documents that the other end reports as sent. Some may still be under way."""
+        """Note how many documents the other end has sent. Some may still be under way."""
         self._announced = max(self._announced, documents)
 
     def count_missing(self) -> None:
-        """Count as lost the documents that were announced before the previous call and have not arrived."""
+        """Count as lost the missing documents that were announced before the previous call."""
         self._expect(self._announced_before)
         self._announced_before = self._announced
 

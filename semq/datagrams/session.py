@@ -1,7 +1,7 @@
-"""The datagrams of one link: the channels, the documents on the channels, and the records about the channels.
+"""The datagrams of one link: channels, documents on the channels, and records about the channels.
 
-A session has one channel, and two while keys are renewed: the older channel is used until the newer one is open.
-Records travel over the link (PROTOCOL.md section 25). The listening end calls ``offer``, the dialling end ``accept``.
+While keys are renewed there are two channels: the older one is used until the newer one is open. Records travel over
+the link (PROTOCOL.md section 25). The listening end calls ``offer``, the dialling end ``accept``.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Transmission(Enum):
     """The result of sending a datagram."""
 
     SENT = "sent"
-    TOO_LARGE = "too large"  #: this machine cannot send datagrams of this size
+    TOO_LARGE = "too large"  #: for this machine
     FULL = "full"  #: the socket accepts no datagram now, or there is no route to the address
 
 
@@ -38,15 +38,15 @@ class DatagramTimes:
     path: PathTimes = field(default_factory=PathTimes)
     report_s: float = 1.0
     renew_s: float = 3600.0  #: lifetime of a channel's keys
-    grace_s: float = 60.0  #: time for which a replaced channel still receives, from the beginning of its successor
+    grace_s: float = 60.0  #: a replaced channel still receives for this time after its successor began
     bytes_per_s: int = 12_500_000
 
 
 class SessionPort:
-    """The interface of sessions to their port, which passes datagrams of registered channels to their sessions."""
+    """The interface of sessions to the port that sends and receives their datagrams."""
 
     def transmit(self, datagram: bytes, address: Any) -> Transmission:
-        """Send a datagram to an address; return the result."""
+        """Send a datagram to an address."""
         raise NotImplementedError
 
     def register(self, channel: DatagramChannel, session: "DatagramSession") -> None:
@@ -70,9 +70,7 @@ class DatagramSession:
         on_document: Callable[[CarriedDocument], bool],
         now: Callable[[], float],
     ) -> None:
-        """``send_record`` sends a record over the link. ``on_document`` is called with each document that arrives, and
-        returns False if it drops the document for lack of room.
-        """
+        """``send_record`` sends a record over the link. ``on_document`` returns False if it drops the document."""
         self._port = port
         self._times = times
         self.counts = counts
@@ -80,7 +78,7 @@ class DatagramSession:
         self._on_document = on_document
         self._now = now
         self.channels: list[DatagramChannel] = []  #: at most two, the newest last
-        # Numbers of documents of former channels, including the channels of former sessions with the peer.
+        # Numbers of documents of former channels, also in former sessions with the peer.
         self._lost_before, self._lost_there_before = counts.lost, counts.lost_there
         self._full_there_before = counts.full_there
         self._reported: dict[bytes, tuple[int, Coverage]] = {}  # channel id -> the last report about the channel
@@ -88,15 +86,15 @@ class DatagramSession:
         self.rate = SendingRate(times.bytes_per_s)
         self._bucket = ByteBucket(SIZES[-1], now())
         self._recent_here, self._recent_there = RecentLoss(), RecentLoss()
-        self._not_open = 0  # documents not sent as datagrams since the path was last open, or since the beginning
+        self._not_open = 0  # documents not sent as datagrams since the path was last open
         self._renewal: Callable[[], None] | None = None
         self._is_closed = False
 
     # --- channels
     def offer(self, draw: Callable[[int], bytes], host: str, port: int) -> None:
-        """Offer a channel at an address, and a new one each time that keys must be renewed.
+        """Offer a channel at an address, and a new one whenever keys must be renewed.
 
-        ``draw`` returns random bytes; an empty ``host`` means the address of the link.
+        ``draw`` returns random bytes. An empty ``host`` means the address of the link.
         """
         self._renewal = lambda: self.offer(draw, host, port)
         channel_id, secret = draw(ID_BYTES), draw(SECRET_BYTES)
@@ -104,7 +102,7 @@ class DatagramSession:
         self._send_record(ChannelRecord(id=channel_id.hex(), secret=secret.hex(), host=host, port=port))
 
     def accept(self, record: ChannelRecord, address: Any) -> None:
-        """Use a channel that the other end, at ``address``, has offered. An offer that is repeated changes nothing."""
+        """Use a channel that the other end, at ``address``, has offered. A repeated offer changes nothing."""
         channel_id, secret = bytes.fromhex(record.id), bytes.fromhex(record.secret)
         if all(channel.id != channel_id for channel in self.channels):
             self._add(DatagramChannel(channel_id, secret, self._times.path, self._now(), address=address))
@@ -125,7 +123,7 @@ class DatagramSession:
         self._reported.pop(channel.id, None)
 
     def close(self) -> None:
-        """End the session: the link has ended."""
+        """End the session with its link."""
         self._is_closed = True
         while self.channels:
             self._end_first()
@@ -190,7 +188,7 @@ class DatagramSession:
         if kind == DOCUMENT:
             self._receive_document(channel, payload)
         elif kind == PROBE:
-            # The answer is smaller than the probe, and goes to the source of an authenticated datagram.
+            # Safe against amplification: the probe is authenticated, and its answer is smaller.
             self._transmit(channel, ANSWER + sequence.to_bytes(NUMBER_BYTES, "big"), source)
             if not channel.path.is_open:
                 self._probe(channel)
@@ -209,7 +207,7 @@ class DatagramSession:
             self.rate.restart()
 
     def _move(self, channel: DatagramChannel, source: Any) -> None:
-        """Note a new address of the other end; documents are sent there after a probe was answered from there."""
+        """Note a new address of the other end. Documents are sent there after a probe was answered from there."""
         self.counts.moved += channel.address is not None
         channel.address = source
         channel.path.restart(self._now())
@@ -252,8 +250,8 @@ class DatagramSession:
         """Send the probes and reports that are due, and renew keys."""
         now = self._now()
         for channel in self.channels:
-            # An address that has answered no probe gets a probe only in return for a probe of at least the same size
-            # (``process_datagram``), so that this end amplifies no forged traffic.
+            # Against amplification, an address that has answered no probe gets a probe only in return for a probe of
+            # at least the same size (``process_datagram``).
             if channel.path.is_open or not channel.is_offered_here:
                 self._probe(channel)
         if self._is_older_replaced(now):
@@ -298,7 +296,7 @@ class DatagramSession:
         self._sum_lost()
 
     def status(self) -> dict[str, Any]:
-        """Return the state of the path, and the figures."""
+        """Return state and figures."""
         now = self._now()
         figures = {
             "bytes_per_s": round(self.rate.bytes_per_s),

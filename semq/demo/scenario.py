@@ -1,6 +1,6 @@
 """The steps of the demo: send while 56001 is online, then while it is offline, start it, check queues, reconcile.
 
-The applications run as tasks beside the steps. ``cluster`` and ``hubless`` override some steps.
+``cluster`` and ``hubless`` override some steps.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ async def run(
 ) -> tuple[dict[str, Any], Reconciliation | None]:
     """Run a kind of demo; return the counts, and the result of the reconciliation (None: ``--no-reconcile``).
 
-    SIGINT and SIGTERM cancel the demo. The folder is removed except for the report, unless ``options.keep``.
+    SIGINT and SIGTERM cancel the demo. Unless ``options.keep``, only the report stays in the folder.
     """
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which the shell may have set to be ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have set SIGINT to be ignored
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     folder = (options.data_dir or Path(tempfile.mkdtemp(prefix="semq-demo-"))).resolve()
     try:
@@ -75,7 +75,7 @@ class Scenario:
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
-        """Run all steps; return what the function ``run`` returns."""
+        """Run all steps. Return counts and result as the function ``run``."""
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
@@ -136,7 +136,7 @@ class Scenario:
         return self._places
 
     def way(self) -> str:
-        """Describe the way to the receivers, for the first line."""
+        """Describe the way to the receivers."""
         return "to 56001 through a hub, then by a direct link" if self._options.direct else "to 56001 through a hub"
 
     def more_counts(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Scenario:
         return self._places
 
     async def _send_away(self) -> None:
-        """Send while 56001 is offline, then start it again. With a direct link, the hub is killed before."""
+        """Send while 56001 is offline, then start it again. With a direct link, first kill the hub."""
         if self._options.direct:
             await self._kill_hub()
         await self._stop_receiver()
@@ -191,7 +191,7 @@ class Scenario:
         self._start_task(self._follow(await self._clients[SENDER].events().open()))
 
     async def _run_all(self, names: Iterable[str]) -> None:
-        # All are awaited even if one fails: `SupervisedNode.remove` must not be called during a start.
+        # Await all even if one fails: `SupervisedNode.remove` must not be called during a start.
         starts = (self._nodes[name].run() for name in names)
         for failure in await asyncio.gather(*starts, return_exceptions=True):
             if failure is not None:
@@ -205,17 +205,16 @@ class Scenario:
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._exits.push_async_callback(asyncio.wait, [task])
-        self._exits.callback(task.cancel)  # runs before the wait: callbacks run in reverse order
+        self._exits.callback(task.cancel)  # before the wait: callbacks run in reverse order
 
     async def _receive(self, documents: Subscription[Document]) -> None:
-        """Write each document of a receiver to a file, then acknowledge the document."""
+        """Write each document of a receiver to a file, then acknowledge it."""
         async for delivered in documents:
             self._tracker.note_delivery(delivered)
-            # The name of the file contains the locator, so that a repeated delivery writes the same file.
+            # With the locator in the name, a repeated delivery writes the same file.
             path = self._folder / "received" / f"{delivered.lk0}-{Path(delivered.app_key.key).name}"
             await asyncio.to_thread(path.write_bytes, delivered.payload)
-            # Without a connection, the document will be delivered again.
-            with suppress(AlreadyGone):
+            with suppress(AlreadyGone):  # without a connection, the document will be delivered again
                 await delivered.ack()
                 self._display.show_read(delivered.app_key)
 
@@ -253,7 +252,7 @@ class Scenario:
                 await asyncio.sleep(POLL_S)  # the node is unavailable for the moment
 
     async def _wait(self, expectation: str, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a condition. After a timeout the demo continues: the counts at the end show the fault."""
+        """Wait for a condition. The demo continues after a timeout: the counts at the end show the fault."""
         for _ in range(int(self._options.patience_s / POLL_S)):
             if await condition():
                 return
@@ -269,7 +268,7 @@ class Scenario:
         return bool(is_linked and is_sealable and all(partner.get("online") for partner in partners))
 
     async def _are_stored(self) -> bool:
-        """Return whether the hub has stored all documents that have not ended; if so, their state is ``stored``."""
+        """Whether the hub has stored all documents that have not ended. If so, note the state ``stored``."""
         waiting = [document for document in self._tracker.documents.values() if not document.is_final]
         stores = [name for name in self.hubs() if name in self._clients]
         if sum((await self._rows_left(*stores)).values()) < len(waiting):
@@ -279,7 +278,7 @@ class Scenario:
         return True
 
     async def _are_read(self) -> bool:
-        """Return whether all documents have ended and the applications have read all delivered ones."""
+        """Whether all documents have ended and the applications have read all delivered ones."""
         documents = self._tracker.documents.values()
         return all(one.is_final and (one.received or one.state != "delivered") for one in documents)
 
@@ -287,7 +286,7 @@ class Scenario:
         return not any((await self._rows_left()).values())
 
     async def _rows_left(self, *names: str) -> dict[str, int]:
-        """Return the number of rows by queue, of the named nodes; without names, of all nodes."""
+        """Return the number of rows by queue of the named nodes, or of all nodes."""
         rows = {}
         for name in names or self._clients:
             counts = await self._clients[name].request("queue.counts")

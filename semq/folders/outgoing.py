@@ -1,8 +1,8 @@
-"""Files in ``out``: a complete file is sent, then moved to ``sent`` or ``failed``.
+"""Files in ``out``: a complete file is sent, then moved to ``sent`` (deleted without ``keep_sent``) or ``failed``.
 
-A file is complete when size and times have not changed for ``settle_s``. A file that is sent again after a crash has
-the same token, and the node accepts it once. A file that was moved back to ``out`` has another token. While the node
-refuses documents for a target temporarily, only the files for this target wait.
+A file is complete when size and times have not changed for ``settle_s``. Its token makes the node accept it once, also
+after a crash. A file that was moved back to ``out`` has another token. While the node refuses documents for a target
+temporarily, only the files for this target wait.
 """
 
 import asyncio
@@ -27,11 +27,10 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")
 
-FILES_MAX = 20_000  # files of one search
-PARALLEL_MAX = 32  # files that are sent at the same time
-# Pauses between attempts while the node is unavailable, or accepts no documents for a target
-PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0
-SEARCH_S = 30.0  # time between searches if no change is reported, and no file or target waits
+FILES_MAX = 20_000  # of one search
+PARALLEL_MAX = 32  # files sent at the same time
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the node is unavailable, or busy for a target
+SEARCH_S = 30.0  # between searches if no change is reported, and no file or target waits
 
 
 class _Incomplete(NamedTuple):
@@ -60,7 +59,7 @@ class Outgoing:
         clock: Clock,
         states: SectionStates,
     ) -> None:
-        """``document_max``: bytes of the largest document that the node accepts."""
+        """``document_max``: bytes of the largest document."""
         self._states = states
         self._section = shown(str(layout.out))
         self._layout = layout
@@ -78,7 +77,7 @@ class Outgoing:
     async def run(self, changes: AsyncIterator[object]) -> None:
         """Send files until cancelled. ``changes`` yields when something in ``out`` may have changed.
 
-        Raises LoginRefused and other permanent errors.
+        Raises LoginRefused and further permanent errors.
         """
         changed = asyncio.ensure_future(self._wait_for_change(changes))
         try:
@@ -92,7 +91,7 @@ class Outgoing:
             changed.cancel()
 
     async def _wait_for_change(self, changes: AsyncIterator[object]) -> None:
-        """Wait for a change. If the system cannot report changes, wait forever: searches every SEARCH_S suffice."""
+        """Wait for a change; forever, if the system cannot report changes."""
         try:
             await anext(changes)
         except (OSError, RuntimeError, StopAsyncIteration) as error:
@@ -100,7 +99,7 @@ class Outgoing:
             await asyncio.Event().wait()
 
     async def _search(self) -> float:
-        """Send complete files; return the seconds until the next search."""
+        """Send complete files. Return the seconds until the next search."""
         await self._retry_moves()
         if not self._unmoved:
             self._states.succeeded(self._section)
@@ -144,7 +143,7 @@ class Outgoing:
         return complete
 
     async def _send_all(self, files: list[Offered]) -> None:
-        """Send files in parallel. Raises Unavailable as soon as the node is unavailable for one file."""
+        """Send files in parallel. Raises Unavailable."""
         running: set[asyncio.Task[None]] = set()
         try:
             for file in files:
@@ -178,7 +177,7 @@ class Outgoing:
                 await self._move(file, note, sent)
 
     def _pause(self, target: str, error: NodeBusy) -> None:
-        """Delay the files for a target. Refusals of files that were sent in parallel count once."""
+        """Delay the files for a target. Refusals of files sent in parallel count once."""
         if target in self._paused_targets():
             return
         failures = self._waiting_targets[target].failures + 1 if target in self._waiting_targets else 1
@@ -187,7 +186,7 @@ class Outgoing:
         log.warning("target_waits", target=target, error=str(error), again_in_s=round(pause_s, 1))
 
     async def _submit(self, file: Offered) -> Sent | None:
-        """Submit a file; return None if it has changed or was removed. Raises BadInput, NodeBusy, Unavailable."""
+        """Submit a file. Return None if it has changed or was removed. Raises BadInput, NodeBusy, Unavailable."""
         if file.size > self._document_max:
             raise FileTooLarge(size=file.size, size_max=self._document_max)
         route = self._layout.route(file.path)
@@ -213,7 +212,10 @@ class Outgoing:
             raise FileUnreadable(fault=error.strerror) from error
 
     async def _move(self, file: Offered, note: Mapping[str, object], sent: Sent | None) -> None:
-        """Move a file to ``sent``, or to ``failed`` if ``sent`` is None. Failed moves are repeated every SEARCH_S."""
+        """Move a file to ``sent``, and delete it there without ``keep_sent``. ``sent`` None: move it to ``failed``.
+
+        A failed move is repeated later.
+        """
         layout, is_first_attempt = self._layout, self._unmoved.pop(file, None) is None
         folder, mark = (layout.sent, sent.name) if sent is not None else (layout.failed, "")
         try:
@@ -243,7 +245,7 @@ class Outgoing:
 
 
 async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:
-    """Wait until a task has ended, and remove it. Raises its error."""
+    """Wait until a task has ended, and remove it. Raises the task's error."""
     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     running -= done
     for task in done:
@@ -254,7 +256,7 @@ async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:
 
 
 def _token(file: Offered, digest: str) -> str:
-    """Return the token of a file, by which the node recognises a repeat after a crash."""
+    """Return the token of a file, which is the same after a crash."""
     identity = f"{digest}\n{file.path}\n{file.modified_ns}\n{file.changed_ns}"
     return sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 

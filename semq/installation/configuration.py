@@ -18,14 +18,14 @@ HUB = "hub"  # node id of the hub, name of its first instance
 CARRIER = "carrier"  # name of the node that is the broker between instances of the hub
 STANDBY = "standby"  # name of the standby of the hub's last instance
 DIRECT = "direct"  # key of the direct link in `links` of `InstallationPlan.write`
-PORTS = range(20_000, 32_000)  # free ports are chosen from this range
+PORTS = range(20_000, 32_000)  # below the range from which the system takes ports for outgoing connections
 Value = str | int | float | bool | Sequence[str] | None  #: None: only the table is written
 Rows = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationLogin:
-    """User and password of applications, the same at every node."""
+    """User and password of applications at every node."""
 
     user: str
     password: str
@@ -33,14 +33,14 @@ class ApplicationLogin:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """The files of one node, and the address for its applications."""
+    """The files of one node, and its address for applications."""
 
     name: str
     node_id: str
     folder: Path
     login: ApplicationLogin
     port: int = 0  #: AMQP port; 0: the node chooses a free port at each start
-    tls: bool = False  #: the AMQP port has TLS
+    tls: bool = False  #: of the AMQP port
 
     @property
     def kind(self) -> str:
@@ -52,7 +52,7 @@ class NodePlace:
 
     @property
     def log(self) -> Path:
-        """The log file: the standard error of the process."""
+        """The standard error of the process."""
         return self.folder / f"{self.name}.log"
 
     @property
@@ -60,7 +60,7 @@ class NodePlace:
         return self.folder / self.name
 
     def url_at(self, port: int) -> str:
-        """Return the AMQP URL for applications at this port."""
+        """Return the AMQP URL for applications."""
         address = f"{self.login.user}:{self.login.password}@127.0.0.1:{port}"
         key_owner = HUB if self.node_id == HUB else self.name  # all processes of the hub use the keys of the first one
         trust = self.folder / key_owner / "pki" / "trust.pem"
@@ -68,7 +68,7 @@ class NodePlace:
 
     @property
     def url(self) -> str:
-        """The AMQP URL for applications. If the configured port is 0, use ``url_at``."""
+        """The AMQP URL for applications. With a configured port 0, use ``url_at``."""
         return self.url_at(self.port)
 
 
@@ -78,14 +78,13 @@ class InstallationPlan:
 
     institutions: Mapping[str, str]  #: name of each node | its node id
     login: ApplicationLogin
-    absent: Sequence[str] = ()  #: node ids of institutions at the hub that have no node here
-    has_hub: bool = True  #: False: the nodes of ``direct`` only; ``enrolment.install_certificates`` must follow
-    secure: bool = False  #: links have TLS; the institutions have no passwords and must enrol
-    #: two institutions with a direct link (needs ``secure``): the first dials
-    direct: tuple[str, str] | None = None
-    instances: int = 1  #: number of instances of the hub
-    carrier: str = ""  #: URL of the AMQP broker between instances; empty: a further node, CARRIER, is the broker
-    shared: str = ""  #: URL of the database that the last instance shares with the process STANDBY; empty: no STANDBY
+    absent: Sequence[str] = ()  #: node ids of institutions without a node here
+    has_hub: bool = True  #: False: ``direct`` is needed; ``enrolment.install_certificates`` must follow
+    secure: bool = False  #: links have TLS; the institutions must enrol
+    direct: tuple[str, str] | None = None  #: institutions with a direct link, the first dials; needs ``secure``
+    instances: int = 1  #: of the hub
+    carrier: str = ""  #: URL of the AMQP broker between instances; empty: the node CARRIER is the broker
+    shared: str = ""  #: URL of a database for the last instance and its standby; empty: no standby
     every: Rows = field(default_factory=dict)  #: rows of all nodes
     hub: Rows = field(default_factory=dict)  #: rows of the hub
     local: Rows = field(default_factory=dict)  #: rows of institutions; ``{name}`` in a value becomes the name
@@ -97,9 +96,9 @@ class InstallationPlan:
     def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:
         """Write the configuration files; return the places of all nodes by name, the hub first, with free ports.
 
-        If the hub has several instances, the first must serve before the others start: its database is the control
-        database. ``links``: by name of a node, the ports of proxies to which it connects instead of the hub or the
-        carrier; under DIRECT, the ports of proxies on the direct link.
+        The hub's first instance must serve before the others start, because its database is the control database.
+        ``links``: by name of a node, the ports of proxies to which it connects instead of the hub or the carrier;
+        under DIRECT, the ports of proxies on the direct link.
         """
         folder.mkdir(parents=True, exist_ok=True)
         ids = dict.fromkeys(self._processes_of_hub(), HUB) | dict(self.institutions)
@@ -133,7 +132,7 @@ class InstallationPlan:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
 
     def _direct(self, places: Mapping[str, NodePlace], ports: Sequence[int] | None) -> dict[str, Rows]:
-        """Return the rows of the direct link at both ends, by name. ``ports``: ports of proxies, if there are any."""
+        """Return the rows of the direct link at both ends, by name. ``ports``: of proxies, if there are any."""
         if self.direct is None:
             return {}
         dialling, listening = (places[name] for name in self.direct)
@@ -212,10 +211,7 @@ def toml(rows: Rows) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different free ports of the loopback address.
-
-    The ports are below the range for outgoing connections, from which the system could take a port meanwhile.
-    """
+    """Return different free ports of the loopback address."""
     free: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe, suppress(OSError):

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.web_tables import web_account, web_link, web_session, web_token
 
 ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_token.c
-FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock: one process at a time stores a one-time link
+FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +65,23 @@ class Token:
 
 
 def accounts(connection: Connection) -> list[Account]:
-    """Return all accounts, also disabled ones, sorted by name."""
+    """Return all accounts, sorted by name."""
     return [_account(row) for row in connection.execute(select(web_account).order_by(ACCOUNT.name))]
 
 
 def account(connection: Connection, name: str) -> Account | None:
-    """Return the account with this name, also a disabled one; None if there is none."""
+    """Return an account, also a disabled one, or None."""
     row = connection.execute(select(web_account).where(ACCOUNT.name == name)).one_or_none()
     return None if row is None else _account(row)
 
 
 def has_enabled_account(connection: Connection) -> bool:
-    """Return whether any account is enabled."""
+    """Whether any account is enabled."""
     return connection.execute(select(ACCOUNT.name).where(ACCOUNT.disabled_at.is_(None)).limit(1)).first() is not None
 
 
 def add_account(connection: Connection, new: Account) -> bool:
-    """Add an account; return False, and change nothing, if the name is in use."""
+    """Add an account. Return False if the name is in use."""
     with connection.begin():
         added = connection.execute(_insert(web_account, new).on_conflict_do_nothing().returning(ACCOUNT.name))
         return added.one_or_none() is not None
@@ -90,7 +90,7 @@ def add_account(connection: Connection, new: Account) -> bool:
 def set_password(connection: Connection, name: str, password: str, keep: bytes | None) -> bool:
     """Replace a password and end the account's sessions, except the session with the hash ``keep``.
 
-    Return False, and change nothing, if there is no such account or if the node checks its password.
+    Return False if there is no such account, or if the node checks its password.
     """
     with connection.begin():
         changed = connection.execute(
@@ -106,9 +106,9 @@ def set_password(connection: Connection, name: str, password: str, keep: bytes |
 
 
 def set_roles(connection: Connection, name: str, roles: Sequence[str]) -> bool:
-    """Replace the roles of an account; return False if there is no such account.
+    """Replace the roles of an account and of its sessions without roles of their own.
 
-    Open sessions get the new roles, except sessions with roles of their own.
+    Return False if there is no such account.
     """
     with connection.begin():
         statement = update(web_account).where(ACCOUNT.name == name).values(roles=list(roles))
@@ -116,10 +116,7 @@ def set_roles(connection: Connection, name: str, roles: Sequence[str]) -> bool:
 
 
 def disable(connection: Connection, name: str, at: datetime | None) -> bool:
-    """Disable an account and end its sessions; if ``at`` is None, enable the account again.
-
-    Return False if there is no such account.
-    """
+    """Disable an account and end its sessions; ``at`` None: enable it. Return False if there is no such account."""
     with connection.begin():
         statement = update(web_account).where(ACCOUNT.name == name).values(disabled_at=at)
         changed = connection.execute(statement.returning(ACCOUNT.name)).one_or_none() is not None
@@ -146,8 +143,8 @@ def add_session(connection: Connection, new: AccountSession, roles: Sequence[str
 def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> AccountSession | None:
     """Return a session with its own roles or, if it has none, with the present roles of its account.
 
-    None: the session is unknown, has ended, or was last used at ``idle_since`` or before; its account is disabled; or
-    it has neither roles of its own nor an account.
+    None: the session is unknown, has ended, or was not used after ``idle_since``; its account is disabled; or it has
+    neither roles nor an account.
     """
     row = connection.execute(
         select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
@@ -161,7 +158,7 @@ def session(connection: Connection, hash_: bytes, now: datetime, idle_since: dat
 
 
 def note_session_use(connection: Connection, hash_: bytes, now: datetime) -> None:
-    """Note the time at which a session was last used."""
+    """Note the use of a session."""
     with connection.begin():
         connection.execute(update(web_session).where(SESSION.hash == hash_).values(seen_at=now))
 
@@ -175,10 +172,7 @@ def end_session(connection: Connection, hash_: bytes) -> None:
 def store_first_link(
     connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool
 ) -> bool:
-    """Store a one-time link and delete all earlier links; return whether it is stored.
-
-    Nothing happens if an account is enabled and ``always`` is false.
-    """
+    """Replace all one-time links by a new one. If an account is enabled, return False instead, unless ``always``."""
     with connection.begin():
         connection.execute(select(func.pg_advisory_xact_lock(FIRST_LINK_LOCK)))
         if has_enabled_account(connection) and not always:
@@ -189,7 +183,7 @@ def store_first_link(
 
 
 def use_link(connection: Connection, hash_: bytes, now: datetime) -> bool:
-    """Use up a one-time link; return False if it is unknown, expired or used."""
+    """Use up a one-time link. Return False if it is unknown, expired or used."""
     with connection.begin():
         used = connection.execute(
             update(web_link)
@@ -210,19 +204,19 @@ def add_token(connection: Connection, new: Token) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Token | None:
-    """Return the token with this hash, also a revoked or expired one; None if there is none."""
+    """Return the token with this hash, also a revoked or expired one, or None."""
     row = connection.execute(select(web_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _token(row)
 
 
 def tokens(connection: Connection, limit: int) -> list[Token]:
-    """Return the newest ``limit`` tokens, the newest first, also revoked and expired ones."""
+    """Return the newest tokens, also revoked and expired ones, the newest first."""
     query = select(web_token).order_by(TOKEN.made_at.desc(), TOKEN.id).limit(limit)
     return [_token(row) for row in connection.execute(query)]
 
 
 def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Token | None:
-    """Revoke a token permanently, if this was not yet done, and return it. None: no token has this id."""
+    """Revoke a token permanently, and return it. None: no token has this id."""
     with connection.begin():
         connection.execute(
             update(web_token).where(TOKEN.id == id_, TOKEN.revoked_at.is_(None)).values(revoked_at=at, revoked_by=by)

@@ -1,4 +1,4 @@
-"""The hub's tables of nodes: certificates, enrolment tokens, stores of nodes, definitions, and lost stores of the hub.
+"""The hub's tables: certificates, enrolment tokens and stores of nodes, definitions, and lost stores of the hub.
 
 Functions for ``PostgresStore.execute``. Each change is a transaction of its own.
 """
@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.rows import RetiredStore
 from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
-REVOKED, DEFINED = "semq_revoked", "semq_defined"  # channels of NOTIFY, for other processes of the hub
+REVOKED, DEFINED = "semq_revoked", "semq_defined"  # channels of NOTIFY
 CERTIFICATE, TOKEN, STORE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
@@ -42,16 +42,16 @@ class Ticket:
     made_at: datetime
     expires_at: datetime
     used_at: datetime | None = None
-    serial: str | None = None  #: of the certificate that was issued for the token
+    serial: str | None = None  #: of the certificate issued for the token
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStore:
-    """The store that a node used at its last login, and how often that store had been opened (``boot``)."""
+    """The store that a node used at its last login."""
 
     node: str
     store_uuid: str
-    boot: int
+    boot: int  #: number of openings
     seen_at: datetime
 
 
@@ -59,19 +59,19 @@ class NodeStore:
 
 
 def certificates(connection: Connection, node: str | None = None) -> list[Issued]:
-    """Return the certificates of one node, or of all nodes (None); the newest first."""
+    """Return the certificates of one node, or of all nodes (None), the newest first."""
     query = select(node_certificate).order_by(CERTIFICATE.issued_at.desc(), CERTIFICATE.serial)
     return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
 
 
 def latest_ends(connection: Connection) -> dict[str, datetime]:
-    """Return for each node the time when the last of its certificates ends; revoked certificates do not count."""
+    """Return for each node the end of its last certificate. Revoked certificates do not count."""
     last = select(CERTIFICATE.node, func.max(CERTIFICATE.not_after)).where(CERTIFICATE.revoked_at.is_(None))
     return {row[0]: row[1] for row in connection.execute(last.group_by(CERTIFICATE.node))}
 
 
 def is_revoked_key(connection: Connection, key_id: str) -> bool:
-    """Return whether any certificate of this key has been revoked."""
+    """Whether any certificate of a key has been revoked."""
     return bool(connection.scalar(select(_is_revoked(key_id))))
 
 
@@ -80,7 +80,7 @@ def _is_revoked(key_id: str) -> ColumnElement[bool]:
 
 
 def add_certificate(connection: Connection, issued: Issued) -> bool:
-    """Add a certificate that was signed without a token; return False, and add nothing, if its key was revoked."""
+    """Add a certificate that was signed without a token. Return False instead if its key was revoked."""
     with connection.begin():
         if is_revoked_key(connection, issued.key_id):
             return False
@@ -89,7 +89,7 @@ def add_certificate(connection: Connection, issued: Issued) -> bool:
 
 
 def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[Issued]:
-    """Revoke certificates permanently; return those that were not revoked before."""
+    """Revoke certificates permanently. Return those that were not revoked before."""
     with connection.begin():
         rows = connection.execute(
             update(node_certificate)
@@ -118,21 +118,21 @@ def add_token(connection: Connection, ticket: Ticket) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Ticket | None:
-    """Return the token with this hash, also a used or expired one; None if there is none."""
+    """Return the token with this hash, also a used or expired one, or None."""
     row = connection.execute(select(node_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _ticket(row)
 
 
 def tokens(connection: Connection, limit: int = 200) -> list[Ticket]:
-    """Return the newest tokens, the newest first, also used and expired ones."""
+    """Return the newest tokens, also used and expired ones, the newest first."""
     rows = connection.execute(select(node_token).order_by(TOKEN.made_at.desc()).limit(limit))
     return [_ticket(row) for row in rows]
 
 
 def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
-    """Use up a token and add the certificate ``issued``, in one transaction; return that certificate.
+    """Use up a token, and add and return the certificate ``issued``.
 
-    If the token was used for the same key before, return the earlier certificate: the first answer may have been lost.
+    If the token was used for this key before, return the earlier certificate: the first answer may have been lost.
     None: the token is unknown, has expired, or was used for another key; or the key was revoked.
     """
     with connection.begin():
@@ -162,7 +162,7 @@ def stores(connection: Connection) -> list[NodeStore]:
 
 
 def note_store(connection: Connection, store: NodeStore) -> None:
-    """Record the store that a node uses now."""
+    """Record the store of a node."""
     values = {name: getattr(store, name) for name in NodeStore.__slots__}
     with connection.begin():
         connection.execute(
@@ -171,7 +171,7 @@ def note_store(connection: Connection, store: NodeStore) -> None:
 
 
 def forget_store(connection: Connection, node: str) -> bool:
-    """Allow a node to use another store; return whether a store of the node was recorded."""
+    """Allow a node to use another store. Return whether a store was recorded."""
     with connection.begin():
         return connection.execute(node_life.delete().where(STORE.node == node)).rowcount == 1
 
@@ -180,7 +180,7 @@ def forget_store(connection: Connection, node: str) -> bool:
 
 
 def latest_definition(connection: Connection) -> tuple[int, str] | None:
-    """Return the version of the definitions in force, and their file as text; None if there are none."""
+    """Return version and file of the definitions in force, or None."""
     row = connection.execute(
         select(DEFINITION.version, DEFINITION.document).order_by(DEFINITION.version.desc()).limit(1)
     ).one_or_none()
@@ -188,9 +188,9 @@ def latest_definition(connection: Connection) -> tuple[int, str] | None:
 
 
 def add_definition(connection: Connection, document: str, at: datetime, why: str, expected: int) -> int | None:
-    """Put definitions, a file as text, in force as the version after ``expected``, and return that version.
+    """Put a file of definitions in force as the version after ``expected``, and return the new version.
 
-    Return None, and change nothing, if ``expected`` is no longer the latest version.
+    Return None, and change nothing, if ``expected`` is not the latest version.
     """
     with connection.begin():
         newest = connection.execute(select(func.coalesce(func.max(DEFINITION.version), 0))).scalar_one()
@@ -219,6 +219,6 @@ def _ticket(row: Row[Any]) -> Ticket:
 
 
 def retired_stores(connection: Connection) -> list[tuple[RetiredStore, datetime]]:
-    """Return the lost stores, each with the time at which an operator declared it lost."""
+    """Return the lost stores of the hub, and when an operator declared them lost."""
     rows = connection.execute(select(semq_retired_store).order_by(semq_retired_store.c.at))
     return [(RetiredStore(row.semq_id, row.semq_db_id, row.retired_by, row.why), row.at) for row in rows]

@@ -13,7 +13,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 Reason = tuple[str, str]  # code SEMQ-nnnn, text
-# Outcomes that may rest on the hub's information alone. A receipt of the receiver changes them to DELIVERED (S5c).
+# Outcomes that a later receipt of the receiver changes to DELIVERED (S5c).
 CORRECTABLE = frozenset({Outcome.REJECTED, Outcome.DROPPED})
 
 
@@ -53,23 +53,23 @@ class GroupPlace(NamedTuple):
 
     member: int  #: from 1
     members: int
-    lk0: str  #: the LK0 that names the submission
+    lk0: str  #: names the submission
     target: str  #: the group
 
     def __str__(self) -> str:
-        """Return the text in tb_0031 and in the first ledger line of the message."""
+        """Return the text for tb_0031 and for the first ledger line."""
         return f"member {self.member} of {self.members} of {self.lk0} to {self.target}"
 
 
 def read_group_place(text: str) -> GroupPlace | None:
-    """Return the GroupPlace whose ``str`` is the end of this text; None if the text does not end with one."""
+    """Return the GroupPlace with whose text ``text`` ends, or None."""
     match = _GROUP_PLACE.search(text)
     return GroupPlace(int(match[1]), int(match[2]), match[3], match[4]) if match else None
 
 
 @dataclass(slots=True)
 class Outbound:
-    """A row of tb_0031: an own message (accepted by this node), or a relayed message (stored by the hub)."""
+    """A row of tb_0031: a message that this node accepted, or a copy that the hub stored."""
 
     object_id: int
     direction: Direction
@@ -78,15 +78,15 @@ class Outbound:
     save_fwd: SaveFwd
     ack2: bool
     ss_status: SendStatus = SendStatus.SS_INIT
-    att: int = 0  #: number of attempts to send it
-    sid: int = -1  #: its number in the stream; -1 for classes 1 and 2
+    att: int = 0  #: attempts to send it
+    sid: int = -1  #: number in the stream; -1 for classes 1 and 2
     prev: Pos | None = None  #: position of the preceding message with the same order key
     order_key: str = ""
     app_key: AppKey = NO_KEY
     token: str | None = None
-    custodian: LK1 | None = None  #: the hub's copy, if this node knows of one
+    custodian: LK1 | None = None  #: the hub's copy, if known
     void: bool = False  #: a void marker is sent instead of the document
-    lost: bool = False  #: the void marker was made because a store of the hub lost the only copy
+    lost: bool = False  #: void because a store of the hub lost the only copy
     has_payload: bool = True
     held: bool = False  #: not sent until an operator decides
     parked: bool = False  #: the hub sent it often, and its target never recorded it
@@ -98,7 +98,7 @@ class Outbound:
     expires_at: int = 0  #: 0: never
     priority: int = 0
     group: GroupPlace | None = None
-    document: str = ""  #: if it is a manifest: name of the document in pieces
+    document: str = ""  #: of a manifest: name of the document in pieces
 
     @property
     def source(self) -> str:
@@ -107,7 +107,7 @@ class Outbound:
 
     @property
     def dest(self) -> str:
-        """The destination node as text."""
+        """The destination node."""
         return str(self.target.node)
 
 
@@ -138,11 +138,11 @@ class Pending:
     save_fwd: SaveFwd
     ack2: bool
     status: Arrival
-    lk1: LK1 | None = None  #: the hub's copy from which it came, if any
+    lk1: LK1 | None = None  #: the hub's copy from which it came
     p_ack_status: AckStatus = AckStatus.AS_INIT
     s_ack_status: AckStatus = AckStatus.AS_INIT
     app_status: AppStatus = AppStatus.NEW
-    deliveries: int = 0  #: number of deliveries to the application
+    deliveries: int = 0
     prev: Pos | None = None
     order_key: str = ""
     app_key: AppKey = NO_KEY
@@ -160,24 +160,24 @@ class Pending:
 
     @property
     def is_class3(self) -> bool:
-        """Whether it has class 3: only then ``s_ack_status`` counts."""
+        """Whether it has class 3. Only then ``s_ack_status`` counts."""
         return self.save_fwd is SaveFwd.MUST
 
     @property
     def slot(self) -> Slot:
-        """Its position in the receiver's ledger."""
+        """The position in the receiver's ledger."""
         return Slot(InStreamKey(self.lk0.store, self.lk0.inc), self.sid)
 
     @property
     def owes(self) -> bool:
-        """Whether the hub or the sender has not confirmed this node's acknowledgement yet (R9)."""
+        """Whether the hub or the sender has not confirmed this node's acknowledgement (R9)."""
         return (self.lk1 is not None and self.p_ack_status is AckStatus.AS_INIT) or (
             self.is_class3 and self.s_ack_status is AckStatus.AS_INIT
         )
 
     @property
     def is_removable(self) -> bool:
-        """Whether no acknowledgement is owed, and the row is not NEW. The engine may keep parked rows longer."""
+        """Whether no acknowledgement is owed and the row is not NEW. The engine may keep parked rows longer."""
         return self.app_status is not AppStatus.NEW and not self.owes
 
 
@@ -188,8 +188,7 @@ class InStream:
     key: InStreamKey
     number: int  #: short key of the stream in tb_0030_ledger
     floor: int = 0  #: positions below it are settled at the sender
-    #: Number of positions of an incarnation that has ended. None: it has not ended, or the number is not known.
-    closed: int | None = None
+    closed: int | None = None  #: number of positions of an ended incarnation; None: not ended, or not known
 
 
 class Recorded(Struct, frozen=True, gc=False):
@@ -203,7 +202,7 @@ class Recorded(Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """A row of tb_0031_submit: a submission that an application wrote by SQL, or one that the node has scheduled."""
+    """A row of tb_0031_submit, written by an application or scheduled by the node."""
 
     row_id: int
     target: str
@@ -214,22 +213,22 @@ class Submitted:
     order_key: str
     token: str
     content_type: str
-    headers: dict[str, Any]  #: of the application; a document in pieces has ``size`` and number of ``pieces``
+    headers: dict[str, Any]  #: of the application; of a document in pieces, ``size`` and number of ``pieces``
     content_encoding: str = ""
     priority: int = 0
-    size: int = 0  #: of the payload as submitted; ``payload`` is empty if this exceeds the limit of the query
-    lk0: str = ""  #: LK0 of its refusal, or of its scheduling by the node
-    wait_code: str | None = None  #: why it waits; None: no reason is noted
+    size: int = 0  #: of the submitted payload; above the limit of the query, ``payload`` is empty
+    lk0: str = ""  #: of the refusal, or of the scheduling by the node
+    wait_code: str | None = None  #: why it waits, if noted
     wait_text: str | None = None
-    envelope: bytes = b""  #: attributes, if the node has scheduled it
+    envelope: bytes = b""  #: attributes of a scheduled document
     not_before: int = 0  #: earliest time of sending; 0: at once
 
 
 @dataclass(slots=True, frozen=True)
 class TargetWait:
-    """The first waiting submission to a target, and why it waits; later submissions to this target are skipped."""
+    """The first waiting submission to a target. Later submissions to this target are skipped."""
 
-    number: int  #: of the submission
+    number: int
     reason: Reason
 
 
@@ -272,7 +271,7 @@ class KeptReceipts:
 
 @dataclass(slots=True, frozen=True)
 class Certificates:
-    """A row of semq_certificate: the certificates of a node as learned last, in PEM."""
+    """A row of semq_certificate: the certificates of a node learned last, in PEM."""
 
     node: str
     pems: tuple[str, ...]
@@ -289,7 +288,7 @@ class RetiredStore:
 
     @property
     def name(self) -> tuple[int, int]:
-        """The two numbers with which every LK1 of the store begins."""
+        """The two numbers with which each LK1 of the store begins."""
         return self.semq_id, self.semq_db_id
 
 
@@ -341,19 +340,19 @@ class Side(IntEnum):
 class Event(IntEnum):
     """The kind of a ledger line. Never renumbered, never reused."""
 
-    ACCEPTED = 1  #: sender: committed, promised to the application
-    SENT = 2  #: sender or hub: about to be sent, attempt ``att``
+    ACCEPTED = 1  #: sender: committed
+    SENT = 2  #: sender or hub: attempt ``att`` begins
     FORWARDED = 3  #: sender: Ack-Fwd received; hub: forwarded without custody
     STORED = 4  #: sender: Ack-Save received; hub: custody taken
     DELIVERED = 5  #: sender: the receiver recorded it
     REJECTED = 6  #: sender: refused; receiver: recorded as refused
     CANCELLED = 7  #: sender: ended by its void marker; receiver: void marker recorded
-    LOST = 8  #: sender: the custodian lost it, its payload was deleted, and the receiver does not have it
-    UNKNOWN = 9  #: sender: ended without knowing whether the receiver has it (``Outcome.UNKNOWN``)
+    LOST = 8  #: sender: the hub lost the only copy, and the receiver has none
+    UNKNOWN = 9  #: sender: ended without knowing whether the receiver has it
     DROPPED = 10  #: sender or hub: class 1 and the target offline
     AGAIN = 11  #: sender or hub: back to SS_INIT, with the reason
     INQUIRED = 12  #: an inquiry was sent
-    ANSWERED = 13  #: the answer to an inquiry was received and changed the row
+    ANSWERED = 13  #: the answer to an inquiry changed the row
     VOIDED = 14  #: sender: cancellation or expiry requested; hub: a void marker replaced the stored copy
     RELEASED = 15  #: hub: the stored copy is no longer needed
     REFUSED = 16  #: hub: can never be delivered; sender: refused submission of an application
@@ -364,16 +363,16 @@ class Event(IntEnum):
     GIVEN = 24  #: receiver: given to the application, delivery ``att``
     DONE = 25  #: receiver: the application has acknowledged it
     PARKED = 26  #: receiver: set aside, or unreadable; hub: its target never answered; sender or hub: unreadable body
-    MISMATCH = 27  #: receiver or hub: the same identity with other bytes: an alarm
-    VIOLATION = 28  #: a peer sent something impossible; refused
+    MISMATCH = 27  #: receiver or hub: a known identity with different bytes
+    VIOLATION = 28  #: a peer sent something impossible
     OPERATOR = 29  #: act of an operator or of the node: resend, hold, release, requeue; note about a certificate
 
 
-MARKER = "void marker"  # a line's ``detail`` ends with this if the line is about a void marker, not the document
+MARKER = "void marker"  # end of ``detail`` in ledger lines about a void marker instead of the document
 
 
 class LedgerLine(Struct, frozen=True, gc=False):
-    """A line of semq_ledger, written in the transaction of the change that it records."""
+    """A line of semq_ledger, written in the transaction of the recorded change."""
 
     at: int
     side: Side
@@ -389,7 +388,7 @@ class LedgerLine(Struct, frozen=True, gc=False):
 
 
 class Stored(Struct, frozen=True, gc=False):
-    """A body as stored beside its row: the encoded envelope, and the payload."""
+    """A stored body: the encoded envelope, and the payload."""
 
     envelope: bytes
     payload: bytes

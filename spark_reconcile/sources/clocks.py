@@ -1,10 +1,10 @@
 """The difference between each node's clock and the hub's, estimated so that a wrong clock does not look like loss.
 
-A sender records when it sent a message and when the hub answered; the hub's own line lies between the two. As in RFC
-5905, its time is assumed to be the middle of the round trip. The receiver's record lies in the same way between the
-hub's sending of a copy and its release, or between the sender's sending and the end-to-end acknowledgement. The error
-of an estimate is at most half its round trip. Clocks drift and are corrected: the median of the last hour is used, and
-that of the first hour for the beginning of the evidence.
+A sender records when it sent a message and when the hub answered. As in RFC 5905, the hub's own line is assumed to lie
+in the middle of this round trip. The receiver's line is assumed to lie in the middle between the hub's sending of a
+copy and its release, or between the sender's sending and the end-to-end acknowledgement. The error of an estimate is at
+most half the round trip. Clocks drift and are corrected: the median of the last hour is used, and that of the first
+hour for the beginning of the evidence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,9 @@ from spark_reconcile.days import DAY_MS
 
 ROUND_TRIP_MAX_MS = 10_000  # estimates from longer round trips are too imprecise
 STEP_MS = 10  # estimates are rounded to this step
-# From this difference on, an operator should correct the clock, and the difference stated in a manifest is used.
-WRONG_FROM_MS = 2_000
+WRONG_FROM_MS = 2_000  # from this difference on, an operator should correct the clock
 STATED_MAX_MS = DAY_MS  # larger differences stated in manifests are not used
-HOUR_MESSAGES_MIN = 3  # in an hour with fewer messages, a single wrong line could decide
+HOUR_MESSAGES_MIN = 3  # with fewer messages, a single wrong line could decide
 HOUR_MS = 3_600_000
 
 
@@ -31,7 +30,7 @@ class Skew(NamedTuple):
     agreeing: int  #: messages of hours whose estimate differs from ``ms`` by less than WRONG_FROM_MS
     of: int  #: messages of all hours
     first_ms: int  #: estimate of the first hour
-    within_ms: int = 0  #: error of the estimate: half the mean round trip, plus half a STEP_MS
+    within_ms: int = 0  #: largest error of the estimate
 
     @property
     def is_known_to_differ(self) -> bool:
@@ -40,7 +39,7 @@ class Skew(NamedTuple):
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """Estimate the clock of each node that has suitable messages, by node. ``names``: nodes and their hashes."""
+    """Estimate the clock of each node with suitable messages. ``names``: nodes and their hashes."""
     counted = (
         facts.where(_IS_USABLE)
         .selectExpr(*(f"{expression} AS {name}" for name, expression in _ESTIMATES))
@@ -77,7 +76,7 @@ class ClockHour(NamedTuple):
 
 
 def latest(hours: Sequence[ClockHour]) -> Skew:
-    """Return the estimate of the last hour with at least HOUR_MESSAGES_MIN messages; if none has, of all messages."""
+    """Return the estimate of the last hour with HOUR_MESSAGES_MIN messages; if there is none, of all messages."""
     usable = [hour for hour in hours if hour.messages >= HOUR_MESSAGES_MIN]
     messages = sum(hour.messages for hour in hours)
     if usable:
@@ -90,11 +89,11 @@ def latest(hours: Sequence[ClockHour]) -> Skew:
     return Skew(ms, agreeing, messages, first_ms, (round_trip_ms + STEP_MS) // 2)
 
 
-# The sender's clock minus the hub's: from messages that were sent once and answered soon enough.
+# The sender's clock minus the hub's, from messages that were sent once and answered soon enough.
 _BEGUN, _HEARD = "coalesce(sent_at, accepted_at)", "least(heard_at, ended_at)"
 _IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND {_HEARD} - {_BEGUN} BETWEEN 0 AND {ROUND_TRIP_MAX_MS}"
 _SENDER_MS = f"(({_BEGUN} + {_HEARD}) / 2 - taken_at)"
-# The receiver's clock minus the hub's: directly for a stored copy, otherwise through the sender's clock.
+# The receiver's clock minus the hub's: directly from a stored copy, otherwise through the sender's clock.
 _KEPT = f"released_at - hub_sent_at BETWEEN 0 AND {ROUND_TRIP_MAX_MS}"
 _ACKED = f"{_IN_TIME} AND ended_at - {_BEGUN} BETWEEN 0 AND {ROUND_TRIP_MAX_MS}"
 _RECEIVER_MS = (
@@ -102,7 +101,7 @@ _RECEIVER_MS = (
     f"if({_ACKED}, recorded_at - ({_BEGUN} + ended_at) / 2 + {_SENDER_MS}, NULL))"
 )
 _IS_USABLE = f"{_IN_TIME} OR {_KEPT}"
-# The column names: ``ms`` is the estimate, ``way`` its round trip, ``h`` the hour since 1970.
+# Columns: ``ms`` is the estimate, ``way`` the round trip, ``h`` the hour since 1970.
 _ESTIMATES = (
     ("sender", "xxhash64(substring_index(lk0, '.', 2))"),
     ("sender_ms", f"if({_IN_TIME}, {_SENDER_MS}, NULL)"),
@@ -118,9 +117,9 @@ _ESTIMATES = (
 def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
     """Return, for each node whose times need a correction, its clock minus the hub's in milliseconds.
 
-    It is the estimate, if it exceeds its error; without an estimate, the value of the manifest (``stated``). A stated
-    value of more than a day is not used: it would keep lost messages in flight beyond the next run. The precision of
-    stated values is unknown, so those below WRONG_FROM_MS count as zero.
+    An estimate is used if it exceeds its error. Without an estimate, the value in the manifest (``stated``) is used.
+    Stated values above STATED_MAX_MS are ignored, because they would keep lost messages in flight beyond the next run;
+    those below WRONG_FROM_MS, because their precision is unknown.
     """
     from_estimates = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
     from_manifests = {
@@ -130,5 +129,5 @@ def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dic
 
 
 def first_corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
-    """Return the corrections of the first hour, for the beginning of each node's ledgers."""
+    """Return the corrections for the beginning of each node's ledgers."""
     return corrections({node: skew._replace(ms=skew.first_ms) for node, skew in estimated.items()}, stated)

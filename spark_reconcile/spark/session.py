@@ -1,7 +1,7 @@
 """The Spark session: few log lines, UTC, ANSI types, a suitable Java.
 
-Under ``spark-submit`` the submitted session is used: only the settings FIXED are replaced, and SQL settings that it
-lacks get a default. The job uses DataFrames only, so executors run nothing but Java.
+In a session of ``spark-submit``, only the settings FIXED are replaced, and missing SQL settings get a default. The job
+uses DataFrames only, so that executors run nothing but Java.
 """
 
 import logging
@@ -21,30 +21,26 @@ from spark_reconcile.spark import processes
 from spark_reconcile.spark.java import java_home
 
 ROWS_PER_PARTITION = 400_000
-ROWS_TO_COMPILE_FOR = 200_000  # below this number of rows, compiling a query takes longer than interpreting it
-# Below this number of rows, expressions are interpreted, too, and a query has one task and one plan: this saves a fifth
-# of the processor time of a run.
-ROWS_TO_PLAN_FOR = 20_000
-# Options of a local Java process for few and for many ledger lines. HotSpot never compiles methods longer than 8,000
-# bytes by default, and the code that Spark generates for the facts is longer.
+ROWS_TO_COMPILE_FOR = 200_000  # below it, compiling a query takes longer than interpreting it
+ROWS_TO_PLAN_FOR = 20_000  # below it, one task, one plan and interpreted expressions save a fifth of processor time
+# Options of a local Java process for few and for many ledger lines. By default, HotSpot compiles no methods longer than
+# 8,000 bytes, and the code that Spark generates for the facts is longer.
 FEW_LINES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MANY_LINES = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
-# Settings on which the verdicts depend; they cannot be overridden.
+# Settings on which the verdicts depend.
 FIXED = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
-# Defaults that the submitter of the job may override.
 SQL_DEFAULTS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# A submitted Java process may lack -XX:-DontCompileHugeMethods: Spark then generates several short methods instead of
-# one that Java would only interpret.
+# A submitted Java process may lack -XX:-DontCompileHugeMethods. This setting lets Spark generate shorter methods.
 SUBMITTED_DEFAULTS = {"spark.sql.codegen.hugeMethodLimit": "8000"}
 # Settings needed before the start of a local Java process.
 LOCAL_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.executor.heartbeatInterval": "60s",  # an executor on a busy or suspended machine must not count as lost
+    "spark.executor.heartbeatInterval": "60s",  # so that no executor on a busy or suspended machine counts as lost
     "spark.network.timeout": "600s",
     "spark.sql.files.maxPartitionBytes": "16m",  # some 800,000 lines, so that two tasks fit into a small heap
     "spark.io.compression.codec": "lz4",
@@ -52,7 +48,7 @@ LOCAL_DEFAULTS = {
 
 
 def is_submitted() -> bool:
-    """Whether ``spark-submit`` started this process, and with it the session's master and resources."""
+    """Whether ``spark-submit`` started this process."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -67,7 +63,7 @@ def start(
     """Return the session. Raises NoJava, SparkAway. Under ``spark-submit`` the arguments have no effect.
 
     ``master``: by default ``local[*]``. ``memory``: heap of a local run, such as ``4g``. ``rows``: number of lines to
-    read, which determines options of a local Java process. ``conf``: further settings.
+    read, for the options of a local Java process. ``conf``: further settings.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if is_submitted():
@@ -84,7 +80,7 @@ def start(
 
 @contextmanager
 def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[None]:
-    """Convert an exception of Spark to an error of class ``kind`` with the first line of its message."""
+    """Convert an exception of Spark to an error of class ``kind``."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -104,12 +100,12 @@ def _submitted() -> SparkSession:
 
 def _set_default(spark: SparkSession, key: str, value: str) -> None:
     if not spark.sparkContext.getConf().contains(key):
-        # A running session knows Hadoop's settings without this prefix.
+        # A running session knows Hadoop's settings without the prefix.
         spark.conf.set(key.removeprefix("spark.hadoop."), value)
 
 
 def _java(master: str, rows: int) -> dict[str, str]:
-    """Return options of the Java processes; options that name files only for processes on this machine."""
+    """Return options of the Java processes. Options that name files are for processes on this machine."""
     tuning = MANY_LINES if rows >= ROWS_TO_COMPILE_FOR else FEW_LINES
     local = f"{processes.log_options()} {tuning} {processes.archive_options()}".rstrip()
     return {
@@ -119,10 +115,7 @@ def _java(master: str, rows: int) -> dict[str, str]:
 
 
 def fit_to(spark: SparkSession, rows: int) -> None:
-    """Fit the session to a number of ledger lines: shuffle partitions, compilation of queries, adaptive plans.
-
-    Settings in the configuration of the session have priority.
-    """
+    """Fit partitions, compilation and plans of queries to a number of ledger lines. The configuration has priority."""
     are_few = rows < ROWS_TO_PLAN_FOR
     partitions = 1 if are_few else max(2, -(-rows // ROWS_PER_PARTITION))
     _set_default(spark, "spark.sql.shuffle.partitions", str(partitions))
@@ -132,7 +125,7 @@ def fit_to(spark: SparkSession, rows: int) -> None:
 
 
 def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], **columns: pa.DataType) -> DataFrame:
-    """Create a table from data of the driver, by Arrow: plain rows would start Python on each executor."""
+    """Create a table from data of the driver. It uses Arrow: plain rows would start Python on each executor."""
     schema = pa.schema(list(columns.items()))
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(records, schema))
@@ -141,7 +134,7 @@ def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], **columns: p
 def _heap(memory: str | None) -> dict[str, str]:
     """Return the setting of the driver's heap: ``memory``, else enough for one task per core.
 
-    The default is at most a third of the machine's memory, or 1 GiB if that is more: Spark spills to disk.
+    The default is at most a third of the machine's memory, but at least 1 GiB: Spark spills to disk.
     """
     machine_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     needed_mib = 1024 + 512 * len(os.sched_getaffinity(0))

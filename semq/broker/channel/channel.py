@@ -34,7 +34,7 @@ WaitingContent: TypeAlias = tuple[BasicReturn | BasicGetOk | BasicDeliver, Conte
 
 
 class BrokerChannel:
-    """One channel. ``held`` has the waiting events while the channel waits (``hold``), else it is None."""
+    """One channel. ``held``: waiting events while the channel waits (``hold``), else None."""
 
     __slots__ = (
         "_holds",
@@ -63,13 +63,13 @@ class BrokerChannel:
         self.session = session
         self.number = number
         self.is_open = True
-        self.is_flowing = True  # False while the client has stopped deliveries by channel.flow
+        self.is_flowing = True  # False: the client has stopped deliveries by channel.flow
         self.last_queue = ""  # name of the queue declared last
         self.prefetch = 0  # for consumers started from now on; 0: no limit
         self.prefetch_global = 0  # for all consumers of the channel together; 0: no limit
         self.consumers: dict[str, ChannelConsumer] = {}
         self.unacked: dict[int, UnsettledDelivery] = {}
-        self.consumer_unacked = 0  # unacknowledged deliveries to consumers: basic.get does not count for prefetch
+        self.consumer_unacked = 0  # unacknowledged deliveries to consumers, without basic.get
         self.next_tag = 1
         self.lowest_tag = 1  # no lower tag is outstanding
         self.confirms: Confirms | None = None
@@ -79,7 +79,7 @@ class BrokerChannel:
         self._holds = 0  # calls of ``hold`` without their ``release``
         self.arrival: LargeBodyArrival | None = None
         self.feeder: LargeBodyFeeder | None = None
-        self.waiting_contents: deque[WaitingContent] = deque()  # large bodies to be sent after that of ``feeder``
+        self.waiting_contents: deque[WaitingContent] = deque()  # large bodies to be sent after the one of ``feeder``
 
     # Output.
 
@@ -87,11 +87,11 @@ class BrokerChannel:
         try:
             self.session.machine.send(self.number, method)
         except LocalMisuse:
-            return  # the peer has closed the channel; that event follows the one being processed
+            return  # the peer has closed the channel; the event is still to be processed
         self.session.request_write()
 
     def send_content(self, method: BasicReturn | BasicGetOk | BasicDeliver, header: ContentHeader, body: Body) -> None:
-        """Queue a method with its content; a large body is sent in parts, as the client reads it."""
+        """Queue a method with its content. A large body is sent in parts, as the client reads it."""
         if not self._fits(header):
             return
         if isinstance(body, LargeBody):
@@ -121,7 +121,7 @@ class BrokerChannel:
         self.feeder.continue_sending()
 
     def finish_feeding(self, then: Callable[[], None]) -> None:
-        """Continue after a large body has been sent; first call ``then``."""
+        """Continue after a large body has been sent. First call ``then``."""
         self.feeder = None
         self.session.feeding.pop(self, None)
         then()
@@ -158,7 +158,7 @@ class BrokerChannel:
         session.content_queued()
 
     def _fits(self, header: ContentHeader) -> bool:
-        """Return whether a header fits into one frame; otherwise close the connection. Headers are never split."""
+        """Return whether a header fits into one frame. If not, close the connection: headers cannot be split."""
         session = self.session
         if len(header.raw) <= session.machine.payload_max:
             return True
@@ -175,10 +175,9 @@ class BrokerChannel:
     def reply_when_saved(
         self, method: Method, no_wait: bool, must_wait: bool, then: Callable[[], None] = lambda: None
     ) -> None:
-        """Reply to a request at once, or, if ``must_wait``, when the store has saved its changes; then call ``then``.
+        """Reply to a request at once, or, if ``must_wait``, when the store has saved its changes. Then call ``then``.
 
-        The channel processes no other event while it waits. If the store fails, the channel is closed instead of the
-        reply. ``then`` is called in any case.
+        The channel processes no event while it waits. If the store fails, the channel is closed instead of the reply.
         """
         if not must_wait:
             self.reply(method, no_wait)
@@ -227,7 +226,7 @@ class BrokerChannel:
         body: Body,
         redelivered: bool,
     ) -> None:
-        """Send a message to a consumer. ``item`` is the entry of a queue, or the token of a service."""
+        """Send a message to a consumer. ``item``: entry of a queue, or token of a service."""
         tag = self.next_tag
         self.next_tag = tag + 1
         session = self.session
@@ -241,7 +240,7 @@ class BrokerChannel:
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
     def assign_tag(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
-        """Return a delivery tag for a message of basic.get, which is outstanding from now on unless ``no_ack``."""
+        """Return a delivery tag for a message of basic.get, which becomes outstanding unless ``no_ack``."""
         tag = self.next_tag
         self.next_tag = tag + 1
         if not no_ack:
@@ -269,8 +268,7 @@ class BrokerChannel:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
         last_tag = tag or self.next_tag - 1
-        # A scan of all numbers begins after the last settlement with ``multiple``. If single settlements have settled
-        # most of them, sorting the outstanding tags is faster.
+        # If single settlements have settled most tags of the range, sorting the outstanding tags is faster.
         tags: Iterable[int] = range(self.lowest_tag, last_tag + 1)
         if last_tag - self.lowest_tag > 2 * len(self.unacked):
             tags = sorted(number for number in self.unacked if number <= last_tag)
@@ -291,7 +289,7 @@ class BrokerChannel:
             self.lowest_tag = min(self.lowest_tag, tag)
 
     def _apply_one(self, delivery: UnsettledDelivery, disposition: Disposition) -> None:
-        """Do what ``apply`` does, faster, for one delivery."""
+        """Do what ``apply`` does, for one delivery."""
         consumer, source, session = delivery.consumer, delivery.source, self.session
         session.allowance.settle(delivery.size)
         if consumer is not None:
@@ -304,7 +302,7 @@ class BrokerChannel:
         self._resume_after_settlement((consumer,) if consumer is not None else ())
 
     def apply_in_slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
-        """Settle deliveries. If there are many, the channel waits, and other connections are served between slices."""
+        """Settle deliveries. If there are many, the channel waits while other connections are served between slices."""
         if len(deliveries) <= SLICE:
             self.apply(deliveries, disposition)
             return
@@ -348,11 +346,11 @@ class BrokerChannel:
                 consumer.resume()
 
     def recover(self, requeue: bool) -> None:
-        """Process basic.recover: requeue all unacknowledged messages, or without ``requeue`` deliver them again to the
-        same consumers under new tags.
+        """Process basic.recover: requeue all unacknowledged messages, or without ``requeue`` deliver them again to
+        their consumers under new tags.
 
-        Without ``requeue``, these are requeued, too: messages of basic.get, of ended consumers and of services, and
-        large bodies while the channel sends one.
+        Without ``requeue``, messages of basic.get, of ended consumers and of services are requeued, and large bodies
+        while the channel sends one.
         """
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
@@ -384,7 +382,7 @@ class BrokerChannel:
     # Consumers.
 
     def drop_consumer(self, consumer: ChannelConsumer) -> None:
-        """End a consumer; its unacknowledged deliveries stay outstanding."""
+        """End a consumer. Its unacknowledged deliveries stay outstanding."""
         self.consumers.pop(consumer.tag, None)
         self.session.remove_consumer(consumer)
         if self.reply_consumer is consumer:
@@ -398,8 +396,8 @@ class BrokerChannel:
             self.session.vhost.remove_queue(source)
 
     def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None:
-        """Requeue the unacknowledged deliveries of one consumer, or with None those of the whole channel. With None,
-        an open transaction is rolled back first.
+        """Requeue the unacknowledged deliveries of one consumer. None: of the channel, after a rollback of its open
+        transaction.
         """
         if self.transaction is not None and consumer is None:
             self.restore_unacked(self.transaction.roll_back())
@@ -409,7 +407,7 @@ class BrokerChannel:
         self.apply_in_slices([delivery for _, delivery in lost], Disposition.LOST)
 
     def end(self) -> None:
-        """End the channel. Consumers are removed first, so that nothing is redelivered to them."""
+        """End the channel. Consumers are removed before the requeue, so that nothing is redelivered to them."""
         self.is_open = False
         self.held = None
         if self.arrival is not None:
@@ -427,14 +425,15 @@ class BrokerChannel:
     # Confirms.
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """Note that the store has saved publish number ``sequence``, or has failed (``error``). Number 0 needs no
-        confirm. ``size`` is that of ``begin_publish``.
+        """Note that the store has saved publish number ``sequence``, or has failed (``error``). 0: without confirm.
+
+        ``size``: as for ``begin_publish``.
         """
         self.session.allowance.end_publish(size)
         self.confirm(sequence, error is None)
 
     def confirm(self, sequence: int, is_safe: bool) -> None:
-        """Note the outcome of one publish; the confirm is sent at the end of the turn."""
+        """Note the outcome of one publish. The confirm is sent at the end of the turn."""
         if sequence and self.confirms is not None:
             self.confirms.settle(sequence, is_safe)
             self.session.note_confirms(self)
@@ -452,7 +451,7 @@ class BrokerChannel:
 
 
 def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[Source, ChannelConsumer | None, list[Any]]]:
-    """Yield neighbouring deliveries of one source and consumer together."""
+    """Yield runs of deliveries of one source and consumer."""
     start = 0
     for at in range(1, len(deliveries) + 1):
         first = deliveries[start]

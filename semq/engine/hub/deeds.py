@@ -1,7 +1,7 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
-``custody.Custody.apply_event`` calls the deed of a cell in the open transaction. Deeds collect in ``AfterCopies`` the
-actions that must follow the commit. The module also builds the hub's records about copies.
+Deeds run in the open transaction, and collect in ``AfterCopies`` the actions that must follow the commit. The module
+also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,19 +41,19 @@ class Ack(NamedTuple):
 
 
 class SenderQuestion(NamedTuple):
-    """An inquiry of a sender, about a copy or about its message."""
+    """An inquiry of a sender, about a copy or a message."""
 
     source: Address
     record: Inquiry
-    lk1: LK1 | None = None  #: the copy; None: about the message
+    lk1: LK1 | None = None  #: of the copy; None: about the message
 
 
 class RefusalVerdict(NamedTuple):
     """The reason of an operator's refusal, in three wordings."""
 
     line: str  #: for the ledger
-    sent: str  #: for the sender, if the copy had been sent to its target
-    unsent: str  #: for the sender, if it had not
+    sent: str  #: for the sender of a copy that was sent to its target
+    unsent: str  #: for the sender of an unsent copy
 
 
 @dataclass(slots=True)
@@ -67,16 +67,15 @@ class AfterCopies:
     released: list[Outbound] = field(default_factory=list)  #: rows deleted
     refused: list[Outbound] = field(default_factory=list)  #: copies refused by an operator
     wake: list[Outbound] = field(default_factory=list)  #: copies to be sent, perhaps again
-    #: copies to be sent again with a new signature, or as a marker; their earlier sends no longer count
-    renewed: list[Outbound] = field(default_factory=list)
+    renewed: list[Outbound] = field(default_factory=list)  #: copies with a new signature, or that became markers
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
-    inquired: int = 0  #: number of Inquiries P in ``mail``
+    inquired: int = 0  #: Inquiries P in ``mail``
 
 
 def copy_state(row: Outbound | None) -> CopyState:
-    """Return the state of a copy, a column of the grid. None: this store has no row."""
+    """Return the state of a copy, a column of the grid. ``row`` None: this store has no row."""
     if row is None:
         return CopyState.ABSENT
     return CopyState.REFUSED if row.held and says_returned(row.reason) else STATE_OF_STATUS[row.ss_status]
@@ -87,7 +86,7 @@ class CopyOwner(Protocol):
 
     @property
     def core(self) -> Core:
-        """The state that all parts of the engine share."""
+        """The state of the engine."""
 
     @property
     def sessions(self) -> Mapping[str, PresentNode]:
@@ -157,13 +156,13 @@ def _insert(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, messa
 
 
 def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
-    """Confirm the custody of a repeated message. Store its new signature; note other bytes as a violation."""
+    """Confirm the custody of a repeated message. Store a new signature; note different bytes as a violation."""
     core, envelope = custody.core, message.envelope
     after.mail.append(ack_save(core, row))
     has_other_bytes = not envelope.void and not row.void and row.digest != envelope.digest
     if envelope.signature and not (has_other_bytes or envelope.void or row.void or message.dropped):
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
-        if row.parked:  # the receiver recorded no copy with the older signature, but may record this one
+        if row.parked:  # the receiver did not record the older signature, but may record this one
             after.renewed.append(row)
     if has_other_bytes:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
@@ -176,7 +175,7 @@ def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
 
 def _replace(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     row.held, row.reason, row.void, row.has_payload, row.size = False, None, True, False, 0
-    row.parked = False  # the receiver recorded no copy with the payload, but may record the marker
+    row.parked = False  # the receiver did not record the payload, but may record the marker
     row.att += 1
     unit.change_outbound(row, row.ss_status)
     unit.replace_body(row.object_id, Stored(encode_envelope(message.envelope), b""))
@@ -186,12 +185,12 @@ def _replace(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, 
 
 
 def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
-    """H5: count the attempt; send the copy with its LK1, and with the hub as transport source."""
+    """H5: count the attempt; send the copy with its LK1 and the hub as transport source."""
     core = custody.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, with_marker_note("late" if late else "", row.void))
-    # An expired copy is sent without its payload: only its receiver can end it, and may already have recorded it.
+    # An expired copy is sent without its payload: its receiver decides, and may already have recorded the payload.
     envelope = decode_envelope(stored)
     if core.spans is not None:  # the copy may have been stored before this start of the hub
         core.spans.begin(Side.HUB, envelope, row.accepted_at)

@@ -1,8 +1,7 @@
 """Lanes: the rows in SS_INIT, a lane for each destination, so that an unreachable partner does not delay others.
 
-A lane records in memory whether the store may hold unsent rows for its destination, and which rows are under way. While
-unsent rows may exist, new rows are stored, too, and all are sent by source and priority (``tracks``). The sender uses
-lanes for its own rows, the hub for stored copies.
+While the store may hold unsent rows for a destination, new rows are stored, too, and sent by source and priority
+(``tracks``). The sender uses lanes for its own rows, the hub for stored copies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +35,7 @@ class Lane:
         return self.tracks.has_waiting
 
     def end_claim(self) -> None:
-        """Allow another claim, because the work that claimed rows was abandoned."""
+        """Allow another claim, after an abandoned one."""
         self.claiming = False
 
 
@@ -47,14 +46,16 @@ class LaneOwner(Protocol):
         """Return how many messages may be sent on the lane now."""
 
     def may_claim(self, row: Outbound) -> bool:
-        """Whether the window of its stream allows a row to be sent."""
+        """Whether the window of the stream allows a row to be sent."""
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """Mark a row as sent, in the open transaction, and add events for the application to ``events``. Return the
-        message; None if it is not sent now."""
+        """Mark a row as sent in the open transaction; add events for the application to ``events``.
+
+        Return the message; None if it is not sent now.
+        """
 
     def remark(self, dest: str) -> str:
-        """Return the remark for the ledger about the link that messages for a destination take now; it may be empty."""
+        """Return the ledger's remark about the present link to a destination; it may be empty."""
 
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""
@@ -63,7 +64,7 @@ class LaneOwner(Protocol):
         """Plan an inquiry about a message, in case no answer arrives."""
 
     def note_row_deleted(self, row: Outbound) -> None:
-        """Note a message whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy."""
+        """Note a message whose row was deleted when it was sent (class 2 without a receipt)."""
 
 
 class Pump:
@@ -75,7 +76,7 @@ class Pump:
         self.lanes: dict[str, Lane] = {}
 
     def lane(self, dest: str) -> Lane:
-        """Return the lane of a destination; create it on first use."""
+        """Return the lane of a destination; create it if needed."""
         lane = self.lanes.get(dest)
         if lane is None:
             lane = self.lanes[dest] = Lane(dest)
@@ -89,13 +90,13 @@ class Pump:
             self.owner.send(dest, frames)
 
     def wake(self, row: Outbound) -> None:
-        """Note that a row waits to be sent (again), perhaps before the cursor of its track."""
+        """Note that a row waits to be sent, perhaps before the cursor of its track."""
         lane = self.lane(row.dest)
         lane.tracks.wake(row.source, row.priority, row.object_id)
         self.run(lane)
 
     def wake_track(self, dest: str, source: str, priority: int) -> None:
-        """Note that new rows wait to be sent, after the cursor of their track."""
+        """Note that new rows wait after the cursor of their track."""
         lane = self.lane(dest)
         lane.tracks.wake(source, priority)
         self.run(lane)
@@ -107,12 +108,12 @@ class Pump:
         self.run(lane)
 
     def recover(self, tracks: Iterable[tuple[str, str, int]]) -> None:
-        """Note the tracks that the store holds at the start: destination, source and priority of each."""
+        """Note the tracks in the store at the start: destination, source and priority."""
         for dest, source, priority in tracks:
             self.lane(dest).tracks.wake(source, priority)
 
     def unblock(self, dest: str) -> None:
-        """Try blocked rows again, because a row has ended and the window may have room."""
+        """Try blocked rows again: the window may have room, because a row has ended."""
         lane = self.lane(dest)
         lane.tracks.unblock()
         self.run(lane)
@@ -136,7 +137,7 @@ class Pump:
         self.owner.plan_inquiry(object_id)
 
     def plan_inquiry(self, object_id: int) -> None:
-        """Plan an inquiry about a row that went from SS_INIT to SS_ACK (the hub has an earlier copy)."""
+        """Plan an inquiry about a row that went from SS_INIT to SS_ACK, because the hub has an earlier copy."""
         self.owner.plan_inquiry(object_id)
 
     @work
@@ -168,7 +169,7 @@ def _query(lane: Lane, pick: Pick, bytes_max: int) -> Unsent:
 
 
 class _Claims:
-    """The claim of rows of one source, track by track, within its share of rows and bytes, in one unit."""
+    """The claim of rows of one source, track by track, in one unit."""
 
     def __init__(
         self, core: Core, owner: LaneOwner, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], bytes_max: int
@@ -179,12 +180,12 @@ class _Claims:
         self._rows_left, self._bytes_left = reads[0][0].limit, bytes_max
         self.frames: list[Data] = []
         self.sent: list[int] = []
-        self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit before their sending
+        self.deleted: list[Outbound] = []  #: copies of rows deleted in the commit before their sending
         self.events: list[Any] = []
         self._track_results = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
 
     def _claim_track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
-        """Claim rows of one track. Return its cursor, whether rows were found, and the row that blocks it (or None)."""
+        """Claim rows of one track. Return its cursor, whether rows were found, and the row that blocks it."""
         cursor, blocking = pick.after, None
         for row in self._unit.outbound_found(query):
             if self._rows_left <= 0 or self._bytes_left <= 0:
@@ -211,7 +212,7 @@ class _Claims:
             self.frames.append(frame)
             # A row that is deleted when it is sent gets no answer, so it must not count as under way.
             if row.object_id in self._unit.deleted_outbound:
-                self.deleted.append(replace(row))  # a copy of its state: the object belongs to this unit
+                self.deleted.append(replace(row))  # the object itself belongs to this unit
             else:
                 self.sent.append(row.object_id)
 
@@ -223,7 +224,7 @@ class _Claims:
         self._core.count("unreadable")
 
     def move_cursors(self, lane: Lane) -> None:
-        """Move the cursors of the tracks past the claimed rows, after the commit."""
+        """Move the cursors of the tracks past the claimed rows."""
         for pick, cursor, found, blocking in self._track_results:
             # Check again: the floor may have moved while the transaction was open.
             blocked = blocking is not None and not self._owner.may_claim(blocking)

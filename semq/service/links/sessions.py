@@ -1,7 +1,7 @@
 """The listening end of links: exchange ``umx``, and for each institution a queue of documents and a queue of packets.
 
-A node logs in with its own name and consumes ``node.<type>.<id>`` (documents; its prefetch is the session's credit) and
-``node.<type>.<id>.control`` (packets). It is online while one session has both consumers.
+A node consumes ``node.<type>.<id>`` (documents) and ``node.<type>.<id>.control`` (packets). It is online while one
+session has both consumers.
 """
 
 import re
@@ -41,21 +41,21 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
-# Per node, because at each login the node gets the whole directory, and all other nodes get its presence.
+# Per node: at each login the node gets the whole directory, and all other nodes get its presence.
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
 DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
-STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty from a node that does not state it
+STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty: not stated
 INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
 log = structlog.get_logger("semq.links")
 
 
 def queue_name(node: Address) -> str:
-    """Return the name of the queue of documents for a node."""
+    """Return the name of a node's queue of documents."""
     return f"node.{node}"
 
 
 def control_name(node: Address) -> str:
-    """Return the name of the queue of packets for a node. It is separate so that documents never delay a receipt."""
+    """Return the name of a node's queue of packets. It is separate so that documents never delay a receipt."""
     return f"node.{node}.control"
 
 
@@ -66,7 +66,7 @@ class NodeConsumer(ServiceConsumer, Protocol):
 
 
 class NodeLink:
-    """The session of an online node with its two consumers; implements the engine's ``Link``."""
+    """The session of an online node. Implements the engine's ``Link``."""
 
     def __init__(
         self, peer: Address, session: SessionInfo, data: ServiceConsumer, control: ServiceConsumer, bytes_max: int
@@ -90,11 +90,8 @@ class NodeLink:
 
     @property
     def room(self) -> int:
-        """The number of messages that the session takes now: prefetch minus unacknowledged ones, or 0 at the limit of
-        unacknowledged bytes.
-        """
-        # A full socket does not count: messages wait in the session's output within the same limits. Storing them would
-        # cost many times more, and all following messages would have to be stored, too.
+        """The number of messages that the session takes now; 0 at the limit of unacknowledged bytes."""
+        # A full socket does not count: to let messages wait in the session's output costs far less than to store them.
         if not self.is_up or self._unacked_bytes >= self._bytes_max:
             return 0
         return self._messages_max - self._unacked_messages
@@ -105,7 +102,7 @@ class NodeLink:
         return self.datagrams is not None and self.datagrams.is_open
 
     def send(self, frame: Frame) -> None:
-        """Send a frame as a datagram, or deliver it to its consumer; drop it after the end of the session."""
+        """Send a frame as a datagram, or deliver it to its consumer. Drop it after the end of the session."""
         if not self.is_up:
             return
         try:
@@ -176,7 +173,7 @@ class Links:
         self._engine = engine
         self._datagrams = datagrams
         self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance of the hub
-        self._note_store = note_store  #: notes node, store and boot of a login; raises SemqError to refuse the store
+        self._note_store = note_store  #: notes node, store and boot of a login; a SemqError refuses the login
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
         self.statements: dict[str, NodeStatement] = {}  #: the last one of each node
@@ -241,7 +238,7 @@ class Links:
             self.down(link)
 
     def down(self, link: NodeLink) -> None:
-        """End a link. Of its messages in the intake, at most those of one turn are processed; the rest is refused."""
+        """End a link. Process its messages in the intake, at most those of one turn; refuse the rest."""
         _refuse(self.intake.finish(link.session))
         link.end()
         if self.links.get(str(link.peer)) is link:
@@ -254,11 +251,11 @@ class Links:
             link.session.close(error)
 
     def end_all_sessions(self, error: AmqpError) -> None:
-        """End all sessions, because a new engine starts; the nodes log in again and inquire."""
+        """End all sessions, because a new engine starts."""
         for link in self.links.values():
             link.end()
             self._engine().link_down(link)  # the node may already have logged in at the new engine
-        # Also sessions with only one consumer: it is forgotten here, so the second would not make the node online.
+        # Also sessions with one consumer: it is forgotten below, so a second one would not make the node online.
         sessions = [consumer.session for consumers in self._consumers.values() for consumer in consumers.values()]
         for session in dict.fromkeys(sessions):
             session.close(error)
@@ -273,19 +270,19 @@ class Links:
         for message in messages:
             frame = self._read(session, message)
             if isinstance(frame, Packet) and frame.function is Function.DATAGRAMS:
-                # A packet about channels is not forwarded, whatever target it names.
+                # Packets about channels are never forwarded.
                 if link is not None and link.datagrams is not None:
                     link.datagrams.handle_packet(frame)
             elif frame is not None:
                 frames.append(frame)
-        # Only the session that consumes the node's queues is the node; another one may be a clone.
+        # A session that does not consume the node's queues may be a clone of the node.
         if link is not None and link.session is session and frames:
             self._engine().receive(link, frames)
         for message in messages:
             message.settle(CONFIRMED)
 
     def _put_datagram(self, session: SessionInfo, document: CarriedDocument) -> bool:
-        """Put a datagram behind the frames of its session; return False if too many bytes wait."""
+        """Put a datagram behind the frames of its session. Return False if too many bytes wait."""
         if self.intake.waiting_bytes_of(session) > DATAGRAM_BYTES_MAX:
             return False
         routing_key, header, body = document
@@ -294,7 +291,7 @@ class Links:
         return True
 
     def _read(self, session: SessionInfo, message: OfferedMessage) -> Frame | None:
-        """Return the frame; None if it is unreadable, which is noted as a violation. The link stays up."""
+        """Return the frame. If it is unreadable, note a violation and return None; the link stays up."""
         try:
             if message.settle is not_acknowledged:
                 return read_datagram(message.routing_key, message.header, message.body)
@@ -310,11 +307,11 @@ class Links:
 
 
 def not_acknowledged(outcome: Outcome) -> None:
-    """Do nothing: the ``settle`` of a document that arrived as a datagram, by which ``_read`` recognises it."""
+    """Do nothing. ``_read`` recognises by this ``settle`` that a document arrived as a datagram."""
 
 
 def _refuse(messages: Sequence[OfferedMessage]) -> None:
-    """Refuse messages of an ended session; their sender inquires about them."""
+    """Refuse messages of an ended session."""
     for message in messages:
         message.settle(NACKED)
 
@@ -322,14 +319,14 @@ def _refuse(messages: Sequence[OfferedMessage]) -> None:
 def _read_statement(properties: Mapping[str, Any]) -> NodeStatement:
     """Read a node's statement from its login properties. Raises StoreStatementUnreadable."""
     store_uuid, incarnation = str(properties.get("store_uuid", "")), str(properties.get("incarnation", ""))
-    # A text that Postgres refuses would also fail the work of other nodes in the same transaction.
+    # A text that Postgres refuses would fail the work of all nodes in the transaction.
     if not STORE_UUID.fullmatch(store_uuid) or not INCARNATION.fullmatch(incarnation):
         raise StoreStatementUnreadable(store_uuid=store_uuid[:80], incarnation=incarnation[:80])
     return NodeStatement(store_uuid, _read_boot(properties), incarnation)
 
 
 def _read_boot(properties: Mapping[str, Any]) -> int:
-    """Return the number of openings that a node states; 0 if it states none that Postgres can store."""
+    """Return the number of openings that a node states; 0 if Postgres cannot store it."""
     boot = properties.get("boot")
     return boot if isinstance(boot, int) and 0 <= boot < 2**63 else 0
 
@@ -350,7 +347,7 @@ class UmxExchange(ServiceExchange):
 
 
 class NodeQueue(ServiceQueue):
-    """One of the two queues of an institution, for one consumer of its own node."""
+    """One of the two queues of an institution, for one consumer."""
 
     def __init__(self, links: Links, node: Address, name: str) -> None:
         super().__init__(name)

@@ -1,7 +1,6 @@
 """Operations on large queues: ``queue.census``, ``stuck.causes``, ``stuck.page``, ``failed.page`` and ``msg.search``.
 
-Each answer takes a fraction of a second for queues of any length: figures come from the census, and each page reads a
-bounded number of rows.
+Answers are fast for queues of any length: figures come from the census, and a page reads a bounded number of rows.
 """
 
 from collections import defaultdict
@@ -35,8 +34,8 @@ from semq.store.views.pages import Search, rows_of, search_page
 
 SUBMISSIONS_MAX = 500  # refused submissions on the first page of failed.page
 PAGES_MAX, ROWS_READ_MAX = 5, 50_000  # of a search for the rows of one cause
-FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page that filter
-# StuckCause | filter of the search for its rows. Rows of a cause without an entry are searched among the late rows.
+FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page
+# StuckCause | filter of the search for its rows; without an entry, the late rows are searched.
 NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.HELD: {"mark": "held"},
     StuckCause.UNREADABLE: {"mark": "held"},
@@ -186,7 +185,7 @@ class Views:
         return await self._search_cause(wanted, cause)
 
     async def _submitted(self, wanted: SelectStuck, cause: StuckCause) -> dict[str, Any]:
-        """Return a page of submissions with one cause. ``outbound`` of a page: the smallest number before it."""
+        """Return a page of submissions with one cause. ``outbound``: smallest number of the page before."""
         surroundings = self._node.surroundings()
         listed = await self._node.store.execute(
             submissions.list_submissions,
@@ -242,7 +241,7 @@ class Views:
             for number in numbers:  # in the order of the census
                 after += 1
                 row = by_number.get(number)
-                # The row may have been deleted, or its document repeated, since the census.
+                # Since the census, the row may have been deleted, or its document repeated.
                 if row is not None and is_failed(row) and _fits(row, wanted):
                     rows.append(row)
                 if len(rows) >= limit:
@@ -284,7 +283,7 @@ OVERVIEW = (
 
 
 def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
-    """Return a cause and the next step for a row, for people."""
+    """Return a cause and the next step for a row."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 
 

@@ -17,7 +17,7 @@ from semq.store.rows import RetiredStore
 from semq.store.tables import semq_retired_store
 
 VALID_S = 15  # time without a sign of life after which an instance counts as ended
-COMMITTED_S = 60  # assumed highest duration of a transaction that sets homes
+COMMITTED_S = 60  # assumed longest transaction that sets homes
 PAGE = 10_000  # homes in one round trip
 KEPT_S = 86_400  # time for which ended instances are shown
 StoreName = tuple[int, int]  # semq_id, semq_db_id
@@ -34,27 +34,27 @@ class HubIdentity(NamedTuple):
 class KnownStore(NamedTuple):
     """A store of the hub."""
 
-    weight: float  #: its share of new homes, relative to the weights of the other stores
+    weight: float  #: relative share of new homes
     is_open: bool  #: an instance has opened it at least once
 
 
 class StoreState(NamedTuple):
     """The state of a store; a later state is greater as a tuple."""
 
-    boot: int  #: how often the store has been opened
+    boot: int  #: number of openings
     chain_place: int  #: number of the last link of the ledger's chain
-    chain_count: int  #: ledger lines in this link
+    chain_count: int  #: ledger lines in the last link
 
 
 class OpenedStore(NamedTuple):
-    """The hub's record of a store that an instance opens, with its newest recorded state."""
+    """The hub's record of a store, with its newest recorded state."""
 
     store_uuid: UUID
     state: StoreState
 
 
 class HomesRead(NamedTuple):
-    """Homes as read from the control database."""
+    """Homes read from the control database."""
 
     homes: dict[str, StoreName]
     at: datetime  #: time of reading, by the clock of the database
@@ -70,12 +70,12 @@ class InstanceRow:
     host: str
     endpoint: str
     started_at: datetime
-    until: datetime  #: it counts as ended at this time, unless it reports again
+    until: datetime  #: counts as ended from this time on, unless it reports again
     is_alive: bool
 
 
 def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: bytes) -> HubIdentity:
-    """Return the hub of this control database; if it belongs to no hub yet, record this hub."""
+    """Return the hub of this control database. If it has none, record this hub."""
     values = {"hub": hub, "hub_id": hub_id, "carrier_key": carrier_key}
     with connection.begin():
         connection.execute(insert(hub_identity).values(**values).on_conflict_do_nothing())
@@ -84,7 +84,7 @@ def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: 
 
 
 def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> OpenedStore:
-    """Return the hub's record of a store. Add the store if it is unknown; set its UUID if it was never opened."""
+    """Return the hub's record of a store. Add an unknown store; set the UUID of a store that was never opened."""
     table = hub_store.c
     with connection.begin():
         values = {"semq_id": store[0], "semq_db_id": store[1], "store_uuid": store_uuid}
@@ -109,7 +109,7 @@ def stores(connection: Connection) -> dict[StoreName, KnownStore]:
 
 
 def set_weight(connection: Connection, store: StoreName, weight: float) -> None:
-    """Set the weight of a store; add it if it is not known."""
+    """Set the weight of a store; add an unknown store."""
     values = {"semq_id": store[0], "semq_db_id": store[1], "weight": weight}
     with connection.begin():
         new = insert(hub_store).values(**values)
@@ -118,10 +118,7 @@ def set_weight(connection: Connection, store: StoreName, weight: float) -> None:
 
 
 def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
-    """Return all homes, or those that were set since the time ``at`` of an earlier ``HomesRead``.
-
-    With ``since``, the result may include some older homes.
-    """
+    """Return all homes, or those set since the time ``at`` of an earlier ``HomesRead`` and perhaps some older ones."""
     query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
     if since is not None:
         # A transaction that began before the earlier reading may have been committed after it.
@@ -136,7 +133,7 @@ def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
 
 
 def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: Collection[StoreName] = ()) -> None:
-    """Set homes, except for nodes that already have a home in a store that is not retired."""
+    """Set homes, except for nodes with a home in a store that is not retired."""
     table = node_home.c
     with connection.begin():
         for rows in _pages(drawn):
@@ -149,7 +146,7 @@ def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: C
 
 
 def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
-    """Set the homes of nodes, in one transaction."""
+    """Set the homes of nodes."""
     with connection.begin():
         for rows in _pages(moved):
             new = insert(node_home)
@@ -158,10 +155,7 @@ def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
 
 
 def retire(connection: Connection, row: RetiredStore) -> str | None:
-    """Record that a store is permanently lost, and return None.
-
-    If an instance still serves the store, record nothing and return the endpoint of that instance.
-    """
+    """Record that a store is permanently lost. If an instance still serves it, only return the instance's endpoint."""
     served = select(hub_instance.c.endpoint).where(
         hub_instance.c.semq_id == row.semq_id, hub_instance.c.semq_db_id == row.semq_db_id,
         hub_instance.c.until > func.now(),
@@ -184,7 +178,7 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
 
 
 def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
-    """Record that an instance runs, and the state of its store; delete instances that ended long ago.
+    """Record that an instance runs, and the state of its store. Delete instances that ended KEPT_S ago.
 
     ``facts``: life, semq_id, semq_db_id, host and endpoint of the instance.
     """

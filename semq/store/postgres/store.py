@@ -1,13 +1,11 @@
-"""The store of a node on Postgres: opened at the start and after each loss, closed in an orderly way.
+"""The store of a node on Postgres.
 
-    store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=node.store_lost)
-    recovered = await store.start()      # takes the store over, counts the opening, commits a new incarnation
-    store.post(work)                     # from the engine that was built on ``recovered``
-    ...                                  # lost(error) is called once; discard the engine built on ``recovered``
-    recovered = await store.start()      # again, until it succeeds, for a new engine
-    await store.stop()                   # finishes the posted work
-
-Each start begins a new incarnation, a new epoch of the lease, and a new writer.
+store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=node.store_lost)
+recovered = await store.start()      # begins a new incarnation and a new epoch of the lease
+store.post(work)                     # from the engine built on ``recovered``
+...                                  # lost(error) is called: discard the engine
+recovered = await store.start()      # again, until it succeeds, for a new engine
+await store.stop()                   # finishes the posted work
 """
 
 import asyncio
@@ -47,7 +45,8 @@ from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
 GIVE_BACK_S = 5.0  # time limit for the return of the lease
-POLLED_S = 2.0  # time until a store that was opened again, and has changed nothing, rests
+# Time without work after which a store rests again if it was opened again and has changed nothing, as for a poll.
+POLLED_S = 2.0
 # Channels of NOTIFY. Without a notification, the node finds the change at its next poll.
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)
 
@@ -61,10 +60,10 @@ class PostgresStore:
 
     ``owner`` is this process; it may be replaced before a ``start``. Callbacks:
 
-    * ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or StoreFenced.
-    * ``notified`` is called with the channel of a NOTIFY (``CHANNELS``).
-    * ``after_unit`` is called after each unit, when the actions of its work have run.
-    * ``on_lines`` is called with the ledger lines of each commit, before the actions of its work.
+    * ``lost``: once, with StoreUnavailable or StoreFenced, if the store is lost between ``start`` and ``stop``.
+    * ``notified``: with the channel of a NOTIFY (``CHANNELS``).
+    * ``after_unit``: after each unit, when the actions of its work have run.
+    * ``on_lines``: with the ledger lines of each commit, before the actions of its work.
     """
 
     def __init__(
@@ -81,15 +80,14 @@ class PostgresStore:
         readers: Readers | None = None,
         rest: Rest | None = None,
     ) -> None:
-        """``vault`` None: bodies are not encrypted. ``readers`` and ``rest``: for a process with several stores."""
+        """``vault`` None: bodies are not encrypted. ``readers``, ``rest``: for a process with several stores."""
         self.url = url
         self._rest: Rest = rest or NeverRests()
-        #: Work posted while the store rests; None: the store does not rest.
-        self._deferred: list[tuple[Work, bool]] | None = None
+        self._deferred: list[tuple[Work, bool]] | None = None  # work for a resting store; None: it does not rest
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._has_gone_back = False
-        self._written_at_rest: int | None = None  # value of ``_written`` at the last rest; None before the first
+        self._written_at_rest: int | None = None  # value of ``_written`` at the last rest
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
         self.locking = Locking(vault)
@@ -109,10 +107,7 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- WorkStore
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work. A resting store is opened again for it.
-
-        If the store is neither open nor resting, the work fails with StoreUnavailable.
-        """
+        """Queue a piece of work, and open a resting store again. In a closed store the work fails: StoreUnavailable."""
         if self._deferred is not None and work.is_wait and not self._deferred:
             asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
         elif self._deferred is not None:
@@ -131,7 +126,7 @@ class PostgresStore:
 
     @property
     def waiting(self) -> int:
-        """The number of pieces of work that wait for their unit, without those that wait for their bodies."""
+        """The number of pieces of work that wait for a unit, without those that wait for their bodies."""
         deferred = len(self._deferred) if self._deferred is not None else 0
         return deferred if self._writer is None else self._writer.waiting
 
@@ -159,7 +154,7 @@ class PostgresStore:
         return await self.execute(_revision)
 
     def break_off(self, why: str) -> None:
-        """Abandon the connection, because the server is known to be lost and the socket may never report it."""
+        """Abandon the connection to a lost server, because the socket may never report the loss."""
         if self._wire is not None:
             self._wire.break_off(why)
 
@@ -187,12 +182,15 @@ class PostgresStore:
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a separate connection and the arguments, in a thread. Raises StoreUnavailable.
 
-        No message may depend on a change that the query makes.
+        For reads, and for changes on which no message depends: the epoch is not checked.
         """
         return await self._reader.execute(query, *args, **kwargs)
 
     def note_missing_commits(self, reason: str) -> None:
-        """Count, once for each opening, that the store lacks commits."""
+        """Note, once for each ``start``, that earlier commits are missing, for instance after a failover.
+
+        ``reason``: how this was found.
+        """
         if not self._has_gone_back:
             self._has_gone_back = True
             self.counters.went_back += 1
@@ -207,7 +205,7 @@ class PostgresStore:
             self._lease, recovered = await recover(
                 connection, self.owner, self._clock.incarnation(), self._clock.uuid()
             )
-            # A long query may hold the lock. Lines are stored in the default partition until the next attempt.
+            # A long query may hold the lock. Until the next attempt, lines are stored in the default partition.
             with suppress(psycopg.errors.LockNotAvailable):
                 await ledger_partitions.make_ahead(connection, self._clock.wall().date())
             for channel in CHANNELS:
@@ -229,8 +227,8 @@ class PostgresStore:
         if ends_before(head, former):  # for instance after a failover
             self.note_missing_commits(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
-        # Encrypted bodies are bound to the keys of their rows, so they cannot be stored under another key. Stores that
-        # share connections have no second connection for this.
+        # Not for encrypted bodies, which are bound to the keys of their rows, and not for a store that rests, because
+        # this needs a second connection.
         if self.locking.vault is None and self._rest.after_s is None:
             self._ahead = BodiesAhead(partial(self._connect, "semq-bodies"), recovered.first_id, self._post_stored)
         await self._begin_writing(connection)
@@ -262,7 +260,7 @@ class PostgresStore:
         if self._rest.after_s is not None:
             loop = asyncio.get_running_loop()
             self._idle_at = loop.time()
-            loop.call_soon(self._rest.note_idle)  # after this unit, because the writer may have no work then
+            loop.call_soon(self._rest.note_idle)  # after this unit, because only then the writer can be idle
             if self._rest_timer is None:
                 self._rest_timer = loop.call_later(self._pause_s(self._rest.after_s), self._check_rest)
 
@@ -283,7 +281,7 @@ class PostgresStore:
         return self.counters.units - self.counters.read_only
 
     def _pause_s(self, after_s: float) -> float:
-        """Return the time without work after which the store rests; it is short after an opening for a mere poll."""
+        """Return the time without work after which the store rests."""
         return min(after_s, POLLED_S) if self._written == self._written_at_rest else after_s
 
     def _check_rest(self) -> None:
@@ -353,7 +351,7 @@ class PostgresStore:
     async def _inspect(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Check the version of the tables and the settings of Postgres.
 
-        An open connection would keep settings that have been changed since.
+        The connection must be new: one opened earlier keeps settings that have been changed since.
         """
         await check_on(connection)
         refuse_settings(connection.info.server_version, await (await connection.execute(SETTINGS.encode())).fetchone())

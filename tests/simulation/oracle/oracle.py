@@ -49,7 +49,7 @@ class Oracle:
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: by token: running numbers of its submissions
-        self.held: dict[tuple[int, int], set[LK0]] = {}  #: by process and life: copies in its store at any time
+        self.held: dict[tuple[int, int], set[LK0]] = {}  #: by process and life: all copies ever in its store
         self.schedule, self.groups = ScheduleRecords(self), GroupRecords(self)
         self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
 
@@ -60,18 +60,18 @@ class Oracle:
         self.held[id(host), host.life] = {row.lk0 for row in rows if row.direction is Direction.RELAYED}
 
     def handed(self, documents: Sequence[PlannedDocument]) -> None:
-        """Note that an application submits these documents, in this order."""
+        """Note that an application submits documents in this order."""
         for document in documents:
             times = self.handed_over.setdefault(document.token, [])
             times.append(sum(map(len, self.handed_over.values())))
 
     # --- reports to applications
     def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
-        """Note that the application knows that its document is accepted."""
+        """Note that an application has learned the acceptance of a document."""
         self.answered.add(document.token)
         a = document.attributes
         if lk0 not in self.messages and a.save_fwd is not SaveFwd.MUST:
-            # The message had no row, so this is its first event.
+            # A message without a row is first seen here.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
         messages, order_key = self.groups.messages(lk0), "@Fixed" if a.fixed else a.order_key
@@ -82,14 +82,14 @@ class Oracle:
             self.demand(message.order_key == order_key, "ORDER", "in another sequence", lk0)
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
-        """Note that the application knows that its document is not accepted."""
+        """Note that an application has learned the refusal of a document."""
         self.answered.add(document.token)
         message = self.by_token.get(document.token)
         self.demand(message is None or message.forgotten, "I6", f"refused although accepted: {document.token} {error}")
         self.demand(isinstance(error, Expired), "I6", f"refused without a reason: {document.token} {error}")
 
     def cancelling(self, lk0: LK0) -> None:
-        """Note that the application asks to cancel a message."""
+        """Note a request to cancel a message."""
         if lk0 in self.messages:
             self.messages[lk0].cancelled = True
 
@@ -145,7 +145,7 @@ class Oracle:
                 self._changed(row)
         for row, _ in unit.deleted_outbound.values():
             if row.direction is Direction.OWN:
-                self._changed(row)  # it may have ended in this unit
+                self._changed(row)  # for an end in this unit
             self._deleted_outbound(row)
         for pending in unit.new_pending.values():
             self._recorded(host, pending, unit)
@@ -188,7 +188,7 @@ class Oracle:
             self._ended(message, row)
 
     def _ordered(self, message: SimulatedMessage, row: Outbound) -> None:
-        """ORDER: a document names its predecessor with the same order key, if there is one."""
+        """ORDER: a document names its predecessor with this order key."""
         order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
         if not any(earlier.source_restored for earlier in order):
             before = Pos(order[-1].lk0.inc, order[-1].sid) if order else None
@@ -265,9 +265,8 @@ class Oracle:
         if message is None:
             return
         if row.direction is Direction.RELAYED:
-            # A receiver that has not recorded the message answers SETTLED in three cases: the sender was restored after
-            # the refusal of the only copy; the sender gave the message up; or the network doubled the frame, and the
-            # first copy was refused.
+            # A receiver that has not recorded the message answers SETTLED in three cases: the only copy was refused and
+            # the sender restored; the sender gave the message up; the first of two doubled frames was refused.
             refused = message.source_restored or message.returned or message.doubled
             outcomes = message.outcomes_ever
             refused = (refused and Outcome.REJECTED in outcomes) or Outcome.UNKNOWN in outcomes
@@ -279,7 +278,7 @@ class Oracle:
         self.demand(row.outcome is not None or silent, "I2", "row deleted before its end", row.lk0, "lost")
 
     def _acted(self, host: "Host", unit: Unit) -> None:
-        """Note refusals by an operator of the hub, also those without notice to a sender that is not served."""
+        """Note refusals by an operator of the hub."""
         voided: set[str] = set()  # copies that became markers in this unit
         for line in unit.ledger:
             if line.side is not Side.HUB or line.event not in ON_COPIES or not line.lk1:
@@ -295,19 +294,19 @@ class Oracle:
                 message.refused_without_notice = True
 
     def returns(self, lk0: LK0, *, void: bool) -> None:
-        """Note that an operator of the hub refuses a copy: of the payload, or of the marker if ``void``."""
+        """Note that an operator of the hub refuses a copy of the payload, or of the marker (``void``)."""
         message = self._message(lk0)
         message.returned = True
         message.refused_as.add(void)
 
     def _is_returned(self, message: SimulatedMessage, row: Outbound) -> bool:
-        """Whether an operator has refused the copy, and its sender has stored that."""
+        """Whether an operator has refused the copy, and its sender has stored the refusal."""
         source = self.world.host(message.source).tables.outbound.get(row.lk0.object_id)
         knows = source is None or source.lk0 != row.lk0 or source.outcome is not None or source.void
         return says_returned(row.reason) and (knows or message.source_restored)
 
     def _recorded(self, host: "Host", row: Pending, unit: Unit) -> None:
-        """I1: recorded exactly once, with the right bytes and the right status."""
+        """I1: recorded once, with the right bytes and status."""
         message = self._message(row.lk0)
         self.world.trace("recorded", host.name, f"{row.lk0} {row.status.name}")
         self.demand(message.dest == host.name, "I1", f"recorded at {host.name}", message)
@@ -349,7 +348,7 @@ class Oracle:
 
     # --- received and sent frames
     def received(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """Note messages that arrive at the hub. An attempt that arrives twice was doubled on the way."""
+        """Note messages that arrive at the hub. An attempt that arrives twice was doubled by the network."""
         for frame in frames if host.own_store.type != 1 else ():
             if isinstance(frame, Data) and not frame.envelope.void:
                 message, att = self._message(frame.envelope.lk0), frame.envelope.att
@@ -357,9 +356,9 @@ class Oracle:
                 message.attempts.add(att)
 
     def sent(self, host: "Host", frame: Frame) -> None:
-        """Check a frame that is sent: acknowledgements leave after the commit that makes them true."""
+        """Check a sent frame: acknowledgements leave after the commit that makes them true."""
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE:
-            return  # presence is about no message
+            return
         self.frames += 1
         if isinstance(frame, Data):
             self._sent_message(host, frame)
@@ -421,7 +420,7 @@ class Oracle:
                 self._check_floor(host.name, str(packet.target.node), int(inc, 16), floor)
 
     def _check_held(self, host: "Host", ident: str) -> None:
-        """Check that a process states custody only of copies that it had in its store."""
+        """Check that a process states custody only of copies that were in its store."""
         lk0 = parse_lk0(ident)
         self.demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says falsely that it holds", lk0)
 
@@ -453,7 +452,7 @@ class Oracle:
         )
 
     def restored(self, tables: Tables, record: BackupRecord) -> None:
-        """Restore the records about a store whose tables were restored."""
+        """Restore the records about a restored store."""
         host = self.world.host_of(tables)
         self.schedule.restored(host)
         held = {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED}
@@ -486,6 +485,6 @@ class Oracle:
         return message
 
     def demand(self, holds: bool, rule: str, text: str, about: object = "", kind: str = "violations") -> None:
-        """Raise ``InvariantBroken`` if a condition does not hold. ``about``: the message or value in question."""
+        """Raise ``InvariantBroken`` unless a condition holds. ``about``: the message or value in question."""
         if not holds:
             raise InvariantBroken(rule, f"{text}: {about}", kind)

@@ -21,12 +21,11 @@ from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGH
 
 NEXT, BEFORE = DAY + timedelta(days=1), DAY - timedelta(days=1)
 LATE, MINUTE = 24 * HOUR, 60_000
-# Milliseconds by which the clocks of some nodes are fast.
-SKEW = {"1.fast": HOUR, "1.slow": -HOUR, "1.ahead": 40}
+SKEW = {"1.fast": HOUR, "1.slow": -HOUR, "1.ahead": 40}  # milliseconds by which clocks are fast
 
 
 def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult, dict[str, tuple[str, str]]]:
-    """Move the clock by a day, and run a date; return the result, and scope and verdict of each message."""
+    """Move the clock by a day, and run a date. Return the result, and scope and verdict of each message."""
     office.advance(1)
     result = run(office.settings, RunRequest(day), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
@@ -40,7 +39,7 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
             office.write(
                 OfficeMessage(100 * place + number, "1.a", node, 22 * HOUR + number * MINUTE), FORWARD_COURSE, SKEW
             )
-        # The clock of 1.reset was an hour slow in the morning, and was corrected at noon.
+        # The clock of 1.reset was an hour slow until noon.
         office.write(
             OfficeMessage(300 + number, "1.a", "1.reset", 8 * HOUR + number * MINUTE),
             FORWARD_COURSE,
@@ -50,14 +49,14 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     sent = "S:ACCEPTED@0 S:SENT@3"
     lost = office.write(OfficeMessage(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
     lost_at_noon = office.write(OfficeMessage(21, "1.a", "1.b", 12 * HOUR), sent)
-    # ``tomorrow`` is of the next date by its sender's clock; ``ahead`` and ``crossing`` are sent just before midnight.
+    # By its sender's clock, ``tomorrow`` is of the next date.
     tomorrow = office.write(OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), FORWARD_COURSE, SKEW)
     ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), FORWARD_COURSE, SKEW)
     crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
-    # By their receivers' slow clocks, recorded on the previous date, whose extract does not exist.
+    # By their receivers' slow clocks, these are recorded on the previous date, which has no extract.
     early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), FORWARD_COURSE, SKEW)
     reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), FORWARD_COURSE, {"1.reset": -HOUR})
-    # The same, and given to the application after midnight.
+    # This one is given to the application after midnight by the receiver's clock.
     given = office.write(
         OfficeMessage(29, "1.a", "1.slow", 30 * MINUTE),
         "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@3000000 R:DONE@3000050", SKEW,
@@ -92,8 +91,8 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
         ("carried", "UNKNOWN_ORIGIN"),
     ]  # fmt: skip
     summary = json.loads((Path(second.report).parent / "summary.json").read_text())
-    assert summary["other_dates"] == {"earlier": counts["MATCHED"], "later": 0, "none": 0}  # not open any more
-    # Thresholds count only the exceptions that the first run has not reported.
+    assert summary["other_dates"] == {"earlier": counts["MATCHED"], "later": 0, "none": 0}
+    # Thresholds do not count exceptions that the first run has reported.
     assert {(breach["verdict"], breach["found"]) for breach in second.breaches} == {
         ("MISSING_AT_HUB", 1),
         ("UNKNOWN_ORIGIN", 1),
@@ -104,10 +103,7 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
 
 
 def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
-    """Return the judgement context with the clock of 1.a five seconds fast.
-
-    ``first``: corrections of clocks in the first hour; by default the same.
-    """
+    """Return the judgement context with the clock of 1.a five seconds fast. ``first``: corrections in the first hour."""
     evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 
@@ -161,7 +157,7 @@ def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None
 def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wrong_clocks(
     office: Office, spark: SparkSession
 ) -> None:
-    """Without its sender's line, a message may belong to another date by its sender's clock."""
+    """The sender's clock may put a message without a line of its sender on another date."""
     off = {"1.p": -900, "1.q": 1_100, "1.r": 40}
     timed = [
         office.write(
@@ -174,7 +170,7 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
     for number in range(4):
         office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
         office.write(OfficeMessage(10 + number, "1.slow", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
-    # By the clocks of their senders, the first message is of the next date and the second one of the date before.
+    # By the clocks of their senders, these two messages are of the next date and of the date before.
     office.write(OfficeMessage(20, "1.fast", "1.b", LATE - 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")
     office.write(OfficeMessage(21, "1.slow", "1.b", 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")
     office.write(OfficeMessage(22, "1.a", "1.b", -HOUR), "R:GIVEN@7200000")
@@ -185,14 +181,14 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
     assert judged.other_dates == {"earlier": 2, "later": 2, "none": 0}
     latencies = {row["lk0"]: row["latency_ms"] for row in pq.read_table(run.verdicts.path).to_pylist()}
     assert len(latencies) == 8 + len(timed)
-    assert all(abs(latencies[lk0] - 40) <= 50 for lk0 in timed)  # each was recorded 40 ms after its acceptance
+    assert all(abs(latencies[lk0] - 40) <= 50 for lk0 in timed)  # each was recorded after 40 ms
 
 
 # ---------------------------------------------------------------- a store of the hub without extracts
 
 
 def through_second_store(office: Office, messages: list[OfficeMessage], course: str) -> list[dict[str, Any]]:
-    """Return lines of messages relayed by a second store of the hub, without its own lines."""
+    """Return the lines of nodes about messages relayed by a second store of the hub."""
     lines = [line for message in messages for line in office.lines_of(message, course) if line["side"] != Side.HUB]
     return [{**line, "lk1": str(line["lk1"]).replace("1.1.", "2.1.", 1)} for line in lines]
 
@@ -216,9 +212,9 @@ def test_a_node_without_lines_of_the_hub_causes_no_exceptions_and_an_invented_co
     lines += [{**line, "store": "2.1"} for line in lines if line["node"] == HUB]
     elsewhere = [OfficeMessage(10 + number, "1.x", "1.y", at=HOUR * 9 + number * 1000) for number in range(30)]
     lines += through_second_store(office, elsewhere, FORWARD_COURSE)
-    # The delivered stores of the hub have lines about 1.b, so a message that is absent there is a contradiction.
+    # The delivered stores have lines about 1.b, so a message that is absent there is a contradiction.
     lines += through_second_store(office, [OfficeMessage(50)], FORWARD_COURSE)
-    # It is also a contradiction if only the receiver's line names a copy, in a third store.
+    # So is a message of which only the receiver's line names a copy, in a third store.
     lines += [{**line, "lk1": "9.9.1"} if line["node"] == "1.b" else line
               for line in through_second_store(office, [OfficeMessage(51)], FORWARD_COURSE)]  # fmt: skip
     office.deliver(lines)
