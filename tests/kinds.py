@@ -137,7 +137,6 @@ RANKS = {kind: rank for rank, kind in enumerate((*KINDS, REST))}
 
 
 def kind_of(node_id: str) -> KindOfTests:
-    """Return the row of a test."""
     return next((kind for kind in _kinds_in(node_id.partition("::")[0]) if node_id.startswith(kind.prefix)), REST)
 
 
@@ -155,7 +154,6 @@ def marks_of(item: pytest.Item) -> Iterator[str]:
 
 
 def rank_of(node_id: str) -> int:
-    """Return the index of the row of a test."""
     return RANKS[kind_of(node_id)]
 
 

@@ -51,7 +51,6 @@ def start_nodes_quickly(stack: ExitStack) -> None:
 
 
 def uses_memory() -> bool:
-    """Whether temporary files are in memory."""
     return Path(tempfile.gettempdir()).is_relative_to(MEMORY)
 
 

@@ -243,7 +243,6 @@ _layouts: dict[int, tuple[tuple[str, int], ...]] = {}  # by flags; at most 2^14 
 
 
 def _layout(flags: int) -> tuple[tuple[str, int], ...]:
-    """Return the properties of the flags, in wire order, and their sizes."""
     layout = _layouts.get(flags)
     if layout is None:
         if flags & UNKNOWN_FLAGS:

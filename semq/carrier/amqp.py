@@ -77,7 +77,7 @@ class AmqpCarrier:
         post: Callable[[Work, bool], None],
     ) -> None:
         self.is_joined = False
-        self.address = ""  #: address of the broker in use
+        self.address = ""  #: of the broker in use
         self.foreign = 0  #: unreadable batches and messages, and those of another hub
         self.batches_out = self.batches_in = 0
         self._dial_configs = list(dial_configs)
@@ -117,7 +117,6 @@ class AmqpCarrier:
         return task
 
     def status(self) -> dict[str, Any]:
-        """Return state and figures."""
         return {
             "connected": self.is_joined,
             "address": self.address,

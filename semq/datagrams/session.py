@@ -46,7 +46,6 @@ class SessionPort:
     """The interface of sessions to the port that sends and receives their datagrams."""
 
     def transmit(self, datagram: bytes, address: Any) -> Transmission:
-        """Send a datagram to an address."""
         raise NotImplementedError
 
     def register(self, channel: DatagramChannel, session: "DatagramSession") -> None:
@@ -123,7 +122,6 @@ class DatagramSession:
         self._reported.pop(channel.id, None)
 
     def close(self) -> None:
-        """End the session with its link."""
         self._is_closed = True
         while self.channels:
             self._end_first()
@@ -296,7 +294,6 @@ class DatagramSession:
         self._sum_lost()
 
     def status(self) -> dict[str, Any]:
-        """Return state and figures."""
         now = self._now()
         figures = {
             "bytes_per_s": round(self.rate.bytes_per_s),

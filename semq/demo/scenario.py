@@ -129,14 +129,12 @@ class Scenario:
         await self._run_all(name for name, node in self._nodes.items() if node.pid is None)
 
     def hubs(self) -> list[str]:
-        """Return the names of the hub's processes."""
         return [name for name, place in self._places.items() if place.node_id == HUB]
 
     def served(self) -> Iterable[str]:
         return self._places
 
     def way(self) -> str:
-        """Describe the way to the receivers."""
         return "to 56001 through a hub, then by a direct link" if self._options.direct else "to 56001 through a hub"
 
     def more_counts(self) -> dict[str, Any]:
@@ -198,7 +196,6 @@ class Scenario:
                 raise failure
 
     def _connect(self, name: str) -> None:
-        """Create the client of a node."""
         client = self._clients[name] = Client(self._places[name].url, patience_s=self._options.patience_s)
         self._exits.push_async_callback(client.close)
 

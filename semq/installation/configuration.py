@@ -60,7 +60,6 @@ class NodePlace:
         return self.folder / self.name
 
     def url_at(self, port: int) -> str:
-        """Return the AMQP URL for applications."""
         address = f"{self.login.user}:{self.login.password}@127.0.0.1:{port}"
         key_owner = HUB if self.node_id == HUB else self.name  # all processes of the hub use the keys of the first one
         trust = self.folder / key_owner / "pki" / "trust.pem"
@@ -85,9 +84,9 @@ class InstallationPlan:
     instances: int = 1  #: of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; empty: the node CARRIER is the broker
     shared: str = ""  #: URL of a database for the last instance and its standby; empty: no standby
-    every: Rows = field(default_factory=dict)  #: rows of all nodes
-    hub: Rows = field(default_factory=dict)  #: rows of the hub
-    local: Rows = field(default_factory=dict)  #: rows of institutions; ``{name}`` in a value becomes the name
+    every: Rows = field(default_factory=dict)
+    hub: Rows = field(default_factory=dict)
+    local: Rows = field(default_factory=dict)  #: of institutions; ``{name}`` in a value becomes the name
 
     @property
     def hubs(self) -> tuple[str, ...]:

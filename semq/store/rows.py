@@ -107,7 +107,6 @@ class Outbound:
 
     @property
     def dest(self) -> str:
-        """The destination node."""
         return str(self.target.node)
 
 

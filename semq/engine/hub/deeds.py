@@ -64,8 +64,8 @@ class AfterCopies:
     """
 
     new: list[Outbound] = field(default_factory=list)  #: rows of new copies
-    released: list[Outbound] = field(default_factory=list)  #: rows deleted
-    refused: list[Outbound] = field(default_factory=list)  #: copies refused by an operator
+    released: list[Outbound] = field(default_factory=list)  #: deleted rows
+    refused: list[Outbound] = field(default_factory=list)  #: by an operator
     wake: list[Outbound] = field(default_factory=list)  #: copies to be sent, perhaps again
     renewed: list[Outbound] = field(default_factory=list)  #: copies with a new signature, or that became markers
     mail: list[MailArguments] = field(default_factory=list)

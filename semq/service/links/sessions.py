@@ -45,7 +45,7 @@ MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no p
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
 DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty: not stated
-INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
+INCARNATION = re.compile("[0-9a-f]{0,16}")
 log = structlog.get_logger("semq.links")
 
 
@@ -311,7 +311,6 @@ def not_acknowledged(outcome: Outcome) -> None:
 
 
 def _refuse(messages: Sequence[OfferedMessage]) -> None:
-    """Refuse messages of an ended session."""
     for message in messages:
         message.settle(NACKED)
 

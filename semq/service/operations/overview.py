@@ -288,7 +288,6 @@ def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]
 
 
 def _count_failed(census: Census) -> int:
-    """Return the number of failed messages and refused submissions."""
     rows = sum(group["rows"] for group in census.groups if is_failed(group) and not group["piece"])
     return int(rows) + census.submitted["refused"]
 

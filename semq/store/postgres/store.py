@@ -220,11 +220,11 @@ class PostgresStore:
     async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         assert self._lease is not None
         head = await newest(connection)
-        if head is None and recovered.boot > 1:  # the first opening finds no lines
+        if head is None and recovered.boot > 1:
             head = await adopt(connection, recovered.store_uuid)
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
         self._has_gone_back = False
-        if ends_before(head, former):  # for instance after a failover
+        if ends_before(head, former):
             self.note_missing_commits(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
         # Not for encrypted bodies, which are bound to the keys of their rows, and not for a store that rests, because

@@ -89,7 +89,6 @@ class Oracle:
         self.demand(isinstance(error, Expired), "I6", f"refused without a reason: {document.token} {error}")
 
     def cancelling(self, lk0: LK0) -> None:
-        """Note a request to cancel a message."""
         if lk0 in self.messages:
             self.messages[lk0].cancelled = True
 
@@ -132,7 +131,6 @@ class Oracle:
 
     # --- what is about to be durable
     def commits(self, host: "Host", unit: Unit) -> None:
-        """Check a unit before it is written."""
         self._acted(host, unit)
         if unit.new_outbound:
             self._stored(host, unit)
@@ -442,7 +440,6 @@ class Oracle:
 
     # --- disasters
     def backup(self, tables: Tables) -> BackupRecord:
-        """Return the records about a store."""
         name = self.world.host_of(tables).name
         of_source = [m for m in self.messages.values() if m.source == name]
         return BackupRecord(
@@ -452,7 +449,6 @@ class Oracle:
         )
 
     def restored(self, tables: Tables, record: BackupRecord) -> None:
-        """Restore the records about a restored store."""
         host = self.world.host_of(tables)
         self.schedule.restored(host)
         held = {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED}
