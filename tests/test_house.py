@@ -25,7 +25,7 @@ from tests.house.sources import (
 )
 from tests.kinds import KINDS
 
-# package or module | floor: imports point down only, and never to a neighbour on the same floor
+# package or module | floor: imports point to lower floors only
 FLOORS: dict[str, float] = {
     # -1: for all packages
     "semq.errors": -1,  # the root of the error tree
@@ -133,7 +133,7 @@ LONG: dict[str, int] = {
     "tests/memory_store/test_store.py": 567,
 }
 
-MODULES_MAX = 20  # modules in one folder; larger folders are divided by subject
+MODULES_MAX = 20  # in one folder; larger folders are divided by subject
 # Larger folders | their limit; lower it when the folder gets smaller
 CROWDED: dict[str, int] = {}
 NUMBERED = {"migrations/versions"}  # without a limit: a module for each revision of the schema

@@ -185,7 +185,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
 
 
 def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """Return the field value whose letter is at ``at``, and the next position. ``depth``: of its table or array."""
+    """Return the value whose letter is at ``at``, and the next position. ``depth``: of the enclosing table or array."""
     kind = data[at]
     if kind in NUMBERS:
         unpack, size = NUMBERS[kind]

@@ -75,7 +75,7 @@ class Scenario:
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
-        """Run all steps. Return counts and result as the function ``run``."""
+        """Run all steps. Return what the function ``run`` returns."""
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
@@ -167,7 +167,7 @@ class Scenario:
         self._say(f"56001 is process {self._nodes[RECEIVER].pid}")
 
     async def _kill_hub(self) -> None:
-        """Kill the hub, so that documents of the second round can use only the direct link."""
+        """Kill the hub, so that further documents use the direct link."""
         await self._wait("every queue to be empty", self._are_queues_empty)
         self._say("the hub is killed (SIGKILL) and not started again")
         await self._nodes[HUB].kill()

@@ -62,7 +62,7 @@ class GroupPlace(NamedTuple):
 
 
 def read_group_place(text: str) -> GroupPlace | None:
-    """Return the GroupPlace with whose text ``text`` ends, or None."""
+    """Return the GroupPlace at the end of a text, or None."""
     match = _GROUP_PLACE.search(text)
     return GroupPlace(int(match[1]), int(match[2]), match[3], match[4]) if match else None
 

@@ -118,7 +118,10 @@ def set_weight(connection: Connection, store: StoreName, weight: float) -> None:
 
 
 def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
-    """Return all homes, or those set since the time ``at`` of an earlier ``HomesRead`` and perhaps some older ones."""
+    """Return all homes, or those set after ``since``, the time ``at`` of an earlier ``HomesRead``.
+
+    With ``since``, some older homes may be among them.
+    """
     query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
     if since is not None:
         # A transaction that began before the earlier reading may have been committed after it.
