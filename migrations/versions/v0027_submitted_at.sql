@@ -2,8 +2,8 @@
 SELECT set_config('semq.path_before', current_setting('search_path'), true),
     set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
--- The view of v0024 with the time of acceptance at the sender's node. It is null beyond the year 9999: other nodes name it, and
--- a time that Postgres cannot represent would make every receive fail.
+-- The view of v0024 with the time of acceptance at the sender's node. Other nodes name it. It is null after 9999-12-30: a
+-- time that Postgres, or a client in its own time zone, cannot represent would make every receive fail.
 CREATE OR REPLACE VIEW semq_inbox AS
 SELECT
     p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
@@ -12,7 +12,7 @@ SELECT
     (e.attributes ->> 'priority')::int AS priority, e.attributes -> 'user_headers' AS headers, e.sender, p.deliveries,
     p.proved,
     nullif(e.attributes ->> 'pieces', '') AS document, NULL::bigint[] AS pieces,
-    CASE WHEN e.submitted_at BETWEEN 1 AND 253402300799999 THEN to_timestamp(e.submitted_at / 1000.0) END AS submitted_at
+    CASE WHEN e.submitted_at BETWEEN 1 AND 253402214399999 THEN to_timestamp(e.submitted_at / 1000.0) END AS submitted_at
 FROM tb_0030 p
 JOIN tb_0030_body b ON b.bref = p.bref
 CROSS JOIN LATERAL (

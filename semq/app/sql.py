@@ -101,7 +101,7 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             digest=bytes(row["digest"]).hex(),
             content_type=row["content_type"] or "",
             content_encoding=row["content_encoding"] or "",
-            priority=row["priority"],
+            priority=row["priority"] or 0,
             order_key=row["order_key"],
             deliveries=row["deliveries"] + 1,
             submitted_at=row["submitted_at"] or EPOCH,

@@ -18,6 +18,7 @@ from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
 from semq.umx_t.short_name import short_name
 
 EPOCH = datetime.fromtimestamp(0, UTC)
+AFTER_TIMES_MS = 253_402_214_400_000  # 9999-12-31: in some time zones, times of this day have no datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +236,10 @@ def _group_member(place: object) -> GroupMember | None:
 
 
 def moment(milliseconds: object) -> datetime:
-    """Convert milliseconds since 1970 UTC to a datetime; other values count as 0."""
-    return datetime.fromtimestamp(milliseconds / 1000 if isinstance(milliseconds, int | float) else 0, UTC)
+    """Convert milliseconds since 1970 UTC to a datetime; EPOCH for other values, and for times after 9999-12-30."""
+    if not isinstance(milliseconds, int | float) or not 0 < milliseconds < AFTER_TIMES_MS:
+        return EPOCH
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def reason_text(reason: object) -> str:

@@ -70,5 +70,6 @@ def test_an_event_with_an_incomplete_group_is_read_without_a_group(group: object
 
 
 def test_malformed_moments_and_reasons_are_replaced() -> None:
-    assert moment(None) == moment("soon") == EPOCH
+    for malformed in (None, "soon", -1, float("nan"), float("inf"), 253_402_300_800_000, 2**63 - 1):
+        assert moment(malformed) == EPOCH
     assert (reason_text(None), reason_text("why"), reason_text(["a", "b"])) == ("", "why", "a b")

@@ -32,7 +32,7 @@ from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
 
-SUBMISSIONS_MAX = 500  # refused submissions on the first page of failed.page
+SUBMISSIONS_MAX = 500  # submissions compared for a page
 PAGES_MAX, ROWS_READ_MAX = 5, 50_000  # of a search for the rows of one cause
 FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page
 # StuckCause | filter of the search for its rows; without an entry, the late rows are searched.
@@ -187,9 +187,11 @@ class Views:
     async def _submitted(self, wanted: SelectStuck, cause: StuckCause) -> dict[str, Any]:
         """Return a page of submissions with one cause. ``outbound``: smallest number of the page before."""
         surroundings = self._node.surroundings()
+        if wanted.side == "inbound":
+            return {"rows": [], "next": None, "looked_at": 0}
         listed = await self._node.store.execute(
             submissions.list_submissions,
-            wanted.limit,
+            SUBMISSIONS_MAX,
             refused=cause is StuckCause.SUBMISSION_REFUSED,
             scheduled=False if cause is StuckCause.SUBMISSION_WAITS else None,
             in_pieces=cause is StuckCause.PIECES_LEFT,
@@ -201,10 +203,12 @@ class Views:
             before_ms=wanted.until_ms,
             below=wanted.outbound,
         )
-        rows = [
-            row | {"stuck": described_cause(cause, row)} for row in listed if stuck_cause(row, surroundings) is cause
-        ]
-        next_page = {"outbound": listed[-1]["submission"], "inbound": None} if len(listed) == wanted.limit else None
+        found = [row for row in listed if stuck_cause(row, surroundings) is cause]
+        rows = [row | {"stuck": described_cause(cause, row)} for row in found[: wanted.limit]]
+        last = listed[-1] if len(listed) == SUBMISSIONS_MAX else None
+        if len(found) > wanted.limit:
+            last = found[wanted.limit - 1]
+        next_page = {"outbound": last["submission"], "inbound": None} if last is not None else None
         return {"rows": rows, "next": next_page, "looked_at": len(listed)}
 
     async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
