@@ -143,17 +143,17 @@ class AlternatingLoad:
         self._bench.check_received([self._receiver], range(min(self._receiver.received), self._bench.next_number))
 
 
-async def measure(bench: phases.Bench, portion: BulkTask, rate: float, rounds: int) -> Result:
-    """Measure rounds: small documents alone for ``portion.seconds``, then beside one portion of large ones."""
+async def measure(bench: phases.Bench, task: BulkTask, rate: float, rounds: int) -> Result:
+    """Measure rounds: small documents alone for ``task.seconds``, then beside one portion of large ones."""
     await phases.online(bench, 500)
     alone, beside = SmallDocuments(), SmallDocuments()
     async with AsyncExitStack() as stack:
-        bulk = await stack.enter_async_context(_bulk(portion))
+        bulk = await stack.enter_async_context(_bulk(task))
         load = AlternatingLoad(bench, rate)
         await load.begin(stack)
         for number in range(rounds):
             cli.say(f"round {number + 1} of {rounds}: alone, then beside large documents ...")
-            await load.alone(alone, portion.seconds)
+            await load.alone(alone, task.seconds)
             await load.beside(beside, bulk)
         load.check()
     latencies = {"alone": alone.figures(), "beside": beside.figures()}
@@ -166,8 +166,8 @@ async def measure(bench: phases.Bench, portion: BulkTask, rate: float, rounds: i
     }  # fmt: skip
 
 
-def portion_of(bench: phases.Bench, path: Path, size: int, per_s: float, seconds: float) -> BulkTask:
-    """Return the portion that the process with the large documents sends in each round."""
+def task_of(bench: phases.Bench, path: Path, size: int, per_s: float, seconds: float) -> BulkTask:
+    """Return the task of the process with the large documents."""
     nodes = bench.network.nodes
     return BulkTask(nodes[A].url, nodes[B].url, nodes[B].place.node_id, str(path), size, per_s, seconds, bench.encrypt)
 
@@ -178,11 +178,11 @@ def _percent(meter: gauges.ProcessorMeter) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def _bulk(portion: BulkTask) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _bulk(task: BulkTask) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "bench.bulk", json.dumps(portion),
+        sys.executable, "-P", "-m", "bench.bulk", json.dumps(task),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-        env={**os.environ, "TMPDIR": str(Path(portion.path).parent)},
+        env={**os.environ, "TMPDIR": str(Path(task.path).parent)},
     )  # fmt: skip
     assert process.stdout is not None
     try:

@@ -124,8 +124,8 @@ def make_file(path: Path, size: int) -> str:
 async def measure_beside(bench: phases.Bench, path: Path, size: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure small documents alone and beside large ones."""
     size, per_s = (arguments.size, arguments.per_s) if arguments.beside == DOCUMENTS else (size, 0.0)
-    portion = beside.portion_of(bench, path, size, per_s, arguments.seconds)
-    result = await beside.measure(bench, portion, arguments.small, arguments.rounds)
+    task = beside.task_of(bench, path, size, per_s, arguments.seconds)
+    result = await beside.measure(bench, task, arguments.small, arguments.rounds)
     return {"beside_kind": arguments.beside, "small_per_s": arguments.small, **result}
 
 

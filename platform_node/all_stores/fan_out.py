@@ -41,7 +41,7 @@ class StoreRefused(SemqError):
 
 
 class ManyStores(Protocol):
-    """What ``FanOut`` uses of the instance."""
+    """The instance of the hub that asks the stores."""
 
     store_questions: StoreQuestions
     store: StoreName  #: the store of this instance

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from semq.app.errors import RefusedByNode
-from semq.app.values import EPOCH, Document
+from semq.app.values import Document
+from semq.moments import EPOCH
 from semq.transport.spool import SpooledBody
 from semq.umx_t.app_key import AppKey, check_app_key
 

@@ -11,14 +11,14 @@ from typing import Any
 from semq.amqp.content import ContentHeader
 from semq.amqp.events import Delivered
 from semq.app.errors import AlreadyGone
-from semq.moments import utc_text
+from semq.moments import EPOCH, utc_text
 from semq.transport.client_channel import ClientChannel
 from semq.transport.spool import SpooledBody
 from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
+from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.short_name import short_name
 
-EPOCH = datetime.fromtimestamp(0, UTC)
-AFTER_TIMES_MS = 253_402_214_400_000  # 9999-12-31: in some time zones, times of this day have no datetime
+TIME_MAX = MOMENT_MAX - 24 * 3600 * 1000  # milliseconds; in some time zones, later ones have no datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +236,8 @@ def _group_member(place: object) -> GroupMember | None:
 
 
 def moment(milliseconds: object) -> datetime:
-    """Convert milliseconds since 1970 UTC to a datetime; EPOCH for other values, and for times after 9999-12-30."""
-    if not isinstance(milliseconds, int | float) or not 0 < milliseconds < AFTER_TIMES_MS:
+    """Convert milliseconds since 1970 UTC to a datetime; EPOCH for other values, and above ``TIME_MAX``."""
+    if not isinstance(milliseconds, int | float) or not 0 < milliseconds <= TIME_MAX:
         return EPOCH
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 

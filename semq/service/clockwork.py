@@ -28,7 +28,7 @@ log = structlog.get_logger("semq.clockwork")
 
 
 class TickedEngine(Protocol):
-    """What the clockwork needs of the engine."""
+    """An engine with work that becomes due."""
 
     def tick(self) -> None:
         """Do the work that is due."""

@@ -22,7 +22,7 @@ UNREAD_MAX = 4 * 1024 * 1024  # with more bytes of waiting output, nothing is re
 
 
 class AmqpMachine(Protocol):
-    """What a link needs of a ``ServerConnection`` or ``ClientConnection``."""
+    """The state machine of a link: a ``ServerConnection`` or ``ClientConnection``."""
 
     @property
     def next_deadline(self) -> float | None: ...

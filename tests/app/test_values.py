@@ -9,7 +9,8 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.amqp.wire import Table
 from semq.app import AlreadyGone, AppKey
-from semq.app.values import EPOCH, Document, Fate, moment, read_document, read_event, reason_text
+from semq.app.values import Document, Fate, moment, read_document, read_event, reason_text
+from semq.moments import EPOCH
 from tests.app.without_node import closed_channel
 
 

@@ -189,27 +189,33 @@ class Views:
         surroundings = self._node.surroundings()
         if wanted.side == "inbound":
             return {"rows": [], "next": None, "looked_at": 0}
-        listed = await self._node.store.execute(
-            submissions.list_submissions,
-            SUBMISSIONS_MAX,
+        listed = await self._submissions(
+            wanted,
             refused=cause is StuckCause.SUBMISSION_REFUSED,
             scheduled=False if cause is StuckCause.SUBMISSION_WAITS else None,
             in_pieces=cause is StuckCause.PIECES_LEFT,
+            below=wanted.outbound,
+        )
+        found = [row for row in listed if stuck_cause(row, surroundings) is cause]
+        rows = [row | {"stuck": described_cause(cause, row)} for row in found[: wanted.limit]]
+        passed = listed if len(rows) == len(found) else rows
+        has_next = len(rows) < len(found) or len(listed) == SUBMISSIONS_MAX
+        next_page = {"outbound": passed[-1]["submission"], "inbound": None} if has_next else None
+        return {"rows": rows, "next": next_page, "looked_at": len(listed)}
+
+    async def _submissions(self, wanted: Search | SelectStuck, **selected: Any) -> list[dict[str, Any]]:
+        """Return submissions that match, newest first. ``selected``: further arguments of ``list_submissions``."""
+        return await self._node.store.execute(
+            submissions.list_submissions,
+            SUBMISSIONS_MAX,
             partner=wanted.partner,
             type_=wanted.type,
             key_=wanted.key,
             code=wanted.code,
             since_ms=wanted.since_ms,
             before_ms=wanted.until_ms,
-            below=wanted.outbound,
+            **selected,
         )
-        found = [row for row in listed if stuck_cause(row, surroundings) is cause]
-        rows = [row | {"stuck": described_cause(cause, row)} for row in found[: wanted.limit]]
-        last = listed[-1] if len(listed) == SUBMISSIONS_MAX else None
-        if len(found) > wanted.limit:
-            last = found[wanted.limit - 1]
-        next_page = {"outbound": last["submission"], "inbound": None} if last is not None else None
-        return {"rows": rows, "next": next_page, "looked_at": len(listed)}
 
     async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
         surroundings, limit = self._node.surroundings(), wanted.limit
@@ -259,15 +265,7 @@ class Views:
         return {"as_of": census.as_of, "rows": refused + with_errors, "next": next_page, "of": of}
 
     async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
-        rows = await self._node.store.execute(
-            submissions.list_submissions,
-            SUBMISSIONS_MAX,
-            refused=True,
-            partner=wanted.partner,
-            type_=wanted.type,
-            key_=wanted.key,
-            code=wanted.code,
-        )
+        rows = await self._submissions(wanted, refused=True)
         return [row | {"error": " ".join(row["reason"] or ())} for row in rows]
 
     async def search(self, arguments: SearchMessages) -> dict[str, Any]:

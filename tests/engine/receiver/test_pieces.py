@@ -2,21 +2,20 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 
 import pytest
+from msgspec.structs import replace as changed
 
 from local_node.node import LocalNode
 from semq.config import load
-from semq.engine.ports import Submission
 from semq.engine.receiver.pieces import COUNTED_MIN
 from semq.engine.time import cleanup
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.address import parse_address
-from semq.umx_t.envelope import Attributes
-from semq.umx_t.pieces import PIECE_BYTES
+from semq.umx_t.envelope import Data
+from semq.umx_t.pieces import PIECE_BYTES, PIECES_USER
 from semq.umx_t.status import Arrival
-from tests.flows.trio import SETTINGS, Local, Trio
+from tests.flows.trio import SETTINGS, Trio
 from tests.local_node.pieces.test_transfer import (
     PIECES,
     SIZE,
@@ -76,22 +75,16 @@ async def test_only_the_document_whose_pieces_exceed_the_quota_is_refused(inproc
 
 def test_small_pieces_that_arrive_together_count_their_minimum() -> None:
     trio = Trio(replace(SETTINGS, quota_piece_bytes_per_partner=3 * COUNTED_MIN))
-    trio.a.send = partial(send_pieces, trio.a)  # type: ignore[method-assign]
     messages = trio.caught(*[b"x"] * 5)
-    assert [message.envelope.attributes.pieces for message in messages] == [f"K/{number}" for number in range(5)]
-    trio.b.receive(*messages)
+    trio.b.receive(*(as_piece(message, number) for number, message in enumerate(messages)))
     assert Counter(row.status for row in trio.b.store.tables.pending.values()) == {Arrival.RECV: 3, Arrival.REJ: 2}
 
 
-def send_pieces(node: Local, *bodies: bytes) -> None:
-    target = parse_address("56001/_pieces")
-    names = [Attributes(pieces=f"K/{number}") for number in range(len(bodies))]
-    node.engine.submit(
-        [
-            Submission(target, name, body, node.accepted.append, node.refused.append)
-            for name, body in zip(names, bodies, strict=True)
-        ]
-    )
+def as_piece(message: Data, number: int) -> Data:
+    envelope = message.envelope
+    attributes = changed(envelope.attributes, pieces=f"K/{number}")
+    target = parse_address(f"56001/{PIECES_USER}")
+    return changed(message, envelope=changed(envelope, target=target, attributes=attributes))
 
 
 async def test_the_quota_counts_pieces_stored_before_a_start(inprocess: InProcess) -> None:

@@ -11,6 +11,7 @@ def test_each_exceeded_threshold_is_a_breach_of_its_kind() -> None:
         VerdictCount("", "A", 3, 1000, 50),
         VerdictCount("", "B", 0, 1000),
         VerdictCount("1.a>1.b", "A", 3, 10, 5),
+        VerdictCount("1.b>1.a", "A", 0, 10, 60),  # a carried message only
     ]
     limits = {"A": Limit(max_count=2, max_rate=0.01, max_age_s=49), "B": Limit(max_count=0, max_rate=0.0, max_age_s=0)}
     assert breaches(counts, limits) == [
@@ -18,6 +19,7 @@ def test_each_exceeded_threshold_is_a_breach_of_its_kind() -> None:
         Breach("", "A", "max_age_s", 50, 49, 3, 1000),
         Breach("1.a>1.b", "A", "max_count", 3, 2, 3, 10),
         Breach("1.a>1.b", "A", "max_rate", 0.3, 0.01, 3, 10),
+        Breach("1.b>1.a", "A", "max_age_s", 60, 49, 0, 10),
     ]
 
 
