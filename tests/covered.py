@@ -43,7 +43,6 @@ semq.store.control.cluster             platform_node/test_cluster.py
 semq.store.control.cluster_tables      store/postgres/test_migration.py
 semq.datagrams.counts                  datagrams/test_session.py
 semq.service.datagrams.link            service/datagrams/test_ends.py
-semq.store.reader                      store/postgres/test_store.py
 platform_node.operations.registration  platform_node/test_enrolment.py
 platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py

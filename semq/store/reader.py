@@ -17,6 +17,8 @@ from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import StoreUnavailable
 
 CONNECT_S = 10
+# A process that is suspended in a transaction keeps no locks: the server ends the session, before the lease expires.
+SUSPENDED_S = 10
 CLOSE_S = 10.0  # time that ``close`` waits for queries in progress
 # A server that disappears without closing the connection is noticed after about 15 seconds.
 KEEPALIVE: dict[str, Any] = {
@@ -32,6 +34,12 @@ UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, OperationalErro
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def is_unavailable(error: Exception) -> bool:
+    """Return whether a query failed because the server cannot be reached, or has ended a suspended session."""
+    cause = getattr(error, "orig", None) or error
+    return isinstance(error, UNAVAILABLE) or isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
 class Reader:
@@ -60,7 +68,9 @@ class Reader:
         running.add_done_callback(self._note_end)
         try:
             return await asyncio.shield(running)
-        except UNAVAILABLE as error:
+        except Exception as error:
+            if not is_unavailable(error):
+                raise
             cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
             raise StoreUnavailable(fault=str(cause).strip()) from error
 
@@ -75,6 +85,8 @@ class Reader:
         if not ended.cancelled():
             ended.exception()  # retrieved, because the caller may not be waiting any more
 
-    def _connect(self, **more: str) -> psycopg.Connection[Any]:
-        parameters = {**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"}
-        return psycopg.connect(**{**parameters, **more})
+    def _connect(self, *options: str) -> psycopg.Connection[Any]:
+        given = conninfo_to_dict(self._url())
+        suspended = f"-c idle_in_transaction_session_timeout={SUSPENDED_S}s"
+        given["options"] = " ".join((str(given.get("options") or ""), suspended, *options))
+        return psycopg.connect(**{**KEEPALIVE, **given, "application_name": "semq-reader"})

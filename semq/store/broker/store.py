@@ -58,6 +58,11 @@ class WriterPort(Protocol):
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a connection of its own, in a thread."""
 
+    async def execute_as_owner(
+        self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do this in one transaction in which no other process can take the store over. Raises StoreFenced."""
+
 
 class BodyGone(SemqError):
     """A part of a large body is missing in the store."""
@@ -108,7 +113,8 @@ class PostgresMessageStore:
         task.add_done_callback(self._reading.discard)
 
     async def load(self) -> StoredState:
-        return await self._store.execute(load)
+        is_after_orderly_end = await self._store.execute_as_owner(clean_up)
+        return await self._store.execute(load, is_after_orderly_end)
 
     async def knows(self, vhost: str) -> bool:
         return await self._store.execute(knows, vhost)
@@ -154,19 +160,26 @@ def knows(connection: Connection, vhost: str) -> bool:
     return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in tables_with_vhost)
 
 
-def load(connection: Connection) -> StoredState:
-    """Return the stored state, and remove the note of an orderly end.
+def clean_up(connection: Connection) -> bool:
+    """Delete messages whose queue does not exist, and bodies to which no message refers. Remove the note of an orderly
+    end, and return whether there was one.
 
-    Delete messages whose queue does not exist, and bodies to which no message refers.
+    Only the owner may do this: a body is stored before the message that refers to it.
     """
-    message, body = tables.broker_message, tables.broker_body
+    driver, message, body = _driver(connection), tables.broker_message, tables.broker_body
+    ended = driver.execute(ENDED).fetchone()
+    driver.execute(ORPHANS)
+    # Messages with large bodies are rare, and only messages refer to bodies.
+    used = select(message.c.body_id).where(message.c.body_id != 0)
+    connection.execute(delete(body).where(body.c.body_id.not_in(used)))
+    return ended is not None and ended[0]
+
+
+def load(connection: Connection, is_after_orderly_end: bool) -> StoredState:
+    """Return the stored state."""
+    body = tables.broker_body
     with connection.begin():
         driver = _driver(connection)
-        ended = driver.execute(ENDED).fetchone()
-        driver.execute(ORPHANS)
-        # Messages with large bodies are rare, and only messages refer to bodies.
-        used = select(message.c.body_id).where(message.c.body_id != 0)
-        connection.execute(delete(body).where(body.c.body_id.not_in(used)))
         highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
         meta = connection.execute(select(tables.semq_meta.c.next_queue_id)).scalar()
         backlogs, eager = _columns(driver)
@@ -176,7 +189,7 @@ def load(connection: Connection) -> StoredState:
             bindings=_all(connection, tables.broker_binding, lambda identity, *values: Bind(*values)),
             messages=[AddMessage(*row) for row in driver.execute(EAGER, eager, binary=True)],
             backlogs=backlogs,
-            ended=ended is not None and ended[0],
+            ended=is_after_orderly_end,
             handed_out=dict(_all(connection, tables.broker_handed_out, lambda *row: row)),
             next_queue_id=meta or 1,
             next_body_id=(highest or 0) + 1,

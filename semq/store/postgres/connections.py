@@ -48,7 +48,7 @@ class SharedReaders:
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
         def connected() -> "psycopg.Connection[Any]":
-            return connect(options=f"-c statement_timeout={TIMEOUT_S * 1000}")
+            return connect(f"-c statement_timeout={TIMEOUT_S}s")
 
         return create_engine(URL, creator=connected, poolclass=NullPool, **OPTIONS)
 

@@ -43,6 +43,7 @@ SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_l
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
     WHERE epoch = %(epoch)s RETURNING epoch"""
+LOCK = text("SELECT FROM store_lease WHERE epoch = :epoch FOR SHARE")
 GIVE_BACK = text("UPDATE store_lease SET until = clock_timestamp() WHERE epoch = :epoch")
 
 
@@ -91,6 +92,12 @@ async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
     """Renew a lease. Raises StoreFenced if another process has taken the store over."""
     kept = await connection.execute(KEEP, {"epoch": lease.epoch, "valid_s": VALID_S})
     if await kept.fetchone() is None:
+        raise StoreFenced(owner=lease.owner)
+
+
+def lock(connection: Connection, lease: Lease) -> None:
+    """Prevent a takeover until the end of the caller's transaction. Raises StoreFenced if one has happened."""
+    if connection.execute(LOCK, {"epoch": lease.epoch}).one_or_none() is None:
         raise StoreFenced(owner=lease.owner)
 
 

@@ -5,7 +5,8 @@ partition is created, its lines are moved there.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from psycopg import sql
 
 AHEAD_DAYS = 3
 LOCK_WAIT_MS = 2000
+SUSPENDED_MS = 10_000  # time after which the server ends the session of a process that is suspended in the transaction
 OTHER = "semq_ledger_other"
 
 PARTITIONS = """
@@ -63,7 +65,8 @@ async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date
     """
     expired = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in expired:
-        await _with_lock_timeout(connection, sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+        async with limited_transaction(connection):
+            await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
     edge = datetime(first_kept.year, first_kept.month, first_kept.day, tzinfo=UTC)
     await connection.execute(sql.SQL("DELETE FROM {} WHERE at < %s").format(sql.Identifier(OTHER)), [edge])
     return expired
@@ -86,13 +89,19 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
         "first": sql.Literal(first.isoformat()),
         "next": sql.Literal(next_.isoformat()),
     }
-    await _with_lock_timeout(connection, *(sql.SQL(step).format(**words) for step in steps))
+    async with limited_transaction(connection):
+        for step in steps:
+            await connection.execute(sql.SQL(step).format(**words))
     return name
 
 
-async def _with_lock_timeout(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
-    """Run statements in one transaction, which fails if a lock is not free soon: others would also have to wait."""
+@asynccontextmanager
+async def limited_transaction(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+    """Make a transaction that fails if a lock is not free soon, and ends if this process is suspended.
+
+    Otherwise other processes would also have to wait.
+    """
     async with connection.transaction():
-        await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT_MS)))
-        for step in steps:
-            await connection.execute(step)
+        for name, limit_ms in ("lock_timeout", LOCK_WAIT_MS), ("idle_in_transaction_session_timeout", SUSPENDED_MS):
+            await connection.execute(f"SET LOCAL {name} = {limit_ms:d}".encode())
+        yield

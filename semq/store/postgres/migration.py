@@ -11,16 +11,18 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 import migrations
 from semq.store.postgres.errors import SchemaBusy, StoreUnavailable
 from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
+from semq.store.reader import is_unavailable
 
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
 # LOCK_MS is below the deadlock_timeout of Postgres (1 s), so that the upgrade gives way, and not the node.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
+SUSPENDED_S = 60  # time after which the server ends the session of an upgrading process that is suspended
 LOCK_HOLDERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_class c ON c.oid = l.relation
@@ -43,6 +45,8 @@ def upgrade(url: str) -> str:
     """
     with _connected(url) as connection:
         with connection.begin():
+            for limit in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
+                connection.execute(text(f"SET {limit} = '{SUSPENDED_S}s'"))
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})  # until the connection ends
             current = _revision(connection)
         refuse_newer(current)
@@ -78,7 +82,9 @@ def _connected(url: str) -> Iterator[Connection]:
     try:
         with closing(engine_of(url).connect()) as connection:
             yield connection
-    except (psycopg.OperationalError, OperationalError, InterfaceError) as error:
+    except Exception as error:
+        if not is_unavailable(error):
+            raise
         raise StoreUnavailable(fault=str(error).strip()) from error
 
 

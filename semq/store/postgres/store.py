@@ -182,9 +182,27 @@ class PostgresStore:
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a separate connection and the arguments, in a thread. Raises StoreUnavailable.
 
-        For reads, and for changes on which no message depends: the epoch is not checked.
+        For reads, and for changes that may also be made after a takeover: the epoch is not checked.
         """
         return await self._reader.execute(query, *args, **kwargs)
+
+    async def execute_as_owner(
+        self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do what ``execute`` does, in one transaction in which no other process can take the store over.
+
+        Raises StoreUnavailable, also if the store is not open, and StoreFenced if another process owns it.
+        """
+        lease_ = self._lease
+        if lease_ is None:
+            raise StoreUnavailable("The store is not open.")
+
+        def run(connection: Connection) -> T:
+            with connection.begin():
+                lease.lock(connection, lease_)
+                return query(connection, *args, **kwargs)
+
+        return await self.execute(run)
 
     def note_missing_commits(self, reason: str) -> None:
         """Note, once for each ``start``, that earlier commits are missing, for instance after a failover.

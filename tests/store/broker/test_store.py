@@ -30,7 +30,7 @@ from semq.store.broker.operations import (
 )
 from semq.store.broker.store import BodyGone, PostgresMessageStore
 from semq.store.embedded.cluster import DATABASE
-from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.depth import deeper
 from tests.store.postgres.notified_store import NotifiedStore, column, open_notified_store, run
@@ -245,6 +245,18 @@ async def test_a_list_of_operations_is_written_as_a_whole_or_not_at_all(database
         assert column(database, "SELECT position FROM broker_message") == [1]
 
 
+async def test_a_suspended_process_deletes_nothing_of_the_next_owner_when_it_continues(database: str) -> None:
+    """The next owner has stored a body, but not yet the message that refers to it."""
+    async with (
+        open_notified_store(database, "one", "here") as former,
+        open_notified_store(database, "two", "here") as owner,
+    ):
+        assert await save(PostgresMessageStore(owner.store), [AddBodyChunk(7, 0, b"a part")]) is None
+        with pytest.raises(StoreFenced):
+            await PostgresMessageStore(former.store).load()
+        assert column(database, "SELECT data FROM broker_body") == [b"a part"]
+
+
 async def test_an_unavailable_store_is_reported(database: str) -> None:
     store = PostgresMessageStore(NotifiedStore(database).store)
     assert isinstance(await save(store, []), StoreUnavailable)
@@ -258,6 +270,8 @@ class FailingQueries:
 
     async def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
         raise ZeroDivisionError("oops")
+
+    execute_as_owner = execute
 
 
 async def test_a_read_that_fails_in_an_unforeseen_way_is_answered_and_logged(caplog: pytest.LogCaptureFixture) -> None:

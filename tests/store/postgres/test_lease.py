@@ -1,11 +1,12 @@
 """The right to write: one process has it at a time; a process at the place of the owner takes it over at once."""
 
 import asyncio
+import threading
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from semq.store.embedded.errors import NotDurable
 from semq.store.postgres import lease, writer
@@ -75,6 +76,40 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_is_take
         assert [type(error) for error in work.results] == [StoreUnavailable]
         await second.store.stop()
     assert stored(database) == [2]
+
+
+@pytest.mark.usefixtures("expires_soon")
+async def test_the_store_of_a_process_that_is_suspended_beside_its_writer_is_taken_over(database: str) -> None:
+    """As while the broker loads: a takeover changes semq_meta, too."""
+    async with open_notified_store(database) as first:
+        suspended, resumed = threading.Event(), threading.Event()
+
+        def change(connection: Connection) -> None:
+            connection.execute(text("UPDATE semq_meta SET broker_ended = true"))
+            suspended.set()
+            resumed.wait()
+            connection.execute(text("UPDATE semq_meta SET broker_ended = false"))
+
+        changing = asyncio.create_task(first.store.execute_as_owner(change))
+        await asyncio.to_thread(suspended.wait)
+        second = NotifiedStore(database, "two")
+        try:
+            await second.reopen()
+        finally:
+            resumed.set()
+        with pytest.raises(StoreUnavailable):
+            await changing
+        await second.store.stop()
+    assert column(database, "SELECT broker_ended FROM semq_meta") == [False]
+
+
+async def test_a_change_that_only_the_owner_may_make_is_refused_after_a_takeover(database: str) -> None:
+    async with open_notified_store(database, "one", "here") as first, open_notified_store(database, "two", "here"):
+        with pytest.raises(StoreFenced):
+            await first.store.execute_as_owner(lambda connection: connection.execute(text("DELETE FROM semq_meta")))
+        assert column(database, "SELECT count(*) FROM semq_meta") == [1]
+    with pytest.raises(StoreUnavailable):
+        await first.store.execute_as_owner(lambda connection: None)
 
 
 @pytest.mark.usefixtures("expires_soon")

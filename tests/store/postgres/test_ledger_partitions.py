@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from semq.store.postgres import ledger_partitions
 from semq.store.postgres.ledger_partitions import OTHER, day_of, drop_before, make_ahead, partition_of, partitions
@@ -108,6 +109,25 @@ async def test_the_creation_of_a_partition_never_delays_the_writer(
             await write(notified, ms(DAY))
         assert await make_ahead(connection, DAY, days=0) != []
         assert column(database, f"SELECT count(*) FROM {partition_of(DAY)}") == [1]
+
+
+async def test_a_process_that_is_suspended_while_it_drops_a_partition_delays_no_other(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_partitions, "SUSPENDED_MS", 200)
+    async with open_notified_store(database) as notified, await connect(database) as connection:
+        name = (await make_ahead(connection, DAY, days=0))[0]
+        drop = sql.SQL("DROP TABLE {}").format(sql.Identifier(name))
+
+        async def suspended() -> None:
+            async with ledger_partitions.limited_transaction(connection):
+                await connection.execute(drop)
+                await write(notified, ms(DAY - timedelta(1)))
+                await connection.execute(drop)
+
+        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+            await suspended()
+        assert list(partitions_of_lines(database).values()) == [name]
 
 
 async def test_lines_are_numbered_in_the_order_of_commits(database: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,7 @@ from semq.store.broker.statements import BROKER
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import migration, schema_version
-from semq.store.postgres.errors import SchemaBusy, SchemaTooNew
+from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, StoreUnavailable
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.schema_version import VERSION_TABLE, head
 from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
@@ -43,6 +44,29 @@ def test_simultaneous_upgrades_wait_for_one_another(empty_database: str) -> None
     with ThreadPoolExecutor() as pool:
         assert list(pool.map(migration.upgrade, [empty_database] * 3)) == [head()] * 3
     schema_version.check(empty_database)
+
+
+def test_an_upgrade_does_not_wait_for_a_suspended_process(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migration, "SUSPENDED_S", 0.2)
+    suspended, resumed = Event(), Event()
+    apply = migration._apply
+
+    def suspend(connection: Connection, revision: str) -> None:
+        monkeypatch.setattr(migration, "_apply", apply)
+        suspended.set()
+        resumed.wait()
+        apply(connection, revision)
+
+    monkeypatch.setattr(migration, "_apply", suspend)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(migration.upgrade, empty_database)
+        suspended.wait()
+        try:
+            assert migration.upgrade(empty_database) == head()
+        finally:
+            resumed.set()
+        with pytest.raises(StoreUnavailable):
+            first.result()
 
 
 @pytest.fixture
