@@ -33,7 +33,7 @@ class ExtractPart(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """The signature of a manifest, or of the index of a run's repair lists."""
+    """The signature of a manifest, or of a run's index of repair lists."""
 
     key_id: str
     algorithm: str
@@ -143,8 +143,8 @@ def _fault(m: Manifest) -> str:
         (m.role in ("local", "platform"), "the role is neither local nor platform"),
         (m.role == "platform" or not m.is_hub, "a node of the hub's type has another role"),
         (m.window_start < m.window_end, "its window is empty"),
-        (_matches_date(m.window, m.business_date), "its window does not match its date"),
-        (_matches_calendar(m), "its window does not match its date by its zone and cut-off"),
+        (_matches_date(m.window, m.business_date), "its window is too long, or too far from its date"),
+        (_matches_calendar(m), "its window is not that of its date in its zone, with its cut-off"),
         (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "its clock difference is impossible"),
         (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
         (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),

@@ -51,7 +51,7 @@ def limit_words(limit: Limit | None) -> str:
 def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
     """Return an exceeded threshold in words, with enough digits to distinguish the measured from the accepted value.
 
-    ``figures``: figures of the verdict; None: all messages of the breach are of the date.
+    ``figures``: figures of the breached verdict. None: count all messages of the breach as messages of the date.
     """
     figures = figures or VerdictFigures(breach.messages)
     new = VerdictFigures(figures.date, figures.found).words()
@@ -76,12 +76,12 @@ def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[d
     fine: list[dict[str, Any]] = []
     unjudged = {(gap.name, gap.day): gap.messages for gap in findings.absent}
     for source in findings.sources:
-        is_needed = (source.source, source.day) in unjudged
-        if source.day != findings.day and source.is_used and not is_needed:
+        has_unjudged = (source.source, source.day) in unjudged
+        if source.day != findings.day and source.is_used and not has_unjudged:
             continue  # extracts of neighbouring dates are shown only if something is wrong with them
         row = _source(findings, source, settings)
         row["unjudged"] = unjudged.pop((source.source, source.day), 0)
-        is_fine = source.is_used and not row["is_off"] and not source.note and not is_needed
+        is_fine = source.is_used and not row["is_clock_wrong"] and not source.note and not has_unjudged
         (fine if is_fine else trouble).append(row)
     trouble += [
         {**_source(findings, Source(day, name, "MISSING"), settings), "unjudged": messages}
@@ -103,7 +103,7 @@ def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> 
         "rows": m.rows if m else None,
         "until": m.watermark if m else None,
         "clock": "" if m is None else "the reference" if is_hub else _clock_words(skew),
-        "is_off": m is not None and not is_hub and skew is not None and abs(skew.ms) >= WRONG_FROM_MS,
+        "is_clock_wrong": m is not None and not is_hub and skew is not None and abs(skew.ms) >= WRONG_FROM_MS,
         "sha": m.files[0].sha256[:12] if m and m.files else "",
         "signed": bool(m and m.signature),
         "unjudged": 0,
@@ -127,7 +127,7 @@ def precision(findings: Findings) -> dict[str, Any]:
 
 
 def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[str, Any] | None:
-    """Return messages and exceptions of earlier dates and of this one; None if no earlier date was published."""
+    """Return messages and verdicts of earlier dates and of this one; None if no earlier date was published."""
     days = [*history, (findings.day, facts)]
     if len(days) < 2:
         return None
@@ -142,6 +142,7 @@ def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[s
         for rank, name in enumerate(occurring)
         if summary["verdicts"].get(name) or rank == 0  # a date without exceptions keeps its place
     ]
+    exceptions_chart = charts.stacked(series, occurring, "Exceptions by business date and verdict") if series else None
     return {
         "shown": shown,
         "rows": [
@@ -149,8 +150,8 @@ def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[s
              "counts": [summary["verdicts"].get(name, 0) for name in shown]}
             for day, summary in days
         ],
-        "volume": charts.columns(volume, "day", "messages", "Messages by business date"),
-        "bad": charts.stacked(series, occurring, "Exceptions by business date and verdict") if series else None,
+        "messages_chart": charts.columns(volume, "day", "messages", "Messages by business date"),
+        "exceptions_chart": exceptions_chart,
     }  # fmt: skip
 
 

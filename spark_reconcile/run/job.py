@@ -1,4 +1,4 @@
-"""One run: check the inputs, judge each message, apply thresholds, write the report. ``run`` lists the steps.
+"""One run: check the inputs, judge each message, apply thresholds, write the report. Function ``run`` has the steps.
 
 A run writes into its own folder and moves the pointer of its date last, so a failure before that leaves the published
 run unchanged.
@@ -27,20 +27,20 @@ from spark_reconcile.run.documents import write_documents
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.sources import clocks, gaps
-from spark_reconcile.sources.evidence import Evidence, collect_evidence, refuse_absent, refuse_missing
+from spark_reconcile.sources.evidence import Evidence, collect_evidence, refuse_without_named, refuse_without_required
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place
 
 STAGING = "_staging"
 
-# Outcomes of a run, the first that applies, with their exit codes.
+# Outcomes of a run with their exit codes; the first that applies counts. A run that ends by another error is "failed".
 OUTCOMES = {
     "being_run": 5,  # another process reconciles this date
     "refused": 65,  # an extract is unusable; nothing published
     "sources_missing": 4,  # a required source is missing; nothing published
     "implausible": 3,  # published, but the volume is not plausible
     "breached": 3,  # published, and a threshold is exceeded
-    "partial": 7,  # published without some sources; their messages are SOURCE_MISSING
+    "partial": 7,  # published without some sources; messages that need them are SOURCE_MISSING
     "met": 0,  # published, complete, thresholds met
 }
 
@@ -76,7 +76,7 @@ class RunRequest:
 
     day: date
     allow_partial: bool = False  #: ignore extracts that are missing or unusable
-    require_all: bool = False  #: publish nothing unless every ledger and node named in lines of the date has delivered
+    require_all: bool = False  #: publish nothing if lines of the date name a ledger or node that has not delivered
     verify: Verify | None = None  #: checks the signatures of the extracts, which are then required
     sign: Sign | None = None  #: signs the repair list
     master: str | None = None
@@ -101,10 +101,10 @@ def run(
                 settings, request.day, allow_partial=request.allow_partial, verify=request.verify
             )
         if not request.allow_partial:
-            refuse_missing(evidence, settings)
+            refuse_without_required(evidence, settings)
         if request.require_all:
             with progress.step("look for absent ledgers"):
-                refuse_absent(evidence)
+                refuse_without_named(evidence)
         with progress.step("start Spark"):
             rows = evidence.rows + evidence.carried_messages
             spark = spark or session.start(master=request.master, memory=request.memory, rows=rows)
@@ -149,7 +149,7 @@ def _publish(
 class JudgedMessages:
     """The verdicts of all messages, and the values on which they depend."""
 
-    evidence: Evidence  #: with the stores of the hub that only other nodes name
+    evidence: Evidence  #: also with a missing source for each store of the hub that other nodes name
     lines: DataFrame
     survey: readings.Survey
     skews: dict[str, clocks.Skew]  #: by node
@@ -197,7 +197,7 @@ def _compare(
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
         message_tally = tally(readings.profile(staging / "cells"))
-        absent = absent_ledgers(judged, settings, are_missed=message_tally.has("SOURCE_MISSING"))
+        absent = absent_ledgers(judged, settings, is_any_missed=message_tally.has("SOURCE_MISSING"))
     with progress.step("collect the exceptions"):
         lines_place = staging / "exception_lines"
         exception_lines = stages.exception_lines(judged.lines, verdicts, message_tally.exceptions, lines_place)
@@ -232,15 +232,15 @@ def _compare(
         )
 
 
-def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, are_missed: bool) -> list[gaps.Gap]:
+def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, is_any_missed: bool) -> list[gaps.Gap]:
     """Return the missing extracts without which messages cannot be judged.
 
-    ``are_missed``: whether a message has the verdict SOURCE_MISSING.
+    ``is_any_missed``: whether a message has the verdict SOURCE_MISSING.
     """
     evidence, days = judged.evidence, (settings.days_before, settings.days_after)
     absences = (
         stages.absences(judged.verdicts, judged.survey.unserved, settings.calendar, evidence.day, settings.carry_days)
-        if are_missed
+        if is_any_missed
         else []
     )
     return gaps.gaps(evidence.sources, evidence.hubs, absences, neighbours(evidence.day, *days))

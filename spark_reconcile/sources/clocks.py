@@ -3,8 +3,8 @@
 A sender records when it sent a message and when the hub answered. As in RFC 5905, the hub's own line is assumed to lie
 in the middle of this round trip. The receiver's line is assumed to lie in the middle between the hub's sending of a
 copy and its release, or between the sender's sending and the end-to-end acknowledgement. The error of an estimate is at
-most half the round trip. Clocks drift and are corrected: the median of the last hour is used, and that of the first
-hour for the beginning of the evidence.
+most half its round trip. Clocks drift and are corrected: the median of the last hour is used for the end of the
+ledgers, that of the first hour for their beginning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ class Skew(NamedTuple):
     agreeing: int  #: messages of hours whose estimate differs from ``ms`` by less than WRONG_FROM_MS
     of: int  #: messages of all hours
     first_ms: int  #: estimate of the first hour
-    within_ms: int = 0  #: largest error of the estimate
+    within_ms: int = 0  #: half the mean round trip, and half a step: the error is seldom larger
 
     @property
     def is_known_to_differ(self) -> bool:
-        """Whether the difference exceeds the error of the estimate."""
+        """Whether the difference exceeds ``within_ms``."""
         return abs(self.ms) > self.within_ms
 
 
@@ -63,7 +63,7 @@ def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
             continue
         hour = ClockHour(int(row["h"]), round(row["ms"]), int(row["messages"]), round(row["way"] / row["messages"]))
         by_node.setdefault(node_of[row["hash"]], []).append(hour)
-    return {node: latest(hours_of) for node, hours_of in sorted(by_node.items())}
+    return {node: skew_of(hours_of) for node, hours_of in sorted(by_node.items())}
 
 
 class ClockHour(NamedTuple):
@@ -75,7 +75,7 @@ class ClockHour(NamedTuple):
     round_trip_ms: int = 0  #: mean of the round trips
 
 
-def latest(hours: Sequence[ClockHour]) -> Skew:
+def skew_of(hours: Sequence[ClockHour]) -> Skew:
     """Return the estimate of the last hour with HOUR_MESSAGES_MIN messages; if there is none, of all messages."""
     usable = [hour for hour in hours if hour.messages >= HOUR_MESSAGES_MIN]
     messages = sum(hour.messages for hour in hours)
@@ -117,9 +117,9 @@ _ESTIMATES = (
 def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
     """Return, for each node whose times need a correction, its clock minus the hub's in milliseconds.
 
-    An estimate is used if it exceeds its error. Without an estimate, the value in the manifest (``stated``) is used.
-    Stated values above STATED_MAX_MS are ignored, because they would keep lost messages in flight beyond the next run;
-    those below WRONG_FROM_MS, because their precision is unknown.
+    An estimate is used if it exceeds its ``within_ms``. Without an estimate, the value in the manifest (``stated``) is
+    used. Stated values above STATED_MAX_MS are ignored, because with them a lost message would still be IN_FLIGHT in
+    the next run; those below WRONG_FROM_MS, because their precision is unknown.
     """
     from_estimates = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
     from_manifests = {

@@ -215,7 +215,7 @@ def _refuse_unusable(sources: Sequence[Source]) -> None:
         )
 
 
-def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
+def refuse_without_required(evidence: Evidence, settings: ReconcileSettings) -> None:
     """Raise SourcesMissing if the hub or a required source has no usable extract of the date."""
     absent = {source.source for source in inputs.missing(settings.required, evidence.sources, evidence.day)}
     if any(source.source == THE_HUB and source.state == "MISSING" for source in evidence.sources):
@@ -224,8 +224,8 @@ def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
         raise SourcesMissing(sources=sorted(absent), business_date=evidence.day.isoformat())
 
 
-def refuse_absent(evidence: Evidence) -> None:
-    """Raise SourcesMissing if the lines of the date name a ledger or node that has not delivered."""
+def refuse_without_named(evidence: Evidence) -> None:
+    """Raise SourcesMissing if a source is missing, also one that is only named in lines of the date."""
     absent = mentions.absent_sources(evidence.sources, evidence.day)
     if absent:
         raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())

@@ -30,4 +30,4 @@ def judge(
 
 def missing_ledgers(judged: job.JudgedMessages, settings: ReconcileSettings) -> list[str]:
     """Return the names of the missing ledgers, as in the result of a run."""
-    return gaps.missing(judged.evidence.sources, job.absent_ledgers(judged, settings, are_missed=True))
+    return gaps.missing(judged.evidence.sources, job.absent_ledgers(judged, settings, is_any_missed=True))

@@ -8,8 +8,7 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.store import accounts
 from semq.store.accounts import Account
-from semq.web.access import passwords
-from semq.web.access.secret import hash_of
+from semq.web.access import passwords, secret
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit
 
@@ -34,7 +33,7 @@ async def change_own_password(visit: Visit) -> Response:
     visit.web.attempts.succeeded(visit.visitor.peer)
     hash_ = await passwords.new_hash(str(fields.get("new", "")))
     await visit.note("user.password", {"name": visit.visitor.name})
-    await visit.web.database.write(accounts.set_password, visit.visitor.name, hash_, hash_of(visit.secret))
+    await visit.web.database.write(accounts.set_password, visit.visitor.name, hash_, secret.hash_of(visit.secret))
     visit.web.sessions.forget()
     return visit.see_other("/account", "The password was changed; other sessions have ended.")
 

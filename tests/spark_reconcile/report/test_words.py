@@ -48,7 +48,7 @@ def test_business_keys_are_shown_as_far_as_disclosed() -> None:
 @pytest.mark.parametrize(
     ("ms", "words"), [(86, "0.086 s"), (1_240, "1.2 s"), (61_000, "1 min 1 s"), (3_599_990, "1 h")]
 )
-def test_a_span_below_ten_seconds_has_two_significant_digits(ms: int, words: str) -> None:
+def test_spans_below_ten_seconds_have_two_digits_and_longer_ones_two_units(ms: int, words: str) -> None:
     assert span(ms) == words
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from spark_reconcile.run import stages
 from spark_reconcile.sources import clocks
-from spark_reconcile.sources.clocks import ClockHour, Skew, corrections, first_corrections, latest
+from spark_reconcile.sources.clocks import ClockHour, Skew, corrections, first_corrections, skew_of
 
 HOUR = clocks.HOUR_MS
 NAMES = ("lk0", "att", "accepted_at", "sent_at", "heard_at", "ended_at", "taken_at", "hub_sent_at", "released_at",
@@ -66,10 +66,10 @@ def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSe
 
 
 def test_a_single_wrong_line_does_not_decide_a_clock() -> None:
-    assert latest([ClockHour(9, 0, 50, 40), ClockHour(10, HOUR, 2, 90)]) == Skew(0, 50, 52, 0, 25)
-    assert latest([ClockHour(9, 0, 2, 40), ClockHour(10, HOUR, 1, 100)]) == Skew(0, 2, 3, 0, 35)
-    assert latest([ClockHour(10, HOUR, 3, 40), ClockHour(9, 0, 50)]) == Skew(HOUR, 3, 53, 0, 25)
-    assert latest([ClockHour(8, 60_000, 2), ClockHour(9, -HOUR, 3), ClockHour(10, 0, 3, 40)]) == Skew(
+    assert skew_of([ClockHour(9, 0, 50, 40), ClockHour(10, HOUR, 2, 90)]) == Skew(0, 50, 52, 0, 25)
+    assert skew_of([ClockHour(9, 0, 2, 40), ClockHour(10, HOUR, 1, 100)]) == Skew(0, 2, 3, 0, 35)
+    assert skew_of([ClockHour(10, HOUR, 3, 40), ClockHour(9, 0, 50)]) == Skew(HOUR, 3, 53, 0, 25)
+    assert skew_of([ClockHour(8, 60_000, 2), ClockHour(9, -HOUR, 3), ClockHour(10, 0, 3, 40)]) == Skew(
         0, 3, 8, -HOUR, 25
     )
 
