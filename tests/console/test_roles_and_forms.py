@@ -50,6 +50,16 @@ async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(scene: Sc
             assert (await browser.post_form(path, **FORMS[path])).status_code == 403, path
 
 
+async def test_the_page_of_failed_documents_says_that_the_list_is_filtered(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in("viewer")
+    all_, some, none = [
+        (await browser.get("/failed", params=filter_)).text for filter_ in ({}, {"type": "statement"}, {"key": "no"})
+    ]
+    assert ("have failed" in all_ or "has failed" in all_, "The list shows those" in all_) == (True, False)
+    assert "The list shows those that match." in some
+    assert "No failed document matches." in none
+
+
 async def test_the_overview_does_not_say_that_all_is_well_before_the_queues_are_counted(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ async def failed(visit: Visit) -> Response:
     answer = await visit.ask("failed.page", **chosen, after=visit.query.get("after") or None, limit=50)
     return show(
         visit, "failed.html", rows=answer["rows"], of=answer["of"], counted_at=answer["as_of"], filters=filters,
-        identity=identity,
+        is_filtered=bool(chosen), identity=identity,
         next=href("/failed", **chosen, after=answer["next"]) if answer["next"] else None,
         first=href("/failed", **chosen) if visit.query.get("after") else None, acts=bulk.recent(visit),
         interrupted=await bulk.interrupted(visit), live=LIVE,

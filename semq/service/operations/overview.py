@@ -187,7 +187,8 @@ class Views:
     async def _submitted(self, wanted: SelectStuck, cause: StuckCause) -> dict[str, Any]:
         """Return a page of submissions with one cause. ``outbound``: smallest number of the page before."""
         surroundings = self._node.surroundings()
-        if wanted.side == "inbound":
+        is_sent_message = wanted.mark is not None or wanted.source not in (None, "")  # of a hub, of a sent message
+        if wanted.side == "inbound" or is_sent_message:
             return {"rows": [], "next": None, "looked_at": 0}
         listed = await self._submissions(
             wanted,
@@ -196,7 +197,9 @@ class Views:
             in_pieces=cause is StuckCause.PIECES_LEFT,
             below=wanted.outbound,
         )
-        found = [row for row in listed if stuck_cause(row, surroundings) is cause]
+        state = (wanted.state or "").upper()
+        with_state = [row for row in listed if state in ("", row["state"], row["outcome"])]
+        found = [row for row in with_state if stuck_cause(row, surroundings) is cause]
         rows = [row | {"stuck": described_cause(cause, row)} for row in found[: wanted.limit]]
         passed = listed if len(rows) == len(found) else rows
         has_next = len(rows) < len(found) or len(listed) == SUBMISSIONS_MAX

@@ -34,6 +34,10 @@ IS_REFUSED = C.reason_code.is_not(None)
 IS_SCHEDULED = C.not_before.is_not(None)  # also documents in pieces
 IS_IN_PIECES = C.not_before == func.to_timestamp(AFTER_PIECES_MS // 1000)
 IS_NAMED = C.envelope.is_not(None)  # scheduled under an LK0
+# Code of the reason that ``_reason`` returns.
+code_column = func.coalesce(
+    C.reason_code, C.wait_code, case((W.number.is_not(None), WAITS_BEHIND), else_=W.reason_code)
+)
 key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "tb_0031_submit.app_key"))
 
 
@@ -138,7 +142,7 @@ def list_submissions(
     if key_:
         conditions.append(key_column.startswith(key_, autoescape=True))
     if code:
-        conditions.append(C.reason_code == code)
+        conditions.append(code_column == code)
     if since_ms is not None:
         conditions.append(C.submitted_at >= func.to_timestamp(since_ms / 1000))
     if before_ms is not None:

@@ -110,6 +110,12 @@ async def test_pages_of_refused_submissions_are_filtered_and_counted_alike(refus
     second = (await ask(admin, "stuck.page", chosen | first["next"]))["result"]
     assert [row["app_key"][-3:] for row in first["rows"] + second["rows"]] == ["S12", "S11", "/S9"]
     assert second["next"] is None
+    for filters, count in (
+        ({"state": "rejected"}, 3), ({"state": "REFUSED"}, 3), ({"state": "WAITS"}, 0), ({"mark": "held"}, 0),
+        ({"source": "10008"}, 0), ({"code": "SEMQ-1201"}, 3), ({"code": "SEMQ-5207"}, 0),
+    ):  # fmt: skip
+        found = (await ask(admin, "stuck.page", chosen | filters | {"limit": 9}))["result"]["rows"]
+        assert (filters, len(found)) == (filters, count)
 
 
 async def inbound_rows(admin: ClientLink, count: int) -> Any:
@@ -170,6 +176,10 @@ async def check_views_of_waiting(admin: ClientLink, number: int) -> None:
     (row,) = (await ask(admin, "stuck.list"))["result"]
     assert (row["reason"][0], row["submission"]) == ("SEMQ-5207", number)
     assert row["stuck"]["cause"] == "SUBMISSION_WAITS"
+    for code, count in ("SEMQ-5207", 1), ("SEMQ-1201", 0):
+        waiting = {"cause": "SUBMISSION_WAITS", "code": code}
+        assert len((await ask(admin, "stuck.page", waiting))["result"]["rows"]) == count
+        assert len((await ask(admin, "msg.list", {"code": code}))["result"]) == count
     (check,) = [
         check for check in (await ask(admin, "node.health"))["result"]["checks"] if check["check"] == "submissions"
     ]
