@@ -64,6 +64,18 @@ def test_remaining_rows_are_deleted_in_batches_after_a_restart() -> None:
     assert max(len(unit.deleted_outbound) + len(unit.deleted_pending) for unit in written) == BATCH
 
 
+def test_only_deleted_rows_count_as_cleaned() -> None:
+    """After a restart, the cleaner looks at refused documents, too, and keeps them for the operator."""
+    trio = Trio(replace(SETTINGS, clean_rows=BATCH))
+    trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
+    trio.a.send(b"too large")
+    trio.settle()
+    trio.a.crash()
+    trio.later(5)
+    assert trio.a.engine.cleaner.next_due is None
+    assert (trio.a.rows["tb_0031"], trio.a.engine.core.counters.counts.get("cleaned", 0)) == (1, 0)
+
+
 def _units_written(trio: Trio) -> list[Unit]:
     """Return a list to which each unit is added that the local nodes write from now on."""
     written: list[Unit] = []
