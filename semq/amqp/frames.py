@@ -57,8 +57,8 @@ class Pieces:
 class FrameReader:
     """A reader that splits bytes into frames. ``payload_max`` may change between two frames.
 
-    ``header_max`` is the largest content header in bytes. A header is never split into frames, so a received header can
-    be forwarded only if it fits into one frame.
+    ``header_max`` is the largest accepted content header, in bytes. A header is never split into frames, so a larger
+    one could not be forwarded.
     """
 
     __slots__ = ("_frame", "_head", "_missing", "_pieces", "at", "buffer", "header_max", "payload_max")

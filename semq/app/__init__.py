@@ -94,7 +94,7 @@ LAZY_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import SQLAlchemy and the readers of bodies on first use, so that pure AMQP clients start faster."""
+    """Import ``sql`` and ``handlers`` on first use: SQLAlchemy and XML would slow the start of AMQP clients."""
     if name not in LAZY_NAMES:
         raise AttributeError(name)
     return getattr(import_module(LAZY_NAMES[name]), name)

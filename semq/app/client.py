@@ -26,7 +26,7 @@ class Client:
     """A client of one node.
 
     ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the default time limit of calls, and the time
-    without a node after which iterations raise NodeUnreachable. Calls raise ForeignBroker if another AMQP broker
+    without a connection after which iterations raise NodeUnreachable. Calls raise ForeignBroker if another AMQP broker
     answers.
     """
 
@@ -134,10 +134,11 @@ class Client:
     def receive(
         self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None, consumer_tag: str = ""
     ) -> Subscription[Document]:
-        """Return the documents for this institution, or for its user ``user``, in order; the caller settles each one.
+        """Return the documents for this institution, or for its user ``user``, in order.
 
-        The result is an iterator and a context manager. At most ``prefetch`` documents are unacknowledged. The
-        iteration ends when none has arrived for ``idle_s`` seconds (None: never).
+        The result is an iterator and a context manager. The caller acknowledges, requeues or rejects each document; at
+        most ``prefetch`` documents wait for this. The iteration ends when none has arrived for ``idle_s`` seconds
+        (None: never).
         """
         queue = f"{INBOX}.{user}" if user else INBOX
 

@@ -112,7 +112,7 @@ class NodeBusy(_NodeError, Unavailable):
 
 
 class IncompleteAnswer(_NodeError, Unavailable):
-    """The answer lacks stores of the hub that could not be asked."""
+    """The answer is incomplete: some stores of the hub could not be asked."""
 
     code = "SEMQ-1315"
     remedy = "`semq hub instances` shows the instance of each store; repeat when all of them run."
@@ -123,7 +123,7 @@ class IncompleteAnswer(_NodeError, Unavailable):
 
 
 class NoReceiptRequested(BadInput):
-    """This node never learns whether the document is delivered: it requests no receipt, or another node has sent it."""
+    """This node never learns the outcome: the document requests no receipt, or was sent by another node."""
 
     code = "SEMQ-1304"
     remedy = (

@@ -27,6 +27,7 @@ class Watch:
         self._requests = requests
         self._events = events
         self._clock = clock
+        # keyed by LK0; the result None: a member of the group has ended
         self._waiting: dict[str, list[asyncio.Future[Fate | None]]] = {}
         self._subscription: Subscription[DocumentEvent] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +63,7 @@ class Watch:
         return record, fate
 
     async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
-        """Return the record of a document that was read last, and its outcome if there is one before ``until``.
+        """Return the last record of a document, and its outcome if there is one before ``until``.
 
         An accepted SQL submission becomes a document with another locator, which events use.
         """
@@ -77,7 +78,7 @@ class Watch:
                     self._forget(lk0, outcome)
                     lk0 = str(record["lk0"])
                     outcome = self._expect(lk0)
-                    continue  # the document may have ended before the subscription
+                    continue  # query again: the document may have ended before ``_expect``
                 pause_s = SUBMISSION_S if "submission" in record else QUERY_S
                 done, _ = await asyncio.wait((outcome,), timeout=min(left_s, pause_s))
                 if done and (fate := outcome.result()) is not None:

@@ -4,7 +4,7 @@ A server, made inside a running event loop::
 
     server = AmqpServer(ServerConfig(...), authenticator, clock, store=None, turn=None)
     server.vhosts["/"].register(service)          # an exchange or a queue of the node; before start
-    await server.start()                          # restores, listens; server.port
+    await server.start()                          # restores, then listens on server.port
     await server.stop(drain_s=5.0)
 
 ``store`` is a ``MessageStore`` of ``semq.store.broker.operations``; with None, durable objects end with the process.

@@ -1,7 +1,7 @@
-"""The arguments of queue.declare: names, permitted values and fields. Pure.
+"""The arguments of queue.declare: names, permitted values, and fields of ``QueueSettings``. Pure.
 
-Other arguments are stored and shown, but have no effect, and are not compared when a queue is declared again. The texts
-of reasons are RabbitMQ's.
+Arguments that are not in ``QUEUE_ARGUMENTS`` are stored and shown, but have no effect, and are not compared when a
+queue is declared again. The texts of reasons are RabbitMQ's.
 """
 
 from collections.abc import Callable, Mapping
@@ -136,7 +136,7 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     # The broker itself decides where messages are kept, so ``lazy`` has no effect.
     "x-queue-mode": ("queue_mode", _one_of("queue mode", "default", "lazy")),
     "x-single-active-consumer": ("single_active_consumer", _flag),
-    # A quorum queue is a durable queue here: the store gives the same guarantees. Streams are a different model.
+    # A quorum queue is a durable queue here: the store gives the same guarantees. ``stream`` is not supported.
     "x-queue-type": ("queue_type", _one_of("queue type", "classic", "quorum")),
     "x-delivery-limit": ("delivery_limit", _count),
 }

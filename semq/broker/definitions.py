@@ -30,7 +30,7 @@ class VhostLimits:
     bytes_max: int = 256 << 20  # size of all names and keys (characters) and arguments (bytes) together
 
 
-class Definitions:
+class VhostDefinitions:
     """The exchanges and queues of one virtual host, keyed by name; their bindings are in the exchanges."""
 
     def __init__(self, name: str, env: Environment, new_queue_id: Callable[[], int], limits: VhostLimits) -> None:

@@ -69,7 +69,7 @@ class ServerConfig:
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    #: in addition to SERVER_PROPERTIES, or instead of them
+    #: added to SERVER_PROPERTIES; replace those of the same names
     properties: Mapping[str, Any] = field(default_factory=dict)
     #: makes the listener of servers that share a port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None

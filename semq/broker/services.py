@@ -151,8 +151,8 @@ class ServiceConsumer(Protocol):
         redelivered: bool,
         token: Any,
     ) -> None:
-        """Deliver a message. ``ServiceQueue.settled`` gets ``token`` when the client settles the delivery, with
-        ``no_ack`` at the end of the turn."""
+        """Deliver a message. ``ServiceQueue.settled`` gets ``token`` when the client settles the delivery; with
+        ``no_ack``, at the end of the turn."""
 
     def cancel(self) -> None:
         """End the consumer and notify the client; unacknowledged tokens are settled as lost."""

@@ -63,9 +63,9 @@ class BrokerSession:
         self._is_blocked = False
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
-        self._stalled: dict[BrokerChannel, None] = {}  # their requests wait until the client reads
+        self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads
         self._confirming: dict[ConnectedChannel, None] = {}
-        self.feeding: dict[ConnectedChannel, None] = {}  # they send a large body
+        self.feeding: dict[ConnectedChannel, None] = {}  # channels that send a large body
         self._notices: list[tuple[int, str]] = []  # delayed notices of cancelled consumers
         self._delays = 0  # number of replies to be sent before the notices
         self._feeds_first = False  # whether large bodies were served first the last time
@@ -76,7 +76,7 @@ class BrokerSession:
     def link_made(self, link: SocketLink) -> None:
         self.link = link
         if link.peer.certificate is None:
-            # EXTERNAL is not offered: a client may try the first mechanism only, and would be refused.
+            # Do not offer EXTERNAL: a client that tries only one mechanism might try this one, and would be refused.
             self.machine.mechanisms = tuple(name for name in self.machine.mechanisms if name != "EXTERNAL")
         self.allowance = Allowance(self.limits, link)
         self.server.sessions[self] = None
@@ -280,8 +280,8 @@ class BrokerSession:
         self._allowed.add((right, name))
 
     def apply_permissions(self, permissions: Permissions | None) -> bool:
-        """Apply changed permissions; None: no access. Return False if the connection must end: it has no access, or may
-        not read a queue with a consumer.
+        """Apply changed permissions; None: no access. Return False if the connection must end: the user has no
+        access, or may not read the queue of a consumer.
         """
         if permissions == self._permissions:
             return True
@@ -372,7 +372,7 @@ class BrokerSession:
 
 
 def _produces_output(event: e.ConnectionEvent) -> bool:
-    """Whether an event produces output immediately, and so must wait while the client does not read."""
+    """Return whether an event produces output immediately, and so must wait while the client does not read."""
     return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 

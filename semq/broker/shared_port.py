@@ -130,7 +130,7 @@ class ServerDoor:
 
 
 class PortSession:
-    """One connection to the port. When its virtual host is known, a ``BrokerSession`` of that server serves it."""
+    """One connection to the port. Once connection.open names a server, a ``BrokerSession`` of that server serves it."""
 
     link: SocketLink
 

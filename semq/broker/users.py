@@ -82,7 +82,7 @@ class User:
 class UserTable:
     """The built-in ``Authenticator``.
 
-    PLAIN and AMQPLAIN compare passwords; EXTERNAL uses the common name of the verified certificate as the name.
+    PLAIN and AMQPLAIN compare passwords; EXTERNAL uses the common name of the verified certificate as the user name.
     """
 
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semq.amqp.content import ContentHeader
-from semq.broker.definitions import Definitions, VhostLimits
+from semq.broker.definitions import VhostDefinitions, VhostLimits
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.generated_names import REPLY_PREFIX
 from semq.broker.queues.bodies import release, retain
@@ -23,7 +23,7 @@ from semq.store.broker.operations import StoreOp
 class PublishResult:
     """The result of a publish."""
 
-    queues: int = 0  #: that have the message; for a direct reply: channels
+    queues: int = 0  #: number of queues that have the message; for a direct reply, of channels
     must_be_stored: bool = False  #: before the message is confirmed
     is_refused: bool = False  #: by a queue
 
@@ -64,7 +64,7 @@ class _Death:
     reason: DeathReason
 
 
-class VirtualHost(Definitions):
+class VirtualHost(VhostDefinitions):
     """One virtual host."""
 
     def __init__(

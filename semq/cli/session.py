@@ -57,7 +57,7 @@ class Session:
     client: Client
     out: Output
     timeout_s: float
-    incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: errors of answers that lack stores of a hub
+    incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: an error for each incomplete answer of a hub
 
     async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
         """Run an operation of the node and return its result; arguments that are None are left out.
@@ -80,7 +80,7 @@ Command = Callable[..., Awaitable[None]]
 SHARED: tuple[tuple[str, Any, Any], ...] = (
     ("node", NodeOption, None),
     ("config", ConfigOption, None),
-    ("hosted", InstitutionOption, None),  # some commands have an argument ``institution``
+    ("hosted", InstitutionOption, None),  # not ``institution``: some commands have an argument of that name
     ("json", JsonOption, False),
     ("timeout", TimeoutOption, TIMEOUT_S),
 )

@@ -1,4 +1,4 @@
-"""A node's configuration, from a TOML file and SEMQ_… variables. Floors 0 to 3 do not use it.
+"""A node's configuration, from a TOML file and SEMQ_… variables. Floors 0 to 3 of ARCHITECTURE.md do not import it.
 
 | module                          | contents                                                                      |
 |---------------------------------|-------------------------------------------------------------------------------|

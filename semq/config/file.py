@@ -58,7 +58,7 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
     variables: Mapping[str, str] = all_variables
     certificate = None
-    origin = path  # the file in faults, with the table of the institution
+    origin = path  # named in faults: the file, and the table of the institution if it has several
     if institution is not None and path is not None:
         origin = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)
@@ -231,7 +231,7 @@ def _with_absolute_paths(
 
 
 def _variable(key: str, env: Mapping[str, str]) -> str | None:
-    """Return the variable that sets a key, or its table; None if there is none."""
+    """Return the variable that sets a key, or the table of the key; None if there is none."""
     parts = key.upper().split(".")
     by_upper = {name.upper(): name for name in env}
     lengths = list(range(len(parts), 0, -1))

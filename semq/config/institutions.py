@@ -66,7 +66,7 @@ class ServerSettings(Section):
 
 
 def is_virtual(written: Mapping[str, Any]) -> bool:
-    """Whether the tables describe a virtual server."""
+    """Return whether the tables describe a virtual server."""
     return SERVER in written or INSTITUTIONS in written
 
 

@@ -342,7 +342,7 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is the loopback of this machine."""
+    """Return whether a host is the loopback of this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -356,7 +356,7 @@ class _Leaf(NamedTuple):
     value: Any
     section: type[BaseModel]
     field: str
-    list_key: str = ""  #: key of the list of sections that sets it, otherwise empty
+    list_key: str = ""  #: key of the list of sections in which it is set; otherwise empty
 
 
 def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:

@@ -34,7 +34,7 @@ class BulkAct:
     key: str  #: random, in the address of the act's page
     user: str
     act: str  #: a key of ``words.ACTS``
-    back: str  #: address of the list of the selection
+    back: str  #: address of the list in which the messages were selected
     total: int
     sample: list[dict[str, Any]]  #: messages that the page shows
     work: Work = field(repr=False)
@@ -102,7 +102,7 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
     return work
 
 
-_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # acts by key
+_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # keyed by ``BulkAct.key``
 
 
 def prepare(visit: Visit, **facts: Any) -> BulkAct:
@@ -116,7 +116,7 @@ def prepare(visit: Visit, **facts: Any) -> BulkAct:
 
 
 def find(visit: Visit, key: str) -> BulkAct | None:
-    """Return an act by the key; None if the act is forgotten."""
+    """Return an act by its key; None if the act is forgotten."""
     return _acts.get(visit.web, {}).get(key)
 
 
@@ -126,7 +126,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the audit lines of acts of earlier processes without a line for the end, the newest first."""
+    """Return the audit lines of acts that earlier processes have begun and not ended, the newest first."""
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}

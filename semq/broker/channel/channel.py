@@ -34,7 +34,7 @@ WaitingContent: TypeAlias = tuple[BasicReturn | BasicGetOk | BasicDeliver, Conte
 
 
 class BrokerChannel:
-    """One channel. ``held``: waiting events while the channel waits (``hold``), else None."""
+    """One channel. ``held``: the events that wait from ``hold`` to ``release``; None if the channel does not wait."""
 
     __slots__ = (
         "_holds",
@@ -87,7 +87,7 @@ class BrokerChannel:
         try:
             self.session.machine.send(self.number, method)
         except LocalMisuse:
-            return  # the peer has closed the channel; the event is still to be processed
+            return  # the peer has closed the channel, and that event is not processed yet
         self.session.request_write()
 
     def send_content(self, method: BasicReturn | BasicGetOk | BasicDeliver, header: ContentHeader, body: Body) -> None:
@@ -349,8 +349,8 @@ class BrokerChannel:
         """Process basic.recover: requeue all unacknowledged messages, or without ``requeue`` deliver them again to
         their consumers under new tags.
 
-        Without ``requeue``, messages of basic.get, of ended consumers and of services are requeued, and large bodies
-        while the channel sends one.
+        Even without ``requeue``, messages of basic.get, of ended consumers and of services are requeued; so are
+        messages with large bodies while the channel sends a large body.
         """
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
@@ -396,8 +396,8 @@ class BrokerChannel:
             self.session.vhost.remove_queue(source)
 
     def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None:
-        """Requeue the unacknowledged deliveries of one consumer. None: of the channel, after a rollback of its open
-        transaction.
+        """Requeue the unacknowledged deliveries of one consumer. None: roll back the open transaction, then requeue all
+        deliveries of the channel.
         """
         if self.transaction is not None and consumer is None:
             self.restore_unacked(self.transaction.roll_back())
@@ -425,7 +425,7 @@ class BrokerChannel:
     # Confirms.
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """Note that the store has saved publish number ``sequence``, or has failed (``error``). 0: without confirm.
+        """Note that the store has saved publish number ``sequence``, or has failed (``error``). 0: no confirm.
 
         ``size``: as for ``begin_publish``.
         """

@@ -7,8 +7,9 @@ RabbitMQ's rules for dead-letter exchanges:
 - The expiration is removed, so that the message does not expire again in the next queue.
 - A message that would return to a queue in which it died is dropped, unless that death or a later one was a rejection.
 
-x-death lists at most a hundred deaths here; ``x-deaths-forgotten`` counts the others. A message with more than a
-hundred others is dropped, too, unless a listed death is a rejection: it may be in a cycle longer than the list.
+Here x-death lists at most a hundred deaths; ``x-deaths-forgotten`` counts the unlisted ones. A message with more than
+a hundred unlisted deaths is dropped, too, unless a listed death is a rejection: it may be in a cycle longer than the
+list.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Pages of a long queue that are not in memory: messages between those in memory at its head and the newest ones.
+"""Pages of a long queue: its messages between the head and the newest ones, which leave memory and are read again.
 
 For a message that the store has as a row, only the position is kept. Transient messages have no rows: those of one page
 are written to the store as one body, which is deleted when they have been read, or at the next start. Messages with
@@ -126,7 +126,7 @@ class Pager:
             if entry.is_stored:
                 page.rows.append(entry.position)
         if len(page.kept) == page.count:
-            page.kept.clear()  # the page stays as it is
+            page.kept.clear()  # nothing can leave memory: the page stays as it is
             return
         page.body_id, page.entries = body_id, None
         self.memory.add(-freed)

@@ -112,9 +112,10 @@ class PriorityLane:
 class ReadyMessages:
     """Waiting messages: higher priority first, then by position.
 
-    ``bytes``: size of all bodies. ``out_bytes``: size of the bodies in pages, in memory or not. New messages of a lane
-    are divided into pages when ``front`` has ``window`` messages, or bodies outside of pages exceed ``window_bytes``,
-    until the last page has been read.
+    ``bytes``: size of all bodies. ``paged_bytes``: size of the bodies in pages, in memory or not.
+
+    When ``front`` of a lane has ``window`` messages, or the bodies outside of pages exceed ``window_bytes``, paging of
+    the lane begins: new messages go to ``newest`` and become pages. It ends when ``pages`` and ``newest`` are empty.
     """
 
     __slots__ = (
@@ -125,7 +126,7 @@ class ReadyMessages:
         "bytes",
         "on_full",
         "on_low",
-        "out_bytes",
+        "paged_bytes",
         "window",
         "window_bytes",
     )
@@ -136,7 +137,7 @@ class ReadyMessages:
         self._order = [0]  # priorities in use, highest first
         self._count = 0
         self.bytes = 0
-        self.out_bytes = 0
+        self.paged_bytes = 0
         self.window = self.window_bytes = 1 << 62
         self.on_full: Callable[[QueuePage], None] = lambda _: None
         self.on_low: Callable[[PriorityLane, QueuePage], None] = lambda *_: None
@@ -153,13 +154,13 @@ class ReadyMessages:
         lane, size = self._lane(entry.message.priority), entry.message.size
         self._count += 1
         self.bytes += size
-        is_short = len(lane.front) < self.window and self.bytes - self.out_bytes <= self.window_bytes
+        is_short = len(lane.front) < self.window and self.bytes - self.paged_bytes <= self.window_bytes
         if is_short and not (lane.pages or lane.newest):
             lane.push(entry)
             return
         page = lane.push_last(entry)
         if page is not None:
-            self.out_bytes += page.bytes
+            self.paged_bytes += page.bytes
             self.on_full(page)
         self._prefetch(lane)
 
@@ -167,11 +168,11 @@ class ReadyMessages:
         """At a restart, append a page that is not in memory."""
         lane = self._lane(priority)
         if lane.newest:
-            self.out_bytes += lane.close_page().bytes
+            self.paged_bytes += lane.close_page().bytes
         lane.pages.append(page)
         self._count += page.count
         self.bytes += page.bytes
-        self.out_bytes += page.bytes
+        self.paged_bytes += page.bytes
 
     def insert_page(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
         """Replace a lane's next page, which has been read, by its messages."""
@@ -180,7 +181,7 @@ class ReadyMessages:
         page.is_gone = True
         self._count += len(entries) - page.count  # the store may have lost some
         self.bytes += sum(entry.message.size for entry in entries) - page.bytes
-        self.out_bytes -= page.bytes
+        self.paged_bytes -= page.bytes
         lane.front.extend(entries)
         self._prefetch(lane)
 
@@ -226,7 +227,7 @@ class ReadyMessages:
         for page in pages:
             page.is_gone = True
         self._lanes, self._order = {0: PriorityLane()}, [0]
-        self._count = self.bytes = self.out_bytes = 0
+        self._count = self.bytes = self.paged_bytes = 0
         return entries, [page for page in pages if page.entries is None]
 
     def _lane(self, priority: int) -> PriorityLane:
@@ -264,10 +265,10 @@ class ReadyMessages:
 
     def _prefetch(self, lane: PriorityLane) -> None:
         while lane.pages or lane.newest:
-            is_enough = len(lane.front) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
+            is_enough = len(lane.front) >= PAGE or self.bytes - self.paged_bytes > self.window_bytes // 2
             if lane.front and is_enough:
                 return
             if lane.pages and lane.pages[0].entries is None:
                 self.on_low(lane, lane.pages[0])
                 return
-            self.out_bytes -= lane.refill()
+            self.paged_bytes -= lane.refill()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 from semq.broker.routing.headers_match import HeadersPattern
 from semq.broker.routing.topic import TopicIndex
 
-Headers: TypeAlias = Callable[[], Mapping[str, Any]]
+Headers: TypeAlias = Callable[[], Mapping[str, Any]]  # returns the headers of the message
 
 _CACHE_MAX = 8192  # size of a topic exchange's cache, in keys and destinations
 

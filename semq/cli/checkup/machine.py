@@ -19,7 +19,7 @@ FILES = (
     ("http", ("certificate", "key", "client_authorities")),
     ("telemetry", ("trust",)),
 )
-AMPLE_SPACE = 4  # warn below this multiple of amqp.min_free_disk_bytes
+AMPLE_SPACE_FACTOR = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
 
 def check(settings: Settings) -> Iterator[Finding]:
@@ -120,11 +120,13 @@ def _space(folder: Path, settings: Settings) -> Finding:
     needed = settings.amqp.min_free_disk_bytes
     detail = f"{size(free)} free in the file system of {folder}"
     has_embedded_database = settings.database.url is None
-    are_blocked = has_embedded_database and settings.node.kind == "local"
-    advice = "Free disk space" + (f": below {size(needed)} publishers are blocked." if are_blocked else ".")
+    blocks_publishers = has_embedded_database and settings.node.kind == "local"
+    advice = "Free disk space" + (f": below {size(needed)} publishers are blocked." if blocks_publishers else ".")
     if has_embedded_database and free < needed:
         return Finding("disk", FAILING, f"{detail}, less than {size(needed)}", advice)
-    return Finding("disk", WARNING, detail, advice) if free < AMPLE_SPACE * needed else Finding("disk", OK, detail)
+    if free < AMPLE_SPACE_FACTOR * needed:
+        return Finding("disk", WARNING, detail, advice)
+    return Finding("disk", OK, detail)
 
 
 def _nearest_existing(folder: Path) -> Path:

@@ -145,7 +145,7 @@ async def add(
     store: Store,
     weight: Annotated[
         float,
-        typer.Option("--weight", metavar="W", min=0, help="Weight of its share of homes; 0: it gets no more homes."),
+        typer.Option("--weight", metavar="W", min=0, help="Weight in the distribution of homes; 0: no more homes."),
     ] = 1.0,
 ) -> None:
     """Add a store, or change its weight. Homes move only by `balance` or `move`."""

@@ -71,7 +71,7 @@ async def requeue(
     session: Session, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
     key: Key = None, why: Why = "",
 ) -> None:  # fmt: skip
-    """Return parked documents to their application, and submit refused submissions by SQL again; nothing is copied.
+    """Return parked documents to their application, and submit refused submissions by SQL again.
 
     A submission gets a new name, which is printed; its old name remains valid.
     """
@@ -122,7 +122,7 @@ class FailedDocumentActs:
         self.became: dict[str, dict[str, Any]] = {}  #: old name of a submission | result of its repetition
 
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:
-        """Act on new documents; return whether there are any."""
+        """Act on the rows on which this command has not acted; return whether there are any."""
         listed = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
         # A submission that was refused again has a new name; it is not submitted a third time.
         resubmitted = {new["lk0"] for new in self.became.values()}

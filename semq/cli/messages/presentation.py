@@ -22,7 +22,7 @@ LIST_COLUMNS: tuple[Column, ...] = (
     ("status", "<"),
 )
 MEMBER_COLUMNS: tuple[Column, ...] = (("name", "<"), ("to", "<"), ("status", "<"), ("reason", "<"))
-# Facts that other lines contain, or that only programs use
+# Not printed as facts: other lines show them, or only programs use them
 HIDDEN_FACTS = ("at", "id", "error", "stuck", "cleaned", "direction", "proved", "members")
 FIRST_FACTS = (
     "name",
@@ -42,10 +42,7 @@ FIRST_FACTS = (
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Return the short name of a message; it may be derived from the locator.
-
-    A locator without a short name is returned itself.
-    """
+    """Return the short name of a message, from the row or derived from its locator; without one, the locator."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 

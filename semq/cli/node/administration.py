@@ -19,7 +19,7 @@ group = typer.Typer()
 async def status(
     session: Session,
     counters: Annotated[
-        bool, typer.Option("--counters", help="Show instead all counters, and the figures of AMQP and the store.")
+        bool, typer.Option("--counters", help="Show only the counters, and the figures of AMQP and the store.")
     ] = False,
 ) -> None:
     """Show a node's identity, state, links, traffic, certificates and partners."""

@@ -53,7 +53,7 @@ def test_a_long_queue_leaves_memory_and_comes_back_in_order(mode: int) -> None:
     assert model.memory.bytes == sum(entry.message.weight for entry in queue.ready)
     assert queue.ready.bytes == 190
     assert drain(model, queue) == list(range(100))
-    assert (len(queue.ready), queue.ready.bytes, queue.ready.out_bytes, model.memory.bytes) == (0, 0, 0, 0)
+    assert (len(queue.ready), queue.ready.bytes, queue.ready.paged_bytes, model.memory.bytes) == (0, 0, 0, 0)
     assert (model.store.messages, model.store.bodies) == ({}, {})
 
 
