@@ -12,7 +12,7 @@
 | gauges, disk, interpreter | processor time and memory; durable writes; how Python was built                |
 | floor                     | the row changes of the phases, repeated through psycopg                        |
 | large                     | ``./run bench large``: one large document                                      |
-| beside, bulk              | option ``--beside``: small documents beside large ones; the process of these   |
+| beside, bulk              | ``large --beside``: small documents beside large ones; the process of the large |
 | datagrams, udp_relay      | documents as datagrams; a relay that loses some                                |
 | soak                      | a steady load for many minutes                                                 |
 | rabbitmq                  | SEMQ's nodes, and a node as a plain broker, compared with RabbitMQ             |

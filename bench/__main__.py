@@ -1,7 +1,8 @@
-"""``./run bench``: sustained documents per second and latency on real processes, with the floor set by Postgres.
+"""``./run bench``: sustained documents per second and latency on real processes, compared with the floor of Postgres.
 
-Rates are sustainable: the measured time ends when the queues of all nodes are empty. Latency is measured before the
-rates, together with the disk. Options add work:
+The floor is the rate at which Postgres makes the same row changes without nodes. Rates are sustainable: the measured
+time ends when the queues of all nodes are empty. Latency is measured before the rates, and that of the disk at the same
+time. Options add work:
 
     --large [N]     N documents of 1 MiB beside small ones: rate of the large ones, latency of the small ones, memory
     --backlog N     N documents wait for an offline institution during all other phases
@@ -55,8 +56,8 @@ SUMMARY = """
            {ratio_stored:>6} of its floor, {floor_stored_per_s}/s
   cpu      {cpu_us:>6} µs a document in the nodes and their Postgres, online
   latency  {p50_ms:>6} ms p50, {p99_ms} ms p99 at {rate:g}/s
-  disk     {fdatasync_p50_us:>6} µs fdatasync p50 in those seconds, {fdatasync_p99_us} p99, {fdatasync_max_us} max; \
-{fsyncs_at_rate} fsyncs a document
+  disk     {fdatasync_p50_us:>6} µs fdatasync p50 in the same seconds, {fdatasync_p99_us} p99, \
+{fdatasync_max_us} max; {fsyncs_at_rate} fsyncs a document
   memory   {rss_mib:>6} MiB in the processes of the nodes at the end; {rows_left} rows left
 """
 

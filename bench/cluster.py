@@ -3,8 +3,8 @@
 The same documents go from A to B, in turns, through
 
 - one process of the hub;
-- two instances of the hub, each with a store of its own, with A at one and B at the other, and a node as the broker
-  between them, whose processor time is counted;
+- two instances of the hub, each with a store of its own, with A at one and B at the other. The broker between them is a
+  node, and its processor time is included;
 - two instances with RabbitMQ as the broker, if RabbitMQ is installed; otherwise its figures are null.
 
 A document and its receipt pass the broker once each. ``overhead`` is the additional processor time of two instances

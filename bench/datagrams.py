@@ -1,10 +1,10 @@
 """``./run bench datagrams``: documents with @Reliable=0 as datagrams, compared with @Reliable=1 over the connection.
 
-Documents of class 1 go from A through the hub to B. With ``--loss``, a UDP relay loses this share of the datagrams on
-each of the two ways. First the latency from publish to B's application is measured at ``--rate``, with @Reliable=1 and
-then with @Reliable=0. Then ``--messages`` documents of each kind are sent at full speed, or at ``--rate-of-bulk``;
-``per_s`` counts until the last document has arrived. Every document must be received, or counted as lost by the end
-that should have received it.
+Documents of class 1 go from A through the hub to B. With ``--loss``, a UDP relay loses this share of the datagrams
+between A and the hub, and between the hub and B. First the latency from publish to B's application is measured at
+``--rate``, with @Reliable=1 and then with @Reliable=0. Then ``--messages`` documents of each kind are sent at full
+speed, or at ``--rate-of-bulk``; ``per_s`` counts until the last document has arrived. Every document must be received,
+or counted as lost by the end that should have received it.
 """
 
 import argparse
@@ -106,7 +106,7 @@ async def relayed(port: int, loss: float) -> AsyncIterator[int]:
 
 class BestEffortSubmitter(LoadSubmitter):
     def use(self, way: str) -> None:
-        """``way`` of the next documents: DATAGRAMS or CONNECTION."""
+        """Send the next documents by ``way``: DATAGRAMS or CONNECTION."""
         self._extra_headers = {"@SaveFwd": 1, "@Ack2": 0, "@Reliable": 0 if way == DATAGRAMS else 1}
 
 
@@ -219,7 +219,7 @@ class DatagramBench:
         return {"p50_ms": round(cuts[49], 2), "p99_ms": round(cuts[98], 2)}
 
     async def _publish(self, numbers: range, rate: float, sent: dict[int, float]) -> None:
-        """``sent`` gets the time of each document."""
+        """Publish documents at ``rate`` a second; ``sent`` gets the time of each."""
         started = time.perf_counter()
         for place, number in enumerate(numbers):
             await asyncio.sleep(max(started + place / rate - time.perf_counter(), 0))

@@ -1,9 +1,9 @@
 """``./run bench large``: a large document from A to B; with ``--beside``, the latency of small ones beside large ones.
 
-Without ``--beside``, one document of N bytes goes from a file at A to a file at B. The time begins before the
-application's first byte and ends when the receiving application has the last byte and has acknowledged the document.
-The memory is the maximum of four samples a second: for each node's process without its Postgres, and for the process of
-the applications at both ends.
+Without ``--beside``, one document of N bytes goes from a file at A to B's application. The time begins before the
+sending application's first byte and ends when the receiving application has the last byte and has acknowledged the
+document. The memory is the maximum of four samples a second: for each node's process without its Postgres, and for the
+process of the applications at both ends.
 
 With ``--beside``, small documents at ``--small`` a second are sent alone and beside large documents in turns
 (``beside``). The large documents have N bytes (``pieces``), or ``--size`` bytes at ``--per-s`` a second
@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
         type=cli.positive,
         default=SECONDS,
         metavar="N",
-        help=f"duration of one turn with --beside ({SECONDS:g})",
+        help=f"duration of a turn with --beside; pieces: of a turn of small documents alone ({SECONDS:g})",
     )
     parser.add_argument(
         "--rounds", type=cli.count, default=ROUNDS, metavar="N", help=f"turns of each kind with --beside ({ROUNDS})"

@@ -18,7 +18,7 @@ from semq.installation.enrolment import ensure_enrolled
 from semq.installation.process import NodeProcess
 
 READY_S_MAX = 120.0
-ENDED_S_MAX = 5.0  # from the loss of a connection until the end of its process is noticed
+ENDED_S_MAX = 5.0  # time to notice the end of a node after the loss of a connection to the node
 LOG_LINES = 20  # lines of a node's log in an error
 A, B = "a", "b"
 NODE_IDS = {A: "10008", B: "56001"}
@@ -41,7 +41,7 @@ class BenchNetwork:
         hub: Rows | None = None,
     ) -> None:
         """``partners``: number of receiving nodes. ``instances``: number of instances of the hub, connected by the
-        broker at the URL ``carrier``, or without it by a node as the broker. ``every``, ``hub``: rows of the
+        broker at the URL ``carrier``; if it is empty, by a node as the broker. ``every``, ``hub``: rows of the
         configuration of all nodes, and of the hub.
         """
         self._secure = secure
@@ -51,7 +51,7 @@ class BenchNetwork:
         login = ApplicationLogin("bench", secrets.token_urlsafe(18))
         plan = InstallationPlan(
             {**NODE_IDS, **more_partners}, login, absent=[ABSENT], secure=secure, instances=instances, carrier=carrier,
-            every=every or {}, hub=hub or {},
+            rows_for_all=every or {}, rows_for_hub=hub or {},
         )  # fmt: skip
         places = plan.write(folder)
         self.nodes = {name: NodeProcess(place) for name, place in places.items()}

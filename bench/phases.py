@@ -1,7 +1,8 @@
 """The phases of a measurement: online, stored, latency. Their docstrings state the measured time.
 
-Rates are sustained: the time ends when every queue of every node is clean again. The phase ``latency`` measures by A's
-events; the other phases have many documents under way, and poll counters (``load.Watcher``).
+Rates are sustained: the time ends when all nodes are clean, that is, when their queues are empty again. The phase
+``latency`` measures by A's events; the other phases have many documents under way, and poll counters
+(``load.Watcher``).
 """
 
 import asyncio

@@ -50,7 +50,7 @@ SUMMARY = """
 
 
 class Numbers(set[int]):
-    """A set of document numbers: all below ``floor``, and added ones above it, which alone need memory."""
+    """A set of document numbers: all below ``floor``, and added ones above it. Only these need memory."""
 
     def __init__(self, first: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Numbers(set[int]):
 
 @dataclass(slots=True)
 class Latencies:
-    """The times of undelivered documents, and the latencies of the present minute."""
+    """The times at which undelivered documents were published, and the latencies of the present minute."""
 
     sent: dict[int, float] = field(default_factory=dict)
     values: list[float] = field(default_factory=list)  #: milliseconds
@@ -96,7 +96,7 @@ def main(argv: list[str]) -> int:
         type=cli.positive,
         default=0.0,
         metavar="PER_S",
-        help="documents a second (80 %% of the full rate)",
+        help="documents a second (80 %% of the sustained rate)",
     )
     parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     arguments = parser.parse_args(argv)

@@ -7,7 +7,7 @@ While the nodes are idle, each script writes to its node's Postgres server, in a
 
 - the rows that ``reference`` lists per document and table, with every column filled
 - with the server settings of the node and ``synchronous_commit`` on
-- in as many batches as the node committed transactions in the phase, divided by the number of steps below
+- with as many commits as the node made in the phase; a batch has one commit for each of the steps below
 
 ``per_s`` is the rate with these rows and batches; ``best_per_s``, with batches of 500 documents; ``now_per_s``, with
 the row changes of this run. ``changed`` lists how these differ from the reference.

@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
     """Run all phases and return the figures."""
-    plan = InstallationPlan({NODE: "10008"}, ApplicationLogin("bench", "bench"), every={"http.port": 0})
+    plan = InstallationPlan({NODE: "10008"}, ApplicationLogin("bench", "bench"), rows_for_all={"http.port": 0})
     places = plan.write(folder)
     del places[HUB]
     node = NodeProcess(places[NODE])
@@ -164,7 +164,7 @@ async def _visit(browser: HttpConnection, visits: int) -> Result:
         status, _ = await browser.request("GET", path)
         if status == 200:
             seconds[path].append(time.perf_counter() - began)
-        elif status not in (303, 404):  # pages that need parameters in the query
+        elif status not in (303, 404):  # such a page needs parameters in the query
             raise Incomplete(f"{path} was answered {status}")
     medians = {path: statistics.median(values) for path, values in sorted(seconds.items()) if values}
     all_seconds = [value for values in seconds.values() for value in values]

@@ -120,7 +120,7 @@ class RunningChain:
             await link.close(2.0)
 
     async def measure(self, messages: int) -> float:
-        """Measure documents per second, from the first publish until a has all receipts. Raises NoFigures."""
+        """Return documents per second, from the first publish to the last receipt. Raises Incomplete, NoProgress."""
         first = self._next_number
         self._next_number += messages
         self._receipts.clear()

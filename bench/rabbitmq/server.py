@@ -21,7 +21,7 @@ STOP_S = 60.0  # time for a node to end
 
 
 def is_installed() -> bool:
-    """Whether RabbitMQ is installed."""
+    """Return whether RabbitMQ is installed."""
     return PROGRAM.exists()
 
 
@@ -68,13 +68,13 @@ class RabbitNode:
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
         with (self.folder / "out").open("ab") as out:
-            # A new session, because the script starts another process.
+            # The script starts another process. In a session of their own, ``signal`` reaches both.
             process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out, start_new_session=True)
         self.process = process
         return process
 
     def wait_serving(self) -> bool:
-        """Wait until the node serves; False if it does not within START_S."""
+        """Wait until the node serves; return False if it ends, or does not serve within START_S."""
         process = self.process
         return process is not None and wait_for_server(self.port, START_S, lambda: process.poll() is None)
 

@@ -3,7 +3,7 @@
     ./run bench reconcile [--messages N] [--nodes N] [--memory MIB] [--engines spark,duckdb,postgres] [--json] [--keep]
 
 Spark does the whole job (validation, verdicts, tables, report); DuckDB and Postgres only compare and write a table of
-verdicts. The exit status is 1 if an engine does not find the true verdicts. Memory and processor time are those of
+verdicts. The exit status is 1 if the verdicts of an engine are wrong. Memory and processor time are those of
 all processes of an engine together, sampled twice a second; shared pages count once (proportional set sizes). On a
 machine with other load, the processor time is more meaningful than the elapsed time.
 """
