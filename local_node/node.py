@@ -158,7 +158,7 @@ class LocalNode(Node[LocalEngine]):
         return self.logins
 
     def _is_withdrawn(self, certificate: NodeCertificate) -> bool:
-        """Whether the hub has withdrawn a partner's certificate, as far as this node knows."""
+        """Return whether the hub has withdrawn a partner's certificate, as far as this node knows."""
         if self.settings.has_no_hub or self.sealing is None:
             return False
         return is_withdrawn(certificate, self.sealing.known(str(certificate.node)))
@@ -336,11 +336,11 @@ class LocalNode(Node[LocalEngine]):
         """Apply the present authorities to new connections and to partners' certificates."""
         if self.node_identity is not None:
             if self.settings.amqp.tls:
-                self.server.listener.use(self.node_identity.server())
+                self.server.listener.use_tls(self.node_identity.server())
             if self.settings.hub is not None and self.settings.hub.is_tls:
-                self.uplink.use(self.node_identity.client())
+                self.uplink.use_tls(self.node_identity.client())
             if self.direct is not None:
-                self.direct.use(self.node_identity.client())
+                self.direct.use_tls(self.node_identity.client())
         if self.sealing is not None:
             self.sealing.check_all()
 

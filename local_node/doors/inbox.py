@@ -29,9 +29,9 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-CHECKS_MAX = 10  # after so many checks, basic.get is answered as empty, although documents are still searched
+CHECKS_MAX = 10  # after so many checks, basic.get is answered as empty, even if the search for documents continues
 
-_write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
+_write_headers = header_writer((row for row in ATTRIBUTES if row.is_for_receiver), for_receiver=True)
 
 Count = Callable[[str, int], Awaitable[int]]  # (user, maximum) -> number of the user's waiting documents in the store
 
@@ -199,7 +199,7 @@ class InboxQueue(ServiceQueue):
     def _next_undelivered(self) -> Delivery | None:
         while self._undelivered:
             delivery = self._undelivered.popleft()
-            # A document that is not in ``out`` has ended, or will be delivered again.
+            # A document that the engine no longer counts as given out has ended, or will be delivered again.
             if delivery.bref in self._engine().handover.out:
                 return delivery
         return None
@@ -295,7 +295,7 @@ def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
         "@Source": f"{envelope.lk0.node}/{envelope.sender}" if envelope.sender else str(envelope.lk0.node),
         "@Deliveries": delivery.deliveries,
     }
-    _write_shown(envelope, headers)
+    _write_headers(envelope, headers)
     properties = Properties(
         headers=headers,
         content_type=attributes.content_type or None,

@@ -80,7 +80,7 @@ class ScheduledDocuments:
         core = self._engine().core
         wait_s = (at - core.now_ms()) / 1000
         self._next_at = at
-        # The job's next read finds later times; a plan would put this read off.
+        # A later time needs no plan: the job's next read finds it, and a plan would postpone that read.
         since_read_s = core.now() - self._read_at if self._read_at is not None else 0.0
         if wait_s < self._poll_s - since_read_s:
             self._release_in(max(wait_s, 0.0))

@@ -213,7 +213,7 @@ def reply_text(error: SemqError) -> str:
 def refusal(error: Exception) -> Outcome:
     """Return the settlement for an error: bad input closes the channel, other errors nack the document.
 
-    Without confirms, these close the channel, too.
+    On a channel without confirms, other errors close the channel, too.
     """
     reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
     closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported))

@@ -2,7 +2,7 @@
 
 Partners ask through the hub, which passes their questions on by queue ``node.ADDRESS.asked``, or directly
 (``partner_questions``). With ``hub.answer_partners = false`` these questions are refused. ``semq.service.story``
-selects the lines that a partner may read. The hub itself asks during a change of its authority.
+selects the lines that a partner may read (the story). The hub itself asks during a change of its authority.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Answers:
     def _on_questions(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         for delivered in batch:
             correlation_id = delivered.header.correlation_id or ""
-            if not self._count_question():
+            if not self._admit_question():
                 _answer(channel, correlation_id, {"ok": False, "error": describe(Unavailable(BUSY))})
                 continue
             task = asyncio.get_running_loop().create_task(
@@ -80,7 +80,7 @@ class Answers:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _count_question(self) -> bool:
+    def _admit_question(self) -> bool:
         """Count a question; return whether it may be answered now."""
         second = int(self._node.clock.monotonic())
         self._questions_in_second = self._questions_in_second + 1 if second == self._second else 1
@@ -106,7 +106,7 @@ class Answers:
 
     async def story(self, lk0: str, asker: str, nonce: str) -> Mapping[str, Any]:
         """Return the story for a partner that asks directly. Raises BadLocator, NotThere, NotTold, Unavailable."""
-        if not self._count_question():
+        if not self._admit_question():
             raise Unavailable(BUSY)
         return await self._story(lk0, asker, nonce, "")
 

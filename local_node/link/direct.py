@@ -152,10 +152,10 @@ class DirectLinks:
             await uplink.stop()
         await asyncio.gather(*self._stops)
 
-    def use(self, tls: ssl.SSLContext) -> None:
+    def use_tls(self, tls: ssl.SSLContext) -> None:
         self._tls = tls
         for uplink in self.uplinks.values():
-            uplink.use(tls)
+            uplink.use_tls(tls)
 
     async def check(self, now: datetime) -> None:
         """End the sessions of partners whose certificate has expired or was withdrawn by the hub."""

@@ -53,7 +53,7 @@ class DialAddresses:
     def current(self) -> DialConfig:
         return self.configs[self._place]
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         self._place = (self._place + 1) % len(self.configs)
 
     def change(self, change: Callable[[DialConfig], DialConfig]) -> None:

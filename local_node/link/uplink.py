@@ -64,8 +64,10 @@ class UplinkSettings:
 
 
 def link_limits(bytes_max: int) -> ConnectionLimits:
-    """Return the limits of a session. A content above ``bytes_max`` reaches the engine without its body: if it closed
-    the channel, the session would end again and again.
+    """Return the limits of a session.
+
+    A content above ``bytes_max`` reaches the engine without its body. If it closed the channel instead, its sender
+    would send it again in every new session, and so end each session.
     """
     return ConnectionLimits(
         heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1
@@ -114,12 +116,13 @@ class DialledLink:
                 return
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
-            # The socket was lost in this turn. The caller has committed and must continue; later, the node inquires.
+            # The socket was lost in this turn, or the frame cannot be written for this peer. The caller has committed
+            # and must continue; later, the node inquires.
             log.warning("not_sent", error=str(error))
 
 
-async def _no_questions(client: ClientLink) -> None:
-    """Do nothing."""
+async def _hear_nothing(client: ClientLink) -> None:
+    """Hear no questions."""
 
 
 class Uplink:
@@ -134,19 +137,19 @@ class Uplink:
         identity: Callable[[], Mapping[str, Any]],
         clock: Clock,
         turn: Turn,
-        on_session: Callable[[ClientLink], Awaitable[None]] = _no_questions,
+        hear_questions: Callable[[ClientLink], Awaitable[None]] = _hear_nothing,
         datagrams: DiallingEnd | None = None,
         partner: Address | None = None,
     ) -> None:
-        """``on_session`` is started with each session. ``partner``: the node that must answer; None for the hub."""
+        """``hear_questions`` is started with each session. ``partner``: the node that must answer; None for the hub."""
         self._partner = partner
-        self._on_session = on_session
+        self._hear_questions = hear_questions
         self.datagrams = datagrams
         self._address = address
         self._addresses = addresses
         self._settings = settings
         self._engine = engine
-        self._identity = identity  #: login properties (PROTOCOL.md section 10)
+        self._identity = identity  #: login properties (PROTOCOL.md section 27, *Login*)
         self._clock = clock
         self._turn = turn
         self._task: asyncio.Task[None] | None = None
@@ -177,7 +180,7 @@ class Uplink:
         if self.datagrams is not None:
             self.datagrams.stop()
 
-    def use(self, tls: ssl.SSLContext) -> None:
+    def use_tls(self, tls: ssl.SSLContext) -> None:
         self._addresses.change(lambda config: replace(config, tls=tls))
 
     def dial_config_for(self, virtual_host: str) -> DialConfig:
@@ -215,7 +218,7 @@ class Uplink:
             finally:
                 self._end_link()
             # Pause after all addresses have failed, and after the loss of a session: many nodes may have lost theirs.
-            self._addresses.turn()
+            self._addresses.advance()
             if is_lost or failures % len(self._addresses.configs) == 0:
                 rounds, settings = failures // len(self._addresses.configs), self._settings
                 pause_s = retry.backoff(
@@ -252,14 +255,14 @@ class Uplink:
 
             data.on_closed = control.on_closed = note_end
             # A task: a slow peer must not delay the end of the session.
-            listening = asyncio.ensure_future(self._on_session(client))
+            listening = asyncio.ensure_future(self._hear_questions(client))
             try:
                 error = await ended
             finally:
                 listening.cancel()
                 [fault] = await asyncio.gather(listening, return_exceptions=True)
                 if isinstance(fault, Exception):
-                    log.warning("no_questions_heard", error=str(fault))
+                    log.warning("questions_not_heard", error=str(fault))
             self.last_error = str(error or "closed")
             log.warning("uplink_lost", error=self.last_error)
         finally:
@@ -394,7 +397,10 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """Record a refused frame in the ledger, under ``source``, or under the peer if ``source`` is no address."""
+        """Record a refused frame in the ledger, under ``source``.
+
+        If ``source`` is no address, the frame is recorded under the peer, or without a session under this node.
+        """
         try:
             node = parse_address(source).node
         except SemqError:
@@ -419,7 +425,10 @@ def _acknowledge(channel: ClientChannel, delivery_tag: int) -> None:
 
 
 def _source_of(delivered: Delivered) -> str:
-    """Return the node that a frame names as its speaker; empty if the header cannot be read."""
+    """Return the node that a frame names as its speaker; if the name is no address, its first 140 characters.
+
+    Return an empty string if the header cannot be read.
+    """
     try:
         name = (delivered.header.app_id or "")[:140]
     except SemqError:

@@ -59,7 +59,7 @@ class LocalOperations:
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Cancel a message, all open messages of a group, or a submission that waits (by SQL, scheduled, in pieces)."""
-        why = caller.signed(arguments.why or "cancelled")
+        why = caller.with_user(arguments.why or "cancelled")
         try:
             row = (await find_one(self._node.store, arguments.id))[0]
         except NotThere:
@@ -68,7 +68,7 @@ class LocalOperations:
                 raise
             return await self._cancel_group(group, why)
         if row.get("submission") and row["outcome"] is None:
-            withdrawn = await self._withdraw(int(row["submission"]), caller.signed(arguments.why))
+            withdrawn = await self._withdraw(int(row["submission"]), caller.with_user(arguments.why))
             if withdrawn is not None:
                 return {"name": row["name"], "lk0": str(withdrawn), "withdrawn": True}
         acts = self._node.engine.acts
@@ -113,7 +113,7 @@ class LocalOperations:
     async def resend(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send another copy of an unfinished message."""
         acts = self._node.engine.acts
-        lk0, why = await self._find_unfinished(arguments.id), caller.signed(arguments.why)
+        lk0, why = await self._find_unfinished(arguments.id), caller.with_user(arguments.why)
         await _act(lambda done, failed: acts.resend(lk0, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
 
@@ -122,7 +122,7 @@ class LocalOperations:
 
         Returns the number of all, and the new states of the submissions by their old LK0s.
         """
-        names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
+        names, why = [str(name) for name in arguments.ids], caller.with_user(arguments.why)
         brefs = _record_ids(names)
         requeued = await counted(lambda done: self._node.engine.answers.requeue(brefs, why, done)) if brefs else 0
         became: dict[str, dict[str, Any]] = {}
@@ -148,7 +148,7 @@ class LocalOperations:
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Remove failed documents; the ledger keeps their lines."""
-        names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
+        names, why = [str(name) for name in arguments.ids], caller.with_user(arguments.why)
         acts = self._node.engine.acts
         brefs = _record_ids(names)
         removed = await self._remove_received(brefs, why) if brefs else 0
@@ -185,7 +185,7 @@ class LocalOperations:
         )
 
     async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
-        acts, why = self._node.engine.acts, caller.signed(arguments.why)
+        acts, why = self._node.engine.acts, caller.with_user(arguments.why)
         lk0 = await self._find_unfinished(arguments.id)
         await _act(lambda done, failed: acts.hold(lk0, held, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}

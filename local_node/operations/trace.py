@@ -29,7 +29,7 @@ PATIENCE_S = 6.0  # less than the time limit of a command
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
 NOT_DIALLED = "it can be asked only over a link that this node dials; its operator can trace the document there"
 DIRECT_PATIENCE_S = 3.0
-GROUP = "they know the message to each member by a name of its own (`semq msg show` lists them)"
+GROUP = "the message to each member has a name of its own (`semq msg show` lists them)"
 Events = list[dict[str, Any]]
 
 
@@ -123,18 +123,18 @@ class Traces:
         return self._node.direct.dial_config_for(parse_address(other_end), VIRTUAL_HOST)
 
     def _merge(
-        self, lines: Events, hub: str, answer: Any, lk0: str, nonce: str, target: str
+        self, lines: Events, replier: str, answer: Any, lk0: str, nonce: str, target: str
     ) -> tuple[Events, list[dict[str, str]]]:
         """Add the checked answer of the other end to the lines of the hub; return also the parties without an answer.
 
-        ``hub``: the node that has replied; after a direct question, the other end. ``answer``: the part of its reply
+        ``replier``: the hub, or after a direct question the other end. ``answer``: the part of the reply that comes
         from the other end.
         """
         own_address = str(self._node.address)
         answerer = self._other_end(lk0, target)  # from the locator, not from the hub
         if answerer == own_address:
             return lines, []
-        is_direct = hub == answerer
+        is_direct = replier == answerer
         if not isinstance(answer, dict):
             why = (
                 "its version does not answer questions"
@@ -143,7 +143,7 @@ class Traces:
             )
             return lines, [{"node": answerer, "why": why}]
         if "unanswered" in answer:
-            says = "it says" if is_direct else f"says {hub}"
+            says = "it says" if is_direct else f"says {replier}"
             return lines, [{"node": answerer, "why": f"{says}: {answer['unanswered']}"}]
         keys = self._node.sealing.keys if self._node.sealing is not None else None
         text = str(answer.get("story")).encode("utf-8", "surrogatepass")
@@ -151,10 +151,10 @@ class Traces:
             proved = story.is_proved(keys, answerer, own_address, nonce, lk0, text, str(answer.get("signature") or ""))
             answered = story.read(text)
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            passed_on = f"{hub} passed on an answer that {answerer} did not give"
+            passed_on = f"{replier} passed on an answer that {answerer} did not give"
             fault = "it gave an unproved answer" if is_direct else passed_on
             return lines, [{"node": answerer, "why": f"{fault}: {error}"}]
-        return [*lines, *({"node": answerer, "via": hub, "proved": proved, **line} for line in answered)], []
+        return [*lines, *({"node": answerer, "via": replier, "proved": proved, **line} for line in answered)], []
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, Traces.trace),)

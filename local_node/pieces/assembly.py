@@ -68,13 +68,14 @@ class Assembly:
     def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
         self._engine = engine
         self._store = store
-        #: by row of a joined document's manifest: rows of its pieces, until the document is settled or given back
+        #: by row of a joined document's manifest: rows of its pieces, until the document is acknowledged, rejected or
+        #: given back
         self._pieces: dict[int, list[int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @staticmethod
     def is_needed(delivery: Delivery) -> bool:
-        """Whether a delivery is a manifest that has to be replaced by its document."""
+        """Return whether a delivery is a manifest that has to be replaced by its document."""
         return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
 
     def join(self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]) -> None:

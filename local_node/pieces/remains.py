@@ -1,4 +1,4 @@
-"""The removal of the pieces of documents that ended before they were complete.
+"""The removal of pieces whose document ended before it was complete.
 
 The sender removes pieces for which no submission waits, except those of a body that is arriving. A receiver that may
 have pieces gets a notice: an empty piece that names the document. The receiver removes pieces whose manifest is not

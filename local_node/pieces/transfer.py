@@ -239,7 +239,7 @@ class Transfers:
             after = pieces[-1][0]
 
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
-        """Send one piece, again after temporary refusals; return the seconds until the receipt.
+        """Send one piece, and again after temporary refusals; return the seconds until the receipt.
 
         Raises BadInput if the piece is refused; PieceNotDelivered if the message ends undelivered.
         """
@@ -265,7 +265,7 @@ class Transfers:
         return took_s
 
     def _has_others(self) -> bool:
-        """Whether messages other than pieces from here were accepted or received in the last ``QUIET_S``."""
+        """Return whether messages other than the pieces sent here were accepted or received in the last ``QUIET_S``."""
         core = self._engine().core
         counts, now = core.counters.counts, core.now()
         others = counts.get("accepted", 0) + counts.get("received", 0) - self._submissions

@@ -42,7 +42,7 @@ class PieceWindow:
     def _measure(self, took_s: float, was_alone: bool) -> None:
         """Adjust the size: it grows while receipts come as fast as for a single piece, and is halved if one is late.
 
-        The first receipt, and every ``MEASURE_AGAIN``-th one, set it to 1 until a single piece has been measured.
+        The first receipt, and every ``MEASURE_AGAIN``-th one, set the size to 1 until a single piece has been measured.
         """
         self._measured += 1
         if self._measured == MEASURE_AGAIN:

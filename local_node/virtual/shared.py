@@ -31,7 +31,7 @@ THREADS = 32  # for reading; one store uses two at most
 TEMPLATE = "semq_template"  # a database with the newest schema, which is copied for each institution
 CONNECT_S = 10
 LEASE_FACTOR = 2.0  # a lease lasts two polls: a resting store renews it at each poll
-POLL_S = 10.0  # interval of the jobs of a separate node that search its database for work
+POLL_S = 10.0  # interval at which a separate node searches its database for work
 
 
 class SharedHost(NodeHost):
@@ -177,7 +177,7 @@ class SharedPostgres:
 
 
 class InstitutionDatabase(NodeDatabase):
-    """The database of one institution, in the shared server unless its table in the file names another."""
+    """The database of one institution: in the shared server, unless the institution's configuration names another."""
 
     def __init__(self, settings: Settings, postgres: SharedPostgres) -> None:
         super().__init__(settings)

@@ -51,7 +51,7 @@ class DefinitionOperations:
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
-        self._text = ""  #: the definitions in force; empty if none were ever imported
+        self._text = ""  #: the definitions in force; empty until ``follow`` or an import has put some in force
 
     async def follow(self) -> None:
         """Put the newest stored definitions in force: the job."""
@@ -78,7 +78,8 @@ class DefinitionOperations:
     async def diff(self, arguments: CompareDefinitions) -> dict[str, Any]:
         """Return the changes that definitions would make, and the pairs of institutions that could no longer send.
 
-        At most 200 pairs are named; `stops_whole` is false if there may be more.
+        At most 200 pairs are named, and 250,000 compared; `stops_whole` is false if there may be more. Raises
+        DefinitionsRefused.
         """
         definitions = self._read(arguments.document)
         directory = self._node.directory
@@ -94,7 +95,7 @@ class DefinitionOperations:
 
     async def import_(self, arguments: ImportDefinitions, caller: Caller) -> dict[str, Any]:
         """Store definitions and put them in force. Raises DefinitionsRefused, DefinitionsChanged."""
-        text, why = arguments.document, caller.signed(arguments.why)
+        text, why = arguments.document, caller.with_user(arguments.why)
         definitions = self._read(text)
         await self.follow()
         directory = self._node.directory

@@ -121,7 +121,7 @@ class RegistryOperations:
 
     async def revoke(self, arguments: RevokeCertificates, caller: Caller) -> dict[str, Any]:
         """Revoke the certificates of an institution, or one by its serial number, and end their links."""
-        revoked = await self._node.registry.revoke(arguments.which, caller.signed(arguments.why))
+        revoked = await self._node.registry.revoke(arguments.which, caller.with_user(arguments.why))
         self._node.apply_revocations()
         return {
             "revoked": [certificate.serial for certificate in revoked],

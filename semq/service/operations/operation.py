@@ -40,7 +40,7 @@ class Caller:
     peer: str = ""  #: network address of the user
     asked: int | None = None  #: number of the line that the web process wrote into the audit log before the act
 
-    def signed(self, why: str) -> str:
+    def with_user(self, why: str) -> str:
         """Return a reason with the name of the user."""
         return f"{why} (by {self.user})" if why else f"by {self.user}"
 

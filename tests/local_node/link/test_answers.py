@@ -25,9 +25,9 @@ class AnsweringNode:
 def test_the_number_of_questions_per_second_is_bounded() -> None:
     node: Any = AnsweringNode()
     answers = Answers(node)
-    assert [answers._count_question() for _ in range(PER_SECOND_MAX + 2)] == [True] * PER_SECOND_MAX + [False] * 2
+    assert [answers._admit_question() for _ in range(PER_SECOND_MAX + 2)] == [True] * PER_SECOND_MAX + [False] * 2
     node.clock.now = 6.0
-    assert answers._count_question()
+    assert answers._admit_question()
 
 
 async def test_a_malformed_question_is_answered_with_an_error(inprocess: InProcess) -> None:
@@ -44,7 +44,7 @@ async def test_a_malformed_question_is_answered_with_an_error(inprocess: InProce
 BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # not UTF-8, truncated, too deep
 
 
-@pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
+@pytest.mark.parametrize("body", BROKEN, ids=("not-utf-8", "cut", "too-deep"))
 async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[Any] = []
     monkeypatch.setattr(
@@ -56,7 +56,7 @@ async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypat
     assert (received[0]["ok"], received[0]["error"]["code"]) == (False, "SEMQ-1001")
 
 
-@pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
+@pytest.mark.parametrize("body", BROKEN, ids=("not-utf-8", "cut", "too-deep"))
 async def test_an_unreadable_answer_raises_not_asked(body: bytes) -> None:
     questions = Questions(SystemClock())
 
@@ -74,7 +74,7 @@ async def test_an_absent_node_is_not_asked() -> None:
         await Questions(SystemClock()).ask("1.77001", {})
 
 
-async def test_a_hub_that_never_answers_the_consumer_of_questions_does_not_delay_the_end_of_a_link(
+async def test_a_link_ends_although_the_hub_has_not_answered_the_consume_of_questions(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never_listen(answers: Answers, client: Any) -> None:

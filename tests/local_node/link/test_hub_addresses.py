@@ -73,7 +73,7 @@ def test_the_addresses_of_a_hub_are_used_in_turn() -> None:
     dialled = []
     for _ in range(3):
         dialled.append(addresses.current.host)
-        addresses.turn()
+        addresses.advance()
     assert dialled == ["a", "b", "a"]
 
 
