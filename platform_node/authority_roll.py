@@ -61,7 +61,7 @@ class RolledHub(Protocol):
         """Return the hub's certificates and authorities. Raises NoAuthority."""
 
     def is_node(self, name: str) -> bool:
-        """Whether the name is the address of an institution."""
+        """Return whether the name is the address of an institution."""
 
     def renew_own(self) -> None: ...
 
@@ -199,7 +199,7 @@ class AuthorityRoll:
                 self._note("dropped", [node])
 
     def _is_renewed(self, node: str) -> bool:
-        """Whether the node's session has a certificate that the former authority has not signed."""
+        """Return whether the node's session has a certificate that the former authority has not signed."""
         assert self.state is not None
         certificate, former = self._hub.guard.certificate(node), self.state.succession.former
         trusted = self._hub.identity_in_use().trust.authorities

@@ -1,4 +1,4 @@
-"""The state of a change of the hub's authority, in ``authority.json``, which is replaced by one rename.
+"""``authority.json``: the state of the last change of the hub's authority. The file is replaced by one rename.
 
 The first authority of a hub is in its key folder, later ones are in ``authorities/GENERATION``.
 """
@@ -61,7 +61,7 @@ class Roll(msgspec.Struct, frozen=True):
         return self.generation - 1 if self.phase is Phase.BELIEVE else self.generation
 
     def has_done(self, node: str) -> bool:
-        """Whether a node has fulfilled the request of the phase."""
+        """Return whether a node has fulfilled the request of the phase."""
         return node in getattr(self, STEPS[self.phase][1])
 
     def noted(self, name: str, nodes: Iterable[str]) -> "Roll":

@@ -71,7 +71,7 @@ class KnownCertificates:
         return self._known.get(str(node))
 
     def is_due(self, now: datetime) -> bool:
-        """Whether a certificate has expired since the last check of all."""
+        """Return whether a certificate has expired since the last check of all."""
         return now - SECOND > self._ends
 
     def check_all(self) -> dict[str, tuple[str, ...]]:

@@ -37,7 +37,8 @@ from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import GROUP_MAX
 
 TEXT_MAX = 4 * 1024 * 1024  # characters
-GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members of all groups together; users of all institutions together
+GROUPS_MAX = 200
+MEMBERS_MAX = 10_000  # members of all groups together; also users of all institutions together
 IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a node, a user or a group
 
 
@@ -63,7 +64,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     encrypt: bool = False
 
     def is_between(self, source: str, target: str) -> bool:
-        """Whether the agreement is about documents from one node id to another."""
+        """Return whether the agreement is about documents from one node id to another."""
         return (ANY in self.from_ or source in self.from_) and (ANY in self.to or target in self.to)
 
     @property
@@ -126,7 +127,7 @@ def read_definitions(text: str, configured: Sequence[str] | None = None) -> HubD
 
 def _check_users(nodes: Mapping[str, Institution]) -> None:
     if sum(len(institution.users) for institution in nodes.values()) > MEMBERS_MAX:
-        raise DefinitionsRefused(f"More than {MEMBERS_MAX} users of all institutions.")
+        raise DefinitionsRefused(f"More than {MEMBERS_MAX} users in all institutions together.")
     for node, institution in nodes.items():
         users = institution.users
         invalid = [name for name in users if not IDENTIFIER.fullmatch(name) or name == PIECES_USER]

@@ -48,11 +48,11 @@ class HubDirectory:
         return self._index.nodes
 
     def serves(self, node: Address) -> bool:
-        """Whether this is the address of an institution."""
+        """Return whether this is the address of an institution."""
         return node in self._index.known
 
     def knows(self, name: str) -> bool:
-        """Whether this text is the address of an institution."""
+        """Return whether this text is the address of an institution."""
         return name in self._names
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:

@@ -66,7 +66,7 @@ from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
-WARN_S = 3600.0
+WARN_S = 3600.0  # interval of the warnings that certificates of institutions end soon
 STORES_S = 10.0  # interval of the job that writes the stores of nodes; a login hastens the job
 
 
@@ -205,7 +205,7 @@ class HubNode(Node[HubEngine]):
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
     def _is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance; probe that instance, which may have ended."""
+        """Return whether a node has a session at another instance; probe that instance, which may have ended."""
         instances = self.engine.instances
         return instances is not None and instances.fronts.probe(node)
 
@@ -285,7 +285,7 @@ class HubNode(Node[HubEngine]):
     def apply_authorities(self) -> None:
         """Apply the present authorities to new connections and to the directory's certificates."""
         if self.node_identity is not None:
-            self.server.listener.use(self.node_identity.server())
+            self.server.listener.use_tls(self.node_identity.server())
         self._check_certificates()
 
     async def apply_authorities_and_end_sessions(self) -> None:

@@ -66,7 +66,7 @@ class PartnerIndex:
         return tuple(agreement.terms for agreement in from_source if agreement.is_between(source.id, target.id))
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement, or without agreements the configuration, allows the pair any document."""
+        """Return whether an agreement, or without agreements the configuration, allows the pair any document."""
         if source not in self.known or target not in self.known:
             return False
         if self._agreements:

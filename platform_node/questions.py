@@ -34,7 +34,7 @@ from semq.umx_t.address import Address
 ANSWER_EXCHANGE = "semq.answer"
 PATIENCE_S = 3.0
 CONCURRENT_MAX = 4  # open questions to one node
-PER_SECOND_MAX = 16  # questions to one node; a node answers 20
+PER_SECOND_MAX = 16  # questions to one node; a node answers at most 20
 ABSENT_TEXT = "The node is not online, or its version answers no questions."
 # An answer contains the node's story as a text in JSON, which escapes it.
 ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX

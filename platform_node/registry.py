@@ -67,7 +67,7 @@ class Registry:
         self.authority = authority
         self.revoked: set[str] = set()  #: serial numbers
         self.stores: dict[str, NodeStore] = {}  #: by node
-        self._unwritten: dict[str, NodeStore] = {}  #: by node
+        self._unwritten: dict[str, NodeStore] = {}  #: by node: stores that ``write_stores`` has not written yet
         self._execute = execute
         self._clock = clock
         self._settings = settings

@@ -26,7 +26,7 @@ class StorePlace(NamedTuple):
 
 
 def place_of(number: int) -> StorePlace:
-    """Return the place in a number."""
+    """Return the place that a number encodes."""
     return StorePlace(number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1))
 
 

@@ -161,7 +161,7 @@ class FanOut:
 
     # --- lists from store to store
     async def listed(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return rows, store by store. Argument ``after``: field ``after`` of the last row known."""
+        """Return rows, store by store. Argument ``after``: field ``after`` of the last row that the caller has."""
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []

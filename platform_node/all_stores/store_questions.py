@@ -38,7 +38,8 @@ class StoreAnswer(NamedTuple):
 
     store: StoreName
     result: Any = None
-    error: Mapping[str, Any] | None = None  #: result of ``describe``; of the own store ``{"error": exception}``
+    #: of another store: the result of ``describe``; of the own one: ``{"error": exception}``
+    error: Mapping[str, Any] | None = None
     unreached: str = ""
 
 

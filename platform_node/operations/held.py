@@ -34,6 +34,7 @@ from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction
 
 BATCH_MAX = 1000
+NO_NEXT_BATCH = {"after": 0, "done": True}  # for acts on named copies
 FILTERS = ("target", "source", "before_ms", "type", "key", "parked")
 Filled = Meta(min_length=1)  # an unset shell variable must not select everything
 Batch = Annotated[int, Meta(ge=1, le=BATCH_MAX, description="Number of copies in a batch.")]
@@ -113,38 +114,43 @@ class HeldOperations:
     async def resend(self, arguments: ResendCopies, caller: Caller) -> dict[str, Any]:
         """Send copies again, now or as soon as their target is online."""
         ids, next_batch = await self._selection(arguments)
-        copy_acts = self._node.engine.copy_acts
-        return await _act(caller, arguments.why, next_batch, lambda acts: copy_acts.resend(ids, acts))
+        return await self._resend(ids, next_batch, arguments.why, caller)
 
     async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Send one named copy again; a local node has this operation for its own messages."""
-        result = await self.resend(ResendCopies(ids=(arguments.id,), why=arguments.why), caller)
-        return {"lk0": arguments.id, **result}
+        """Send one named copy again (msg.resend, which local nodes also have, for their own messages)."""
+        copy = await self._find(arguments.id)
+        result = await self._resend([int(copy["id"])], NO_NEXT_BATCH, arguments.why, caller)
+        return {"name": copy["name"], "lk0": copy["lk0"], **result}
+
+    async def _resend(self, ids: Sequence[int], next_batch: dict[str, Any], why: str, caller: Caller) -> dict[str, Any]:
+        copy_acts = self._node.engine.copy_acts
+        return await _act(caller, why, next_batch, lambda acts: copy_acts.resend(ids, acts))
 
     async def _selection(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
         if arguments.ids:
             if arguments.is_filtered:
                 raise BadArguments("Name copies or give a filter, not both.")
-            return [await self._named(name) for name in arguments.ids], {"after": 0, "done": True}
+            return [int((await self._find(name))["id"]) for name in arguments.ids], NO_NEXT_BATCH
         if not (arguments.everything or arguments.is_filtered):
             raise BadArguments("Name copies, give a filter, or select all (everything).")
         selection = arguments.filter()
         ids = await self._node.store.execute(held_numbers, selection)
         return ids, {"after": ids[-1] if ids else selection.after, "done": len(ids) < selection.limit}
 
-    async def _named(self, name: str) -> int:
-        """Return the row number of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
+    async def _find(self, name: str) -> dict[str, Any]:
+        """Return the facts of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
         store, _, number = name.rpartition(".")
         is_lk1 = store == f"{self._node.own_store.semq_id}.{self._node.own_store.semq_db_id}" and number.isdecimal()
         rows = await self._node.store.execute(find_messages, number if is_lk1 else name)
-        held = [int(row["id"]) for row in rows if row.get("direction") == Direction.RELAYED.name]
+        held = [row for row in rows if row.get("direction") == Direction.RELAYED.name]
         if is_lk1:  # the number may also be a key
-            held = [object_id for object_id in held if object_id == int(number)]
+            held = [row for row in held if int(row["id"]) == int(number)]
         if not held:
             raise error_for_ended(await past_record(self._node.store, name))
         if len(held) > 1:
+            found = [int(row["id"]) for row in held[:5]]
             raise BadArguments(
-                "The name fits several copies; give an LK0, an LK1 or a row number.", id=name, found=held[:5]
+                "The name fits several copies; give an LK0, an LK1 or a row number.", id=name, found=found
             )
         return held[0]
 

@@ -48,7 +48,8 @@ class RetireStore(Arguments, frozen=True, kw_only=True):
 
     store: StoreText
     why: Annotated[
-        str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason why it is permanently lost; stored with it.")
+        str,
+        Meta(max_length=WHY_MAX, pattern=r"\S", description="Why the store is lost for good; `stores.list` shows it."),
     ]
 
 
@@ -118,7 +119,9 @@ class StoreOperations:
         member, name = self._membership(), _name(arguments.store)
         await member.read_homes()
         if not member.homes.is_in_use(name):
-            raise BadArguments("This is no store of the hub that an instance has opened.", store=arguments.store)
+            raise BadArguments(
+                "This store is not in use: no instance has opened it, or it is retired.", store=arguments.store
+            )
         nodes = [str(node_in(node)) for node in arguments.nodes]
         for node in nodes:
             if not self._node.is_node(node):

@@ -260,7 +260,8 @@ async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: In
     lk0s = await scene.submit("56001", 2)
     result = await scene.semq("held", "resend", *lk0s, "--why", "asked by telephone")
     assert result.out == "2 sent again, now or as soon as their target is online\n"
-    assert (await scene.semq("msg", "resend", lk0s[0], "--why", "once more")).status == 0
+    again = await scene.semq("msg", "resend", lk0s[0], "--why", "once more", "--json")
+    assert again.status == 0
     assert await scene.details(scene.admin, lk0s[0], Event.OPERATOR) == [
         "sent again by guest: asked by telephone",
         "sent again by guest: once more",
