@@ -113,7 +113,7 @@ def _timestamp(octets: bytes) -> int:
 class ContentHeader:
     """The payload of a content header frame. ``raw``: the bytes received or to be sent, which never change.
 
-    ``depth``: nesting limit of tables and arrays in the property ``headers``. To read a property of a malformed header
+    ``depth``: nesting limit of tables and arrays in the property ``headers``. Reading a property of a malformed header
     raises ``FrameError`` or ``SyntaxFault``, on every attempt.
     """
 

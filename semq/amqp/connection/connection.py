@@ -58,6 +58,7 @@ from semq.amqp.spec import (
 )
 from semq.amqp.wire import Table
 
+ROLE_NAMES: Final = {"C": "client", "S": "server"}
 CHANNEL_CLASS: Final = CLASS_IDS["channel"]
 CHANNEL_MAX: Final = (1 << 16) - 1
 CLOSE_IDS: Final = IDS.pack(*ConnectionClose.ids)
@@ -68,7 +69,7 @@ CHANNEL_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ChannelCl
 class AmqpConnection(Lifecycle):
     """The code that both roles share."""
 
-    peer: ClassVar[str]  # the role of the other side
+    peer: ClassVar[str]  # the role of the other side, as in ROLE_NAMES
     grid: ClassVar[Grid[ConnectionState]]
     fast_readers: ClassVar[dict[bytes, FastReader]]
 
@@ -137,12 +138,12 @@ class AmqpConnection(Lifecycle):
         if kind == FRAME_METHOD and not number and self._reader.buffer[start : start + IDS.size] == CLOSE_IDS:
             self._put_method(self._channel_zero, ConnectionCloseOk())
 
-    def _refuse_oversize(self, payload: int) -> None:
+    def _refuse_oversize(self, payload_bytes: int) -> None:
         """Send the reason and end: close-ok may never arrive after the oversized frame."""
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
             return
-        error = FrameError(f"a frame with a payload of {payload} bytes exceeds the frame-max of {self.frame_max}")
+        error = FrameError(f"a frame with a payload of {payload_bytes} bytes exceeds the frame-max of {self.frame_max}")
         if self._state not in BEFORE_START:
             self._put_method(self._channel_zero, ConnectionClose(error.reply_code, error.reply_text))
         self._terminate(error)
@@ -158,7 +159,7 @@ class AmqpConnection(Lifecycle):
         row = method.row
         ids = row.class_id, row.method_id
         if self.peer not in row.senders:
-            raise CommandInvalid(f"{row.name} may be sent by the other side only", *ids)
+            raise CommandInvalid(f"{row.name} may not be sent by a {ROLE_NAMES[self.peer]}", *ids)
         if row.class_id != CONNECTION:
             self._process_channel_method(number, method)
         elif number:
@@ -170,7 +171,7 @@ class AmqpConnection(Lifecycle):
             getattr(self, f"_on_{cell.action}")(method)  # _is_ignored has filtered out the cells that name no action
 
     def _is_ignored(self, number: int, ids: bytes) -> bool:
-        """Return whether a frame is ignored: after close, only close and close-ok are processed (2.3.7)."""
+        """Return whether a frame is ignored: after this side's close, only close and close-ok are processed (2.3.7)."""
         if self._state is ConnectionState.CLOSING:
             return number != 0 or ids not in CONNECTION_CLOSES
         channel = self._channels.get(number)
@@ -218,8 +219,8 @@ class AmqpConnection(Lifecycle):
     def _agree(self, agreement: NegotiatedLimits) -> None:
         self.frame_max, self.channel_max, heartbeat = agreement
         self._limit_payload(self.frame_max)
-        # For received frames, frame-max applies to the payload alone, as in RabbitMQ: existing clients send such
-        # payloads.
+        # In received frames, the payload alone may have frame-max bytes, as in RabbitMQ: existing clients send payloads
+        # of that size.
         self._reader.payload_max, self._reader.header_max = self.frame_max or UNLIMITED, self._payload_max
         self._heart.begin(heartbeat, self._now)
         self._events.append(Tuned(*agreement))
@@ -233,10 +234,10 @@ class AmqpConnection(Lifecycle):
     def _on_channel_opened(self, channel: Channel, method: Method) -> None:
         # Count the open channels, whatever their numbers, as RabbitMQ does: existing clients count upwards and never
         # reuse a number.
-        opened = len(self._channels)
-        if opened >= (self.channel_max or CHANNEL_MAX):
+        opened, opened_max = len(self._channels), self.channel_max or CHANNEL_MAX
+        if opened >= opened_max:
             raise NotAllowed(
-                f"number of channels opened ({opened}) has reached the negotiated channel_max ({self.channel_max})"
+                f"number of channels opened ({opened}) has reached the negotiated channel_max ({opened_max})"
             )
         self._channels[channel.number] = channel
         self._put_method(channel, ChannelOpenOk())

@@ -18,7 +18,7 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with the frame; larger ones are not copied
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
-# Methods that ``send`` refuses, except SENDABLE_METHODS and connection.update-secret.
+# Classes whose methods ``send`` refuses, except SENDABLE_METHODS and connection.update-secret.
 LIFECYCLE_CLASSES: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
 SENDABLE_METHODS: Final = frozenset({"channel.flow"})
 
