@@ -18,7 +18,7 @@ WORDS: dict[str, str] = {
     "PARKED": "parked until an operator decides",
     "RECV": "received and recorded",
     "REJ": "received and refused",
-    "VOID": "a void marker: it was cancelled before it arrived",
+    "VOID": "a void marker came first: the document will never be accepted",
     "AS_INIT": "its acknowledgement is not noted yet",
     "AS_ACK": "its acknowledgement is noted",
     "MUST": "must be delivered",

@@ -92,7 +92,7 @@ class ServerDoor:
         """0: a handshake fails before the client has named a server."""
         return 0
 
-    def use(self, tls: ssl.SSLContext) -> None:
+    def use_tls(self, tls: ssl.SSLContext) -> None:
         """Do nothing: the process configures the TLS of the port."""
 
     def enter(self, session: "PortSession") -> bool:

@@ -56,7 +56,7 @@ class ConnectionAcceptor(Protocol):
     async def stop(self, drain_s: float) -> None:
         """Accept no more, close the connections, and drop those that are still open after ``drain_s`` seconds."""
 
-    def use(self, tls: ssl.SSLContext) -> None:
+    def use_tls(self, tls: ssl.SSLContext) -> None:
         """Use this context for new handshakes."""
 
     @property
@@ -124,7 +124,7 @@ class Listener:
             self._protocol, config.host, config.port, backlog=config.backlog, reuse_address=True
         )
 
-    def use(self, tls: ssl.SSLContext) -> None:
+    def use_tls(self, tls: ssl.SSLContext) -> None:
         if self._handshakes is not None:
             self._handshakes.tls = tls
 

@@ -24,8 +24,8 @@ from semq.umx_t.envelope import Attributes, Envelope
 # fact      number of a bound value in the canonical form of version 1, which never changes
 # read      the reader of the header's value; write: its writer. "always": the header is written also for the default
 # amqp      whether the receiver's application gets it by AMQP; "hex" and "int" also name the writer for that
-# python    field of ``semq.app.Document``, and so of HTTP, folders, webhooks and `semq msg receive`
-# inbox     column of the view ``semq_inbox``, and so of SQL and ``semq.app.sql``
+# python    field of ``semq.app.Document``; HTTP, folders, webhooks and `semq msg receive` show it, too
+# inbox     column of the view ``semq_inbox``, which SQL and ``semq.app.sql`` read
 # option    option of `semq msg send`
 # sql       parameter of semq_send; without one, an application's header is a key of its parameter ``headers``
 TABLE = """
@@ -76,7 +76,7 @@ class SetBy(Enum):
     """The party that sets an attribute."""
 
     APPLICATION = "application"
-    NODE = "sender's node"
+    SENDER = "sender's node"
     HUB = "hub"
     RECEIVER = "receiver's node"
 
@@ -105,8 +105,8 @@ class Attribute(NamedTuple):
     read: Read | None
     write: Callable[[Any], Any] | None
     is_always: bool
-    is_shown: bool
-    show: Callable[[Any], Any] | None
+    is_for_receiver: bool
+    receiver_writer: Callable[[Any], Any] | None
     python: str
     inbox: str
     option: str
@@ -149,14 +149,14 @@ _DEFAULTS = _defaults(Envelope) | _ATTRIBUTES_DEFAULTS
 def read_row(line: str) -> Attribute:
     """Read a row of the table. Raises KeyError or ValueError for an unknown word."""
     cells = map(str.strip, line.split("|"))
-    name, field, set_by, bound, since, fact, read, write, shown, python, inbox, option, sql, values, meaning = cells
+    name, field, set_by, bound, since, fact, read, write, amqp, python, inbox, option, sql, values, meaning = cells
     words = write.split()
     # The names are interned, because structs compare the names of keyword arguments by identity first.
     return Attribute(
         intern(name), intern(field), SetBy(set_by), BoundBy(bound), int(since), int(fact or 0),
         read.partition(" ")[0], reader_of(read) if read else None,
         next((WRITERS[word] for word in words if word != "always"), None),
-        "always" in words, bool(shown), None if shown in ("", "yes") else WRITERS[shown],
+        "always" in words, bool(amqp), None if amqp in ("", "yes") else WRITERS[amqp],
         python, inbox, option, sql, values, meaning,
     )  # fmt: skip
 
@@ -175,7 +175,7 @@ PROPERTIES = tuple(
 def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the headers for the arguments of a submission.
 
-    None is left out, and a default, too, unless the header is always written.
+    Arguments that are None are left out; so are defaults, unless the header is always written.
     """
     headers = {}
     for name, value in arguments.items():
@@ -186,17 +186,19 @@ def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return headers
 
 
-def header_writer(rows: Iterable[Attribute], *, shown: bool = False) -> Callable[[Envelope, dict[str, Any]], None]:
+def header_writer(
+    rows: Iterable[Attribute], *, for_receiver: bool = False
+) -> Callable[[Envelope, dict[str, Any]], None]:
     """Return a function that adds these attributes of an envelope to headers.
 
-    Defaults are left out, except of attributes that are always written. ``shown``: the headers are for the receiver's
-    application. The function is compiled, because a loop over the rows takes 1.5 times as long for every document.
+    Defaults are left out, except of attributes that are always written. ``for_receiver``: the headers are for the
+    receiver's application. The function is compiled, because a loop over the rows takes 1.5 times as long for every document.
     """
     header_rows = [row for row in rows if row.is_header and row.field in _DEFAULTS]
     namespace: dict[str, Any] = {}
     lines = ["def write(envelope, headers):", "    attributes = envelope.attributes"]
     for number, row in enumerate(header_rows):
-        convert = (row.show if shown else None) or row.write
+        convert = (row.receiver_writer if for_receiver else None) or row.write
         namespace |= {f"default{number}": row.default, f"convert{number}": convert}
         value = "value" if convert is None else "int(value)" if convert is int else f"convert{number}(value)"
         assignment = f"headers[{row.name!r}] = {value}"

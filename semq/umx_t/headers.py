@@ -21,7 +21,7 @@ HEADERS = tuple(each for each in ATTRIBUTES if each.is_header)
 # Names of attributes that an application may set; those in ``NodeRequests`` are never sent.
 APPLICATION = tuple(each.name for each in HEADERS if each.set_by is SetBy.APPLICATION)
 # TRANSPORT: set by nodes, between nodes. INBOX: set by the receiver's node for its application.
-TRANSPORT = tuple(each.name for each in HEADERS if each.set_by in (SetBy.NODE, SetBy.HUB))
+TRANSPORT = tuple(each.name for each in HEADERS if each.set_by in (SetBy.SENDER, SetBy.HUB))
 INBOX = tuple(each.name for each in HEADERS if each.set_by is SetBy.RECEIVER)
 # Header | argument or field, and reader of the value. A header that is absent or null gets the field's default.
 APPLICATION_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in APPLICATION}

@@ -59,7 +59,7 @@ def test_every_field_has_one_row() -> None:
     assert len({row.name for row in ATTRIBUTES}) == len(ATTRIBUTES)
 
 
-def test_the_facts_of_version_1_have_their_numbers() -> None:
+def test_the_facts_of_version_1_are_numbered_1_to_16_without_gaps() -> None:
     facts = [row.fact for row in ATTRIBUTES if row.fact]
     assert sorted(facts) == list(range(1, 17))
     assert all(row.since > 1 for row in ATTRIBUTES if row.bound.value == "fact" and not row.fact)
@@ -142,7 +142,7 @@ def test_the_receiver_gets_every_attribute_shown_by_amqp_or_python() -> None:
         "@OriginProved": received(replace(ENVELOPE, proved=True)),
     }
     for row in ATTRIBUTES:
-        if row.is_shown or row.python:
+        if row.is_for_receiver or row.python:
             message, document = others[row.name]
             assert message != plain, row.name
             assert not row.python or getattr(document, row.python) != getattr(plain_document, row.python), row.name
@@ -220,5 +220,5 @@ def test_writers_and_value_readers_follow_the_rows() -> None:
 def test_the_receivers_application_gets_the_digest_as_text_and_the_proof_as_a_number() -> None:
     envelope = replace(read_envelope(PEER, {"@Sid": 1}, "56001"), digest=bytes(32), proved=True)
     headers: dict[str, Any] = {}
-    header_writer([row for row in ATTRIBUTES if row.is_shown], shown=True)(envelope, headers)
+    header_writer([row for row in ATTRIBUTES if row.is_for_receiver], for_receiver=True)(envelope, headers)
     assert headers == {"@SaveFwd": int(SaveFwd.MUST), "@SubmittedAt": 0, "@Digest": "00" * 32, "@OriginProved": 1}

@@ -34,7 +34,7 @@ def _argument(row: Attribute) -> str:
 
 def _received(row: Attribute) -> str:
     """Return the interfaces by which the receiver's application gets the attribute."""
-    shown = {"AMQP": row.is_shown, "Python": bool(row.python), "SQL": bool(row.inbox)}
+    shown = {"AMQP": row.is_for_receiver, "Python": bool(row.python), "SQL": bool(row.inbox)}
     return ", ".join(name for name, is_shown in shown.items() if is_shown)
 
 
