@@ -229,18 +229,17 @@ class AmqpServer:
         """Authenticate the user of a connection; in a later turn, ``answer`` gets the name, or None for a refusal."""
 
         async def decide() -> None:
-            user = await self.authenticator.authenticate(mechanism, credentials, peer)
+            try:
+                user = await self.authenticator.authenticate(mechanism, credentials, peer)
+            except Exception:
+                log.exception("the authenticator failed; the login is refused")
+                user = None
             self.counters.logins_refused += user is None
             answer(user)
 
         task = asyncio.get_running_loop().create_task(decide())
         self._logins.add(task)
-        task.add_done_callback(self._login_done)
-
-    def _login_done(self, task: "asyncio.Task[None]") -> None:
-        self._logins.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("the authenticator failed", exc_info=task.exception())
+        task.add_done_callback(self._logins.discard)
 
     def forget(self, session: BrokerSession) -> None:
         self.sessions.pop(session, None)

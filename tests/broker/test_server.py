@@ -14,6 +14,7 @@ from semq.amqp.sasl import Credentials
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer
 from semq.broker.users import Permissions
+from semq.errors import SemqError
 from semq.transport.peer import PeerInfo
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import ServedLinks, header, pair
@@ -135,7 +136,7 @@ async def test_a_flood_blocks_its_publisher_before_it_fills_memory_and_other_con
         assert not working.is_blocked
         flooding.link.abort()
         await flooding.wait_closed()
-        # The client reads nothing, so its end is noticed when a heartbeat cannot be written.
+        # The server does not read from a blocked publisher, so it notices the end when it cannot write a heartbeat.
         async with asyncio.timeout(10):
             while len(endpoints.server.sessions) > 1:  # noqa: ASYNC110 - the state causes no event
                 await asyncio.sleep(0.01)
@@ -263,7 +264,8 @@ async def test_a_failing_authenticator_refuses_the_login(caplog: pytest.LogCaptu
     def prepare(server: AmqpServer) -> None:
         server.authenticator = RaisingAuthenticator()
 
-    async with pair(prepare=prepare, connection=ConnectionLimits(handshake_s=0.2)) as endpoints:
-        with pytest.raises(Exception, match="SEMQ-4"):
+    async with pair(prepare=prepare) as endpoints:
+        with pytest.raises(SemqError, match="ACCESS_REFUSED"):
             await endpoints.dial()
+        assert endpoints.server.counters.logins_refused == 1
         assert "the directory is away" in caplog.text
