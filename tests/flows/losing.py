@@ -1,4 +1,4 @@
-"""A proxy on a link of real nodes, which drops the packets of records that a test selects; the link stays up.
+"""A proxy on the links between real nodes. It drops packets with the records that a test selects; the link stays up.
 
 Only inquiries repair the loss of a packet, because packets are neither confirmed nor acknowledged by AMQP.
 """

@@ -37,9 +37,9 @@ def test_a_document_and_its_receipts_take_the_direct_way() -> None:
     trio.settle()
     assert trio.b.app.payloads == [b"order"]
     assert trio.a.reported.kinds == ["sent", "delivered"]
-    there, here = trio.direct
-    assert [is_message(frame) for frame in there.sent] == [True, False]  # the document, then ReAck2
-    assert len(here.sent) == 1  # Ack2
+    to_b, to_a = trio.direct
+    assert [is_message(frame) for frame in to_b.sent] == [True, False]  # the document, then ReAck2
+    assert len(to_a.sent) == 1  # Ack2
     assert trio.a.up is not None
     assert not trio.a.up.sent
     assert lines_about_the_way(trio) == [("SENT", DIRECTLY), ("RECEIVED", DIRECTLY)]
@@ -140,18 +140,18 @@ def test_a_partner_speaks_for_itself_only() -> None:
     trio.a.send(b"y")
     trio.settle()
     lk0 = trio.a.accepted[1].lk0
-    there, here = trio.direct
+    to_b, to_a = trio.direct
     other = Address(NodeType.LOCAL, "30000")
-    [message] = [message for message in messages(there) if message.envelope.lk0 == lk0]
+    [message] = [message for message in messages(to_b) if message.envelope.lk0 == lk0]
     note = Receipt(ident=str(lk0), flag=HubFlag.STORED, lk1=(1, 1, 7), att=1)
     ack = Packet(trio.b.address, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])
-    trio.a.engine.receive(there, [ack])  # only the hub may state custody
+    trio.a.engine.receive(to_b, [ack])  # only the hub may state custody
     foreign = replace(message.envelope, source=other, lk0=lk0._replace(id=other.id))
-    trio.b.engine.receive(here, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
-    trio.a.engine.receive(there, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
+    trio.b.engine.receive(to_a, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
+    trio.a.engine.receive(to_b, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
     presence = Presence(node=str(other), online=True, allowed=True, certificates=("x",))
     packet = Packet(trio.b.address, trio.a.address, Function.PRESENCE, Primitive.INDICATION, [presence])
-    trio.a.engine.receive(there, [packet])
+    trio.a.engine.receive(to_b, [packet])
     trio.settle()
     assert trio.b.lines(Event.VIOLATION) == 2
     assert trio.a.lines(Event.VIOLATION) == 3

@@ -235,7 +235,7 @@ def test_a_partner_s_quota_refuses_new_documents_and_drops_nothing() -> None:
     assert trio.b.app.payloads == [b"1", b"2"]
 
 
-def test_class_1_to_an_absent_target_ends_dropped_and_is_never_resent() -> None:
+def test_a_document_of_class_1_to_an_absent_target_ends_dropped_and_is_never_resent() -> None:
     """Break B12."""
     trio = Trio()
     trio.cut(trio.b)
@@ -248,7 +248,7 @@ def test_class_1_to_an_absent_target_ends_dropped_and_is_never_resent() -> None:
     assert trio.is_clean()
 
 
-def test_class_1_without_a_link_is_dropped_at_once() -> None:
+def test_a_document_of_class_1_without_a_link_is_dropped_at_once() -> None:
     trio = Trio(connected=False)
     trio.a.send(b"x", save_fwd=1)
     trio.later(1)
@@ -256,7 +256,7 @@ def test_class_1_without_a_link_is_dropped_at_once() -> None:
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_class_1_without_an_answer_ends_unknown() -> None:
+def test_a_document_of_class_1_without_an_answer_ends_unknown() -> None:
     """Rule N22."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame)
@@ -277,7 +277,7 @@ def test_lower_classes_arrive_when_both_nodes_are_online(save_fwd: int, ack2: bo
 
 
 @pytest.mark.parametrize("ack2", [True, False])
-def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
+def test_a_document_of_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", save_fwd=2, ack2=ack2)
@@ -466,7 +466,7 @@ def test_no_frames_are_sent_when_all_messages_are_settled() -> None:
     assert [len(wire.sent) for wire in wires] == before
 
 
-def test_fifty_receipts_leave_once_each_in_no_more_packets() -> None:
+def test_fifty_receipts_leave_once_each_in_at_most_fifty_packets() -> None:
     trio = Trio()
     trio.cut(trio.a)
     trio.a.send(*(b"%d" % n for n in range(50)))

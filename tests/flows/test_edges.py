@@ -93,7 +93,7 @@ def test_no_message_leaves_beyond_the_window() -> None:
     assert trio.is_clean()
 
 
-def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
+def test_a_document_of_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
     trio = Trio(connected=False)
     trio.a.send(b"x", save_fwd=2, ack2=False)
     trio.settle()
@@ -154,7 +154,7 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     assert trio.a.lines(Event.REFUSED) == 1
 
 
-def test_class_1_is_given_up_after_four_inquiries_and_not_before() -> None:
+def test_a_document_of_class_1_is_given_up_after_four_inquiries_and_not_before() -> None:
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
     trio.a.send(b"x", save_fwd=1)
@@ -233,7 +233,7 @@ def in_order(message: Data, prev: Pos) -> Data:
 def test_a_document_after_a_never_sent_predecessor_is_delivered_after_an_inquiry() -> None:
     """Breaks F5 and F6: the restored sender does not know the incarnation of the predecessor."""
     trio = Trio()
-    (message,) = trio.caught(b"x")
+    (message,) = trio.send_and_catch(b"x")
     trio.b.receive(in_order(message, Pos(message.envelope.lk0.inc + 7, 3)))
     trio.settle()
     assert trio.b.app.payloads == []
@@ -243,7 +243,7 @@ def test_a_document_after_a_never_sent_predecessor_is_delivered_after_an_inquiry
 
 def test_a_waiting_document_is_delivered_when_the_floor_passes_its_predecessor() -> None:
     trio = Trio()
-    first, second = trio.caught(b"1", b"2")
+    first, second = trio.send_and_catch(b"1", b"2")
     inc = first.envelope.lk0.inc
     trio.b.receive(in_order(second, Pos(inc, first.envelope.sid)))
     trio.settle()

@@ -151,7 +151,7 @@ def test_a_copy_marked_late_is_a_violation_if_the_document_has_no_expiry() -> No
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_class_2_that_was_never_sent_ends_rejected() -> None:
+def test_a_document_of_class_2_that_was_never_sent_ends_rejected() -> None:
     trio = Trio()
     trio.cut(trio.a)
     trio.a.send(b"x", save_fwd=2, expires_at=in_ms(trio, 3))
@@ -161,7 +161,7 @@ def test_class_2_that_was_never_sent_ends_rejected() -> None:
 
 @pytest.mark.parametrize(("save_fwd", "order_key"), [(3, ""), (3, "k"), (2, ""), (1, "")])
 def test_the_receiver_refuses_a_document_that_arrives_after_its_expiry(save_fwd: int, order_key: str) -> None:
-    """The receiver's clock decides; that of the sender is behind."""
+    """The receiver's clock decides; here it is 10 s ahead."""
     trio = Trio()
     trio.b.engine.core.clock = LaggingClock(trio.time, -10)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)

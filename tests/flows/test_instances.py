@@ -121,7 +121,7 @@ def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> N
     (row,) = several.a.store.tables.outbound.values()
     assert row.ss_status is SendStatus.SS_SENT
     several.instances.append(Instance(several, 2, MemoryStore(home.store.tables)))
-    several.later(1)  # below the interval of inquiries: the front informs A
+    several.later(1)  # less than the interval of inquiries: the front has informed A
     assert several.b.app.payloads == [b"x"]
     several.later(3)
     assert several.is_clean()

@@ -118,7 +118,7 @@ def test_a_new_session_ends_the_earlier_session_of_its_node() -> None:
 
 def test_a_replaced_session_is_ignored_and_its_end_has_no_effect() -> None:
     trio = Trio()
-    (message,) = trio.caught(b"1")
+    (message,) = trio.send_and_catch(b"1")
     old_a, old_b = trio.a.down, trio.b.down
     assert old_a is not None
     assert old_b is not None
@@ -136,7 +136,7 @@ def test_a_replaced_session_is_ignored_and_its_end_has_no_effect() -> None:
     assert hub_lines(trio, Event.FORWARDED) == before + 1
 
 
-def test_class_1_overtakes_stored_messages() -> None:
+def test_a_document_of_class_1_overtakes_stored_messages() -> None:
     """Class 1 has no order."""
     trio = Trio()
     trio.cut(trio.b)

@@ -78,7 +78,7 @@ class TrioReports:
         self.events.append(event)
 
     def publish(self, prepared: Sequence[Any]) -> None:
-        raise AssertionError("nothing was prepared")
+        raise AssertionError("prepare returned None, so nothing may be published")
 
     @property
     def kinds(self) -> list[str]:
@@ -146,7 +146,7 @@ class Local:
         self.up: TrioWire | None = None  #: link of the node's engine to the hub
         self.down: TrioWire | None = None  #: link of the hub's engine to the node
         self.accepted: list[Accepted] = []
-        self.refused: list[Exception] = []  #: also errors of acts
+        self.refused: list[Exception] = []  #: also errors of operators' acts (cancel, release, …)
         self.sealing = trio.secrecy(self.address)
         self.start()
 
@@ -289,11 +289,11 @@ class Trio:
 
     def connect_directly(self) -> None:
         a, b = self.a, self.b
-        there = TrioWire(self, b.address, lambda frame: b.engine.receive(here, [frame]))
-        here = TrioWire(self, a.address, lambda frame: a.engine.receive(there, [frame]))
-        self.direct = there, here
-        a.engine.link_up(there)
-        b.engine.link_up(here)
+        to_b = TrioWire(self, b.address, lambda frame: b.engine.receive(to_a, [frame]))
+        to_a = TrioWire(self, a.address, lambda frame: a.engine.receive(to_b, [frame]))
+        self.direct = to_b, to_a
+        a.engine.link_up(to_b)
+        b.engine.link_up(to_a)
 
     def cut_directly(self) -> None:
         """End the direct session; frames under way are lost."""
@@ -335,7 +335,7 @@ class Trio:
                 busy = True
         return busy
 
-    def caught(self, *bodies: bytes) -> list[Data]:
+    def send_and_catch(self, *bodies: bytes) -> list[Data]:
         """Let A send documents to B; return their messages. Messages to B are dropped until the test sets ``lose``."""
         messages: list[Data] = []
 
@@ -355,7 +355,7 @@ class Trio:
 
 
 def engine_turn(store: MemoryStore, engine: HubEngine | LocalEngine) -> bool:
-    """Run a store's work and an engine's timers; return whether the store had work."""
+    """Run a store's work and an engine's timers, and send its waiting packets; return whether the store had work."""
     is_busy = not store.idle
     if is_busy:
         store.run()

@@ -75,7 +75,7 @@ async def test_only_the_document_whose_pieces_exceed_the_quota_is_refused(inproc
 
 def test_small_pieces_that_arrive_together_count_their_minimum() -> None:
     trio = Trio(replace(SETTINGS, quota_piece_bytes_per_partner=3 * COUNTED_MIN))
-    messages = trio.caught(*[b"x"] * 5)
+    messages = trio.send_and_catch(*[b"x"] * 5)
     trio.b.receive(*(as_piece(message, number) for number, message in enumerate(messages)))
     assert Counter(row.status for row in trio.b.store.tables.pending.values()) == {Arrival.RECV: 3, Arrival.REJ: 2}
 

@@ -4,8 +4,8 @@ from semq.store.rows import Event
 from tests.flows.trio import Trio
 
 
-def test_a_refusal_does_not_end_a_document_that_was_sent_before_a_restore() -> None:
-    """The restored row counts as unsent."""
+def test_a_document_sent_before_a_restore_and_refused_after_it_ends_unknown() -> None:
+    """The restored row is SS_INIT, although the document was sent and recorded."""
     trio = Trio(connected=False)
     trio.a.send(b"x")
     trio.settle()

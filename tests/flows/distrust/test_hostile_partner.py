@@ -1,4 +1,4 @@
-"""A hostile partner with a valid login causes a bounded number of rows, ledger lines and signatures."""
+"""A hostile partner with a valid login causes a bounded number of rows, ledger lines and checks of signatures."""
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ def reack2(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0)
     return Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [record])
 
 
-def down(trio: Trio) -> TrioWire:
+def hub_end_of_a(trio: Trio) -> TrioWire:
     """Return the hub's end of A's session."""
     assert trio.a.down is not None
     return trio.a.down
@@ -65,7 +65,7 @@ def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -
 def test_violations_above_a_bound_are_counted_in_one_line() -> None:
     trio = Trio()
     lies = [Inquiry(role=InquiryRole.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(LINES_PER_MINUTE + 40)]
-    trio.hub.receive(down(trio), [Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, lies)])
+    trio.hub.receive(hub_end_of_a(trio), [Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, lies)])
     trio.settle()
     trio.settle()  # lines are posted at the end of a turn
     ledger = trio.hub_store.tables.ledger
@@ -89,12 +89,12 @@ def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
 
 
 def test_introductions_of_a_node_above_ten_a_minute_are_refused() -> None:
-    """Each introduction costs the hub signatures, and records to all other nodes."""
+    """Each introduction costs the hub checks of signatures, and a record to every other node."""
     trio = Trio()
 
     def introduce(n: int) -> None:
         record = Presence(node=str(A), online=True, certificates=(f"pem {n}",))
-        trio.hub.receive(down(trio), [Packet(A, HUB, Function.PRESENCE, Primitive.INDICATION, [record] * 3)])
+        trio.hub.receive(hub_end_of_a(trio), [Packet(A, HUB, Function.PRESENCE, Primitive.INDICATION, [record] * 3)])
         trio.settle()
 
     for n in range(100):

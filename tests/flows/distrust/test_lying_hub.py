@@ -166,7 +166,7 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
         world.a.receive(packet)
     (now,) = [kept for kept in world.a.store.tables.outbound.values() if kept.object_id == row.object_id]
     assert (now.outcome, now.ss_status) == (None, row.ss_status)
-    assert violations(world.a) == before + 1  # VOID; NOT answers no inquiry of A
+    assert violations(world.a) == before + 1  # for VOID; the answers NOT match no inquiry of A and are ignored
 
 
 def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:

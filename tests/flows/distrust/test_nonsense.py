@@ -137,7 +137,7 @@ async def test_statements_about_unknown_messages_are_answered(scene: NonsenseSce
 async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     inprocess: InProcess, scene: NonsenseScene
 ) -> None:
-    """10008 sends statements about a document that waits for 88001, which only 88001 may send."""
+    """A document waits for 88001. 10008 sends statements about it that only 88001 may send."""
     admin = await inprocess.client(scene.other)
     lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
     await until(lambda: scene.hub.engine.custody.rows_by_target.get("1.88001"))

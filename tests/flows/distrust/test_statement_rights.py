@@ -239,7 +239,7 @@ def test_only_sender_and_hub_get_information_about_a_message(source: Address, ro
 )
 def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any], dict[str, Any]]) -> None:
     trio = Trio()
-    (message,) = trio.caught(b"x")
+    (message,) = trio.send_and_catch(b"x")
     lying = Data(replace(message.envelope, **changed(message.envelope)), message.body)
     trio.b.receive(lying)
     assert not trio.b.store.tables.pending
@@ -338,7 +338,7 @@ def with_source(packet: Packet, source: Address) -> Packet:
 )
 def test_a_hub_forwards_only_messages_of_the_sending_node(changed: Callable[[Any], dict[str, Any]]) -> None:
     trio = Trio()
-    (message,) = trio.caught(b"x")
+    (message,) = trio.send_and_catch(b"x")
     assert trio.a.down is not None
     assert trio.b.down is not None
     before = len(trio.b.down.sent)

@@ -34,8 +34,9 @@ def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
 
 
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
-    """Return a trio and two rows of A: one is SS_SENT, one waits: with ``window`` 1 for the window, else for room.
+    """Return a trio and two rows of A: one is SS_SENT, the other waits.
 
+    With ``window`` 1 it waits for the window, else for room.
     All frames of A are lost until the test changes ``lose``.
     """
     trio = Trio(replace(SETTINGS, window=window))
@@ -101,7 +102,7 @@ def test_new_documents_are_sent_after_waiting_ones() -> None:
     assert sent(trio) == [b"1", b"2"]
 
 
-def test_class_1_overtakes_waiting_messages() -> None:
+def test_a_document_of_class_1_overtakes_waiting_messages() -> None:
     """A document of class 1 is sent at once, or dropped without a link."""
     trio, _, _ = one_sent_one_waiting(window=1)
     trio.a.send(b"3", save_fwd=1)
@@ -145,7 +146,7 @@ def test_a_document_that_ends_before_its_inquiry_causes_none() -> None:
 @pytest.mark.parametrize("places", [0, 1, 2])
 def test_documents_that_arrive_together_fill_only_free_places(places: int) -> None:
     trio = Trio()
-    messages = trio.caught(b"1", b"2", b"3")
+    messages = trio.send_and_catch(b"1", b"2", b"3")
     trio.b.app.acks = False
     trio.b.app.places = places
     trio.b.receive(*messages)
@@ -184,7 +185,7 @@ def given_back(trio: Trio) -> None:
 
 def arriving(trio: Trio) -> None:
     """Let a document arrive at a restarted B when its application begins to consume."""
-    messages = trio.caught(b"2", b"1")
+    messages = trio.send_and_catch(b"2", b"1")
     trio.b.app.places = 0
     trio.b.crash()
     trio.connect(trio.b)
@@ -209,7 +210,7 @@ def test_a_document_that_arrives_or_returns_during_a_search_is_delivered_by_the_
 def test_a_duplicate_is_acknowledged_like_the_first_copy() -> None:
     """Rule N29."""
     trio = Trio()
-    (message,) = trio.caught(b"x")
+    (message,) = trio.send_and_catch(b"x")
     assert trio.b.up is not None
     for _ in range(2):
         before = len(trio.b.up.sent)

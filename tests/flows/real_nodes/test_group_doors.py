@@ -17,7 +17,7 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
-from semq.folders.outcomes import Outcomes
+from semq.folders.outcomes import OutcomeWriter
 from semq.folders.outgoing import Outgoing
 from semq.store.rows import Event
 from tests.service.companion.reported import ConnectedStates
@@ -254,7 +254,7 @@ async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
     layout.make()
     is_recording = asyncio.Event()
     async with Client(url_at(node.port)) as client, asyncio.TaskGroup() as tasks:
-        recording = tasks.create_task(Outcomes([layout], client).run(is_recording.set))
+        recording = tasks.create_task(OutcomeWriter([layout], client).run(is_recording.set))
         await is_recording.wait()
         settings = FolderSection(path=root, settle_s=0)
         sending = Outgoing(layout, settings, 100_000, client, SystemClock(), ConnectedStates().states)

@@ -1,6 +1,6 @@
 """Stuck messages of real nodes: `semq stuck` shows each with its cause.
 
-Tests play institution 10008; the hub and another institution are real. Every row counts as overdue immediately.
+The tests act as institution 10008; the hub and another institution are real. Every row counts as overdue immediately.
 """
 
 import re

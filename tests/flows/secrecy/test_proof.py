@@ -207,7 +207,7 @@ def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: Sealed
     assert world.a.store.idle  # no document is sent repeatedly
 
 
-def test_a_receiver_with_an_unknown_new_certificate_is_accepted_later(world: SealedWorld) -> None:
+def test_a_refusal_under_an_unknown_key_counts_when_the_certificate_has_arrived(world: SealedWorld) -> None:
     keys_of(world.b).own_keys = world.certified_keys(world.b.address, "B2")  # not introduced yet
     send(world, SECRET)
     world.settle()
@@ -253,13 +253,13 @@ def test_documents_to_ones_own_node_are_sealed_too(world: SealedWorld) -> None:
     assert [row.status for row in world.a.store.tables.pending.values()] in ([], [Arrival.RECV])
 
 
-def test_the_validity_of_a_certificate_is_checked_at_every_use(world: SealedWorld) -> None:
+def test_a_document_is_not_sealed_for_an_expired_certificate(world: SealedWorld) -> None:
     world.clock.now += timedelta(days=91).total_seconds()
     send(world, SECRET)
     assert [getattr(error, "code", "") for error in world.a.refused] == ["SEMQ-5207"]
 
 
-def revoke(world: SealedWorld) -> None:
+def replace_key_of_a(world: SealedWorld) -> None:
     """Give A another key and certificate, as after a revocation; A's old key still opens session keys."""
     own = world.certified_keys(world.a.address, "X")
     keys = {**own.identity.keys, key_id(key_named("A1")): key_named("A1")}
@@ -272,7 +272,7 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
     world.cut(world.b)
     send(world, SECRET, b"second")
     world.settle()
-    revoke(world)
+    replace_key_of_a(world)
     world.connect(world.b)
     world.later(20)
     assert world.b.app.deliveries == []
@@ -302,9 +302,9 @@ def stored_in_clear(world: SealedWorld, *bodies: bytes) -> None:
     assert world.held == len(bodies)
 
 
-def test_class_2_in_clear_signed_with_a_revoked_key_is_signed_again(world: SealedWorld) -> None:
+def test_documents_of_class_2_in_clear_signed_with_a_revoked_key_are_signed_again(world: SealedWorld) -> None:
     stored_in_clear(world, b"first", b"second")
-    revoke(world)
+    replace_key_of_a(world)
     world.connect(world.b)
     world.later(600)
     assert sorted(world.b.app.payloads) == [b"first", b"second"]
@@ -317,7 +317,7 @@ def test_class_2_in_clear_signed_with_a_revoked_key_is_signed_again(world: Seale
     assert world.held == 0
 
 
-def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
+def test_documents_of_class_2_in_clear_are_sent_again_only_where_another_key_can_help(
     world: SealedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored_in_clear(world, b"first")
@@ -335,7 +335,7 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
     other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
     assert not resealer._may_sign_anew(other)  # no more can be remembered
-    revoke(world)
+    replace_key_of_a(world)
     assert resealer._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 
 
@@ -360,7 +360,7 @@ def test_after_a_roll_over_of_the_sender_nothing_more_is_sealed_in_the_name_of_i
     world.settle()
     seen: list[Data] = []
     world.tamper = watching(seen)
-    revoke(world)
+    replace_key_of_a(world)
     send(world, b"after")
     world.settle()
     assert {read_token(frame.envelope.session_key).signer_key_id for frame in seen} == {key_id(key_named("X"))}
