@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     collect_rarely()
     search_no_module_for_requests()
     depth.is_deep = config.getoption("deep") or PROFILE == "deep"
-    examples = depth.deeper(50, 100)  # few are enough: they are equal in each run
+    examples = depth.deeper(50, 100)  # more would add little, because each run has the same ones
     settings.register_profile("default", settings.get_profile("search"), derandomize=True, max_examples=examples)
     settings.load_profile(PROFILE)
     draw_without_constants()

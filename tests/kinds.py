@@ -142,7 +142,7 @@ def kind_of(node_id: str) -> KindOfTests:
 
 @cache
 def _kinds_in(file: str) -> tuple[KindOfTests, ...]:
-    """Return the rows that may hold for tests of a file."""
+    """Return the rows that may apply to tests of a file."""
     return tuple(kind for kind in KINDS if file.startswith(kind.prefix) or kind.prefix.startswith(file))
 
 
@@ -161,8 +161,8 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
     A worker begins a test only when it knows the next one. xdist assigns the next group when two tests are left; this
-    class assigns it when one is left, so that a long group waits less. A marked test still takes long: behind it, the
-    last group of the queue is assigned, which is short.
+    class assigns it when one is left, so that a long group waits less. If the test that is left is marked, and so takes
+    long, the last group of the queue is assigned, which is short, instead of the first.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -148,9 +148,10 @@ pamqp_scalars = (
     | st.builds(Timestamp, st.integers(0, 4_000_000_000))
     | st.none()
 )
+# pamqp cuts off names after 128 characters.
 pamqp_names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 pamqp_tables = st.dictionaries(
-    pamqp_names,  # pamqp cuts longer names off
+    pamqp_names,
     st.recursive(
         pamqp_scalars,
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(pamqp_names, inner, max_size=3),

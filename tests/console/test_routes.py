@@ -7,8 +7,8 @@ from tests.console.test_pages_in_browser import PAGES
 # Address | why the list of pages lacks it
 NOT_LISTED = {
     LIVE: "a stream of events",
-    "/messages/{name}": "added from the scene, which knows the names",
-    "/acts/{key}": "exists after a form of an act was posted",
+    "/messages/{name}": "the browser test adds it, with the names of the messages in its scene",
+    "/acts/{key}": "exists only after the form of an act was posted",
     "/definitions/export": "a file",
     "/reconciliation/{day}/{name}/{file}": "a file",
 }

@@ -73,7 +73,7 @@ def test_a_small_sample_waits_for_more_documents_and_late_ones_are_subtracted() 
 
 
 @pytest.mark.parametrize(("maximum", "start"), [(20_000, 20_000), (10_000, 10_000), (1, FLOOR_BYTES_PER_S)])
-def test_a_low_maximum_is_the_first_rate(maximum: int, start: int) -> None:
+def test_a_low_maximum_is_the_first_rate_but_not_below_the_floor(maximum: int, start: int) -> None:
     assert SendingRate(maximum).bytes_per_s == start
 
 

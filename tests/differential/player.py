@@ -20,12 +20,12 @@ from tests.differential.bare import RawBytes
 
 PATIENCE_S = 10.0  # longest wait for a required answer
 QUIET_S = 0.25  # without events for this time, all have arrived
-# omitted header, or field of one | reason
+# Header, or field of a header, that transcripts leave out | reason
 IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "the time of an x-death, taken from the clock",
 }
-BARRIER = "nobody"  # consumer tag of no script: cancel-ok shows that the steps before are processed
+BARRIER = "nobody"  # consumer tag that no script uses; its cancel-ok shows that the steps before it are processed
 UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")  # the space excludes basic.cancel-ok
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {
@@ -98,8 +98,8 @@ class Player:
         self._port = port
         self._clients: dict[int, PlayedConnection] = {}
         self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, by client and channel
-        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: lines of events without a request, likewise
-        self._placeholders: dict[str, str] = {}  #: by generated name
+        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: events without a request, likewise
+        self._placeholders: dict[str, str] = {}  #: placeholders by generated name
 
     def play(self, script: Script, *, is_quick: bool = False) -> list[str]:
         """Return the transcript. ``is_quick``: do not wait for unrequested events at the end."""

@@ -48,7 +48,7 @@ def test_a_node_answers_as_rabbitmq_did(transcripts: dict[str, "Future[list[str]
     assert (transcripts[name].result() == recorded[name]) == (name not in KNOWN)
 
 
-def test_a_record_of_some_scripts_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_recording_only_some_scripts_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:
         main(["--record", "--only", "topics"])
     assert exit_info.value.code == 2

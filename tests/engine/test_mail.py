@@ -35,7 +35,7 @@ def test_records_of_different_kinds_are_sent_in_different_packets() -> None:
     ]
 
 
-def test_on_first_is_called_for_the_first_record_after_a_flush_and_for_other_work() -> None:
+def test_on_first_is_called_for_the_first_record_after_a_flush_and_by_schedule_flush() -> None:
     calls: list[bool] = []
     mail = Mail(HERE, 3, lambda: calls.append(True))
     mail.add(A, *KIND, Presence(node="1"))

@@ -92,7 +92,10 @@ def faults_of_prose(docstring: str) -> Iterator[str]:
 
 @cache
 def modules_without_test() -> list[str]:
-    """Return the modules of the product without a test file of their name; packages and entry points need none."""
+    """Return the modules of the product without a test file of their name.
+
+    Packages, entry points, migrations and modules ``errors`` need none.
+    """
     named = [name for name in modules() if not name.startswith("migrations.")]
     named = [name for name in named if name.rpartition(".")[2] not in ("__init__", "__main__", "errors")]
     return [name for name in named if not any(map(Path.exists, possible_tests(name)))]

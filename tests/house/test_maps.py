@@ -1,4 +1,7 @@
-"""The docstring of a package names each module and package in it: in the first column of a table, or in backquotes."""
+"""The docstring of each package of the product and of ``bench`` names each module and package in it.
+
+Names count in the first column of a table, and in double backquotes.
+"""
 
 import ast
 import re
@@ -10,7 +13,7 @@ from tests.house.sources import ROOT, modules
 WITHOUT_MAP = {
     "semq": "ARCHITECTURE.md shows its packages, in floors",
     "semq.console.pages": "a module for each page, with its name; semq.console.routes lists them",
-    "migrations": "the structure of Alembic",
+    "migrations": "its modules are those that Alembic prescribes",
     "migrations.versions": "numbered revisions",
 }
 FOLDERS = [file.parent for file in modules().values() if file.name == "__init__.py"]

@@ -37,7 +37,7 @@ class PartedBody:
 
     def __init__(self, size_mib: int) -> None:
         self.size_mib = size_mib
-        self.sent = 0  #: number of the last part that was read, from 0
+        self.last_read = 0  #: number of the last part that was read, from 0
         self.digest = hashlib.sha256(b"".join(map(self.part, range(size_mib)))).hexdigest()
 
     @staticmethod
@@ -46,7 +46,7 @@ class PartedBody:
 
     async def parts(self) -> AsyncIterator[bytes]:
         for number in range(self.size_mib):
-            self.sent = number
+            self.last_read = number
             yield self.part(number)
 
 
@@ -118,7 +118,7 @@ async def send_with_kills(folder: Path, size_mib: int) -> str:
     local = {"http.port": port}
     spool = folder / "spool"
     spool.mkdir()
-    plan = InstallationPlan({"a": "10008"}, ApplicationLogin("app", "secret"), local=local)
+    plan = InstallationPlan({"a": "10008"}, ApplicationLogin("app", "secret"), local_rows=local)
     places = plan.write(folder)
     hub, node = (NodeProcess(places[name]) for name in ("hub", "a"))
     web, body = WebNode(node, port), PartedBody(size_mib)
@@ -126,7 +126,7 @@ async def send_with_kills(folder: Path, size_mib: int) -> str:
         await asyncio.to_thread(hub.start)
         await web.start(spool)
         submitting = asyncio.create_task(submit(web, body))
-        await until(lambda: body.sent > size_mib // 2)
+        await until(lambda: body.last_read > size_mib // 2)
         os.kill(web.web_pid, signal.SIGKILL)
         await until_failed(submitting)
         assert (web.pieces(), list(spool.iterdir())) == (0, [])
@@ -174,7 +174,7 @@ def _receive(program: httpx.AsyncClient) -> AbstractAsyncContextManager[httpx.Re
     return program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW)
 
 
-async def test_a_large_document_costs_little_memory_and_arrives_once_over_kills(tmp_path: Path) -> None:
+async def test_a_large_document_costs_little_memory_and_arrives_once_despite_kills(tmp_path: Path) -> None:
     print(await send_with_kills(tmp_path, SIZE_MIB))
 
 

@@ -190,7 +190,7 @@ def test_a_small_body_is_reported_in_one_piece() -> None:
     assert isinstance(event, Published)
 
 
-def test_all_bodies_can_be_streamed() -> None:
+def test_with_stream_from_0_an_empty_body_is_streamed_too() -> None:
     channel, method, header = new_channel(), m.BasicPublish("e", "k"), header_of(b"")
     channel.begin(method)
     all_streamed = ConnectionLimits(stream_from=0)

@@ -53,7 +53,7 @@ HARD: list[tuple[str, bytes, int, tuple[int, int]]] = [
     ("table too deep", DEEP, 502, (50, 10)),
     ("unknown class", frame(FRAME_METHOD, 1, b"\0\x1e\0\x0a"), 540, (30, 10)),
     ("unknown method", frame(FRAME_METHOD, 1, b"\0\x32\0\x63"), 540, (50, 99)),
-    ("method of the other side", method_bytes(m.QueueDeclareOk("q")), 503, (50, 11)),
+    ("method that only servers send", method_bytes(m.QueueDeclareOk("q")), 503, (50, 11)),
     ("deliver from a client", method_bytes(m.BasicDeliver()), 503, (60, 60)),
     ("connection class on a channel", method_bytes(m.ConnectionClose()), 503, (10, 50)),
     ("another class on channel 0", method_bytes(m.QueueDeclare("q"), 0), 504, (50, 10)),
@@ -240,7 +240,7 @@ def test_bodies_arriving_on_many_channels_are_bounded_together() -> None:
     assert failed.error.reply_code == 506
 
 
-def test_a_channel_that_its_owner_closes_drops_the_arriving_content() -> None:
+def test_a_channel_that_this_side_closes_drops_the_arriving_content() -> None:
     pair = two_channels()
     pair.server.receive(PUBLISH + header_frame(800), 0)
     pair.server.close_channel(1)

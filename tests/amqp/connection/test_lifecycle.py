@@ -133,7 +133,7 @@ def test_both_sides_may_close_the_connection_at_once() -> None:
     assert at_client == [ConnectionClosed(None, False, False)]
 
 
-def test_a_server_closes_by_force() -> None:
+def test_a_forced_close_by_the_server_is_reported_at_both_sides() -> None:
     pair = opened()
     pair.server.connection_error(ConnectionForced("stopping"))
     at_server, at_client = pair.flow()

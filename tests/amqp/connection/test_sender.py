@@ -41,7 +41,7 @@ def declared(size: int) -> ContentHeader:
 
 @pytest.mark.parametrize("size", [0, 1, 4087, 4088, 4089, 8176, 8177, 50_000])
 @pytest.mark.parametrize("cast", [bytes, memoryview])
-def test_bodies_are_cut_to_the_frame_max(size: int, cast: Any) -> None:
+def test_bodies_are_divided_into_frames_of_at_most_frame_max(size: int, cast: Any) -> None:
     pair = opened(SMALLEST)
     body = bytes(index % 251 for index in range(size))
     pair.client.publish(1, "e", "k", header_of(body), cast(body), mandatory=True)

@@ -238,7 +238,7 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        # Notices wait while a deletion is decided; after this refused deletion they must be sent again.
+        # Notices wait while a deletion is decided. This deletion is refused: notices after it must not wait.
         assert client.until(ChannelClosed).error is not None
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
@@ -374,7 +374,7 @@ def test_successive_multiple_acknowledgements_visit_each_delivery_once(
 def test_a_header_that_just_fits_a_frame_is_redelivered_without_a_delivery_count(broker: RunningBroker) -> None:
     channel = broker.connect(frame_max=4096).channel()
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
-    # Without the bytes of frame, content header and table, and of the field's name, type and length
+    # 8 bytes of the frame, 14 of the content header, 4 of the table, 7 of the field's name, type and length.
     channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))
     channel.basic_nack(channel.basic_get(queue)[0].delivery_tag)
     consumer = PikaConsumer(channel, queue).await_deliveries(1)

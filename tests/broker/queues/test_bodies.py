@@ -1,4 +1,4 @@
-"""Large bodies: received and sent in chunks, kept while they are used; the limits of services."""
+"""Large bodies are received and sent in chunks, and kept while they are used. Service exchanges limit their size."""
 
 import asyncio
 from typing import Any
@@ -252,7 +252,7 @@ async def test_a_service_gets_complete_messages_up_to_its_limit() -> None:
             await publish_and_wait(channel, "door", "k", header(body + b"x"), body + b"x")
 
 
-class SmallExchange(AcceptingExchange):
+class LowLimitExchange(AcceptingExchange):
     """An exchange whose limit is below the size from which bodies arrive in chunks."""
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ class SmallExchange(AcceptingExchange):
 
 
 async def test_a_small_limit_of_a_service_applies_with_and_without_a_transaction() -> None:
-    exchange = SmallExchange()
+    exchange = LowLimitExchange()
 
     def prepare(server: AmqpServer) -> None:
         server.vhosts["/"].register(exchange)
@@ -278,14 +278,14 @@ async def test_a_small_limit_of_a_service_applies_with_and_without_a_transaction
         assert exchange.bodies == [bytes(10)]
 
 
-class SmallDrainingExchange(SmallExchange):
-    """A ``SmallExchange`` that gets messages above its limit without their bodies."""
+class LowLimitDrainingExchange(LowLimitExchange):
+    """A ``LowLimitExchange`` that gets messages above its limit without their bodies."""
 
     drains = True
 
 
 async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None:
-    exchange = SmallDrainingExchange()
+    exchange = LowLimitDrainingExchange()
 
     def prepare(server: AmqpServer) -> None:
         server.vhosts["/"].register(exchange)
@@ -298,7 +298,7 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
 
 
 class DrainingExchange(AcceptingExchange):
-    """An exchange that notes the size of a message instead of a dropped body."""
+    """An exchange that records bodies, and the size of a message whose body was dropped."""
 
     drains = True
 

@@ -43,7 +43,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         self.position = 0
 
     def expire(self) -> None:
-        """Remove the expired messages at the head; the others wait until they are at the head."""
+        """Remove expired messages at the head; expired messages behind a live one stay."""
         self.waiting.sort(key=lambda row: row.position)
         now = self.model.clock.now
         while self.waiting and self.waiting[0].expires_at is not None and self.waiting[0].expires_at <= now:

@@ -83,7 +83,7 @@ def entry(position: int, expires_at: float | None, priority: int = 0) -> QueueEn
     return QueueEntry(message_of(priority=priority), position, expires_at)
 
 
-def test_expired_heads_are_removed_and_expired_messages_stay_behind_a_live_head() -> None:
+def test_only_expired_messages_at_the_head_are_removed_and_those_behind_a_live_one_stay() -> None:
     ready = ReadyMessages(1)
     dead, living, later, high = entry(1, 5.0), entry(2, None), entry(3, 5.0), entry(4, 4.0, 1)
     for pushed in (dead, living, later, high):

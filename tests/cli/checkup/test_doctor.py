@@ -57,7 +57,7 @@ async def finding_of_hub_link(settings: Settings) -> Finding:
 
 
 def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
-    # A node that has just started has no link yet.
+    # A node that has just started has no link yet; with a delivered document it has one.
     words = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")
     assert semq("msg", "send", *words, "--node", network.sender.url, stdin=b"x").status == 0
     for node, checks in ((network.sender, {"way to the hub", "link", "submissions", "intake"}), (network.hub, set())):
@@ -154,7 +154,7 @@ def test_an_unusable_folder_and_a_full_disk_fail(tmp_path: Path) -> None:
     text = HUB + 'data_dir = "file/data"\n[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n'
     found = verdicts(machine.check(settings_of(tmp_path, text)))
     assert found["data folder"] == FAILING
-    assert "disk" not in found  # the finding on the disk is left out
+    assert "disk" not in found  # free space cannot be measured without the folder
     found = verdicts(machine.check(settings_of(tmp_path, text.replace("file/data", "data"))))
     assert (found["data folder"], found["disk"]) == (OK, FAILING)
 
@@ -268,7 +268,7 @@ def test_a_program_for_alerts_that_does_not_exist_fails(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------- the database
 
 
-def test_a_database_without_durable_commits_is_refused(database_of_role: tuple[str, str], tmp_path: Path) -> None:
+def test_a_database_without_durable_commits_fails(database_of_role: tuple[str, str], tmp_path: Path) -> None:
     url, role = database_of_role
     settings = settings_of(tmp_path, f'{HUB}[database]\nurl = "{url}"\n')
     assert set(verdicts(database.check(settings)).values()) == {OK}

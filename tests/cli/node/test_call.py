@@ -54,7 +54,7 @@ class Recording(SimulatedNode):
         if not rows:
             self.faults.append(f"there is no operation {operation}")
         texts = []
-        # Commands send back texts of answers; here without their NUL characters, which would be refused.
+        # Commands repeat texts of answers in requests. Their NUL characters would be refused, so they are removed here.
         given = json.loads(json.dumps(dict(arguments or {})).replace("\\u0000", ""))
         for row in rows:
             try:
@@ -71,7 +71,7 @@ class Recording(SimulatedNode):
         return await self.request("msg.show", {"id": name})
 
     async def send(self, *_: Any, **__: Any) -> Sent:
-        return Sent(LK0, BAD, False, BAD)  # published to the exchange for documents
+        return Sent(LK0, BAD, False, BAD)  # no operation: a document is published to an exchange of its own
 
     async def wait_for_delivery(self, name: str, *_: Any) -> Fate:
         await self.look(name)
@@ -105,6 +105,7 @@ def test_commands_use_existing_operations_and_every_operation_is_used(recording:
 
 
 def test_commands_without_options_use_the_defaults_of_the_operations(recording: Path) -> None:
+    # Arguments that commands send by themselves: the size of a page, and others.
     pages = {(f"broker.{name}", "limit") for name in ("queues", "consumers", "connections", "channels", "exchanges")}
     pages |= {("broker.bindings", "limit"), ("worker.list", "limit"), ("held.list", "limit")}
     others = {

@@ -31,7 +31,7 @@ def test_a_port_in_use_ends_the_process_with_78(tmp_path: Path) -> None:
         node_process("platform", "run", "--config", str(file), SEMQ_NODE="amqp://elsewhere").fails(78, "SEMQ-2003")
 
 
-def test_a_node_runs_until_it_is_asked_to_stop(tmp_path: Path) -> None:
+def test_a_node_runs_until_it_is_asked_to_stop_and_refuses_a_second_start(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB.format(port=0).replace("[amqp]", 'data_dir = "data"\n[amqp]'))
     copy_empty_database(tmp_path / "data")

@@ -160,7 +160,7 @@ def test_contradictory_attributes_are_refused_at_once(attributes: dict[str, Any]
     assert not trio.scheduled
 
 
-def test_partners_of_scheduled_documents_are_checked_immediately_and_rates_at_their_time() -> None:
+def test_the_rate_limit_counts_scheduled_documents_at_their_time() -> None:
     trio = ScheduledTrio()
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     trio.send(b"1", 0)
@@ -203,7 +203,7 @@ def test_a_cancelled_document_is_never_sent_and_ends_under_its_name() -> None:
     assert (event.kind, event.lk0, event.outcome) == ("failed", first.lk0, "CANCELLED")
 
 
-def test_a_scheduled_document_that_expired_while_the_node_was_down_is_refused_under_its_name() -> None:
+def test_a_scheduled_document_that_expired_before_its_release_is_refused_under_its_name() -> None:
     trio = ScheduledTrio()
     trio.send(b"1", trio.at(5), expires_at=trio.at(10))
     (first,) = accepted(trio)
@@ -250,7 +250,7 @@ def test_the_token_of_a_cancelled_document_accepts_no_other_document_even_after_
     assert trio.b.app.payloads == []
 
 
-def test_a_document_whose_token_has_become_a_message_can_be_cancelled() -> None:
+def test_a_scheduled_document_whose_token_was_used_for_a_message_can_be_cancelled() -> None:
     trio = ScheduledTrio()
     trio.send(b"x", trio.at(50), token="t")
     trio.send(b"x", 0, token="t")  # without @NotBefore

@@ -68,7 +68,7 @@ def test_a_span_that_is_made_due_replaces_the_slices_inside_it() -> None:
     assert schedule.next_due() == 116.0
 
 
-def test_a_slice_that_could_not_be_asked_about_stays_as_it_was() -> None:
+def test_a_slice_that_is_put_back_counts_no_inquiry() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.add(1, now=0.0)
     slice_ = schedule.take(20.0)
@@ -122,7 +122,7 @@ def test_slices_of_different_pace_do_not_merge() -> None:
     assert len(schedule) == 1  # the slices of the slower pace have merged
 
 
-def test_a_reconnect_leaves_the_slower_pace_to_slices_that_have_it_and_takes_a_sample() -> None:
+def test_after_a_reconnect_slices_keep_the_slower_pace_and_a_sample_of_their_rows_gets_the_usual_one() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.put_back(Slice(0, 9_999, 80.0, 5, patient=True), 80.0)
     schedule.put_back(Slice(20_000, 29_999, 900.0, 5, patient=True), 900.0)
@@ -152,7 +152,7 @@ def test_spans_in_custody_begin_at_the_slower_pace() -> None:
     assert spans == [(0, 9, False), (10, 19, True), (20, 39, False), (40, 49, True), (50, 60, False)]
 
 
-def test_two_distant_rows_do_not_include_the_rows_between_them() -> None:
+def test_distant_rows_have_slices_of_their_own_up_to_a_number_of_slices() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.add(1, now=0.0)
     schedule.add(1_000_000, now=0.1)
