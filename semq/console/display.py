@@ -1,4 +1,4 @@
-"""Rendering of pages: ``show``, and the functions of all templates. Times are in UTC."""
+"""Rendering of pages: ``show``, and the functions that templates call. Times are in UTC."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -56,7 +56,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
 
 
 def at(value: object, *, exact: bool = False) -> Markup:
-    """Return a time in UTC as an HTML element. None becomes empty; any other value that is not a time becomes text.
+    """Return a time in UTC as an HTML element; a value that is no time as text; nothing for None or an empty text.
 
     ``exact``: with milliseconds.
     """

@@ -35,7 +35,7 @@ class RunFolder:
     day: str
     name: str
     path: Path
-    is_current: bool
+    is_current: bool  #: the file CURRENT of its date names the run
     result: Mapping[str, Any]  #: content of _RESULT.json; empty until the run has ended
     summary: Mapping[str, Any]  #: content of summary.json
 

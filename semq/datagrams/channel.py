@@ -1,7 +1,7 @@
 """A channel: one connection id with keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
 
-For the end that offers the channel, the other end has the address from which the authenticated datagram with the
-highest sequence number came.
+The end that offers the channel sends to the address from which the authenticated datagram with the highest sequence
+number came.
 """
 
 from typing import Any
@@ -18,10 +18,10 @@ class DatagramChannel:
     """One end of a channel."""
 
     def __init__(self, channel_id: bytes, secret: bytes, times: PathTimes, now: float, *, address: Any = None) -> None:
-        """``address``: of the other end, if the other end has offered the channel."""
+        """``address``: that of the other end, which has offered the channel; None if this end offers it."""
         self.id = channel_id
         self.began_at = now
-        self.address = address  #: of the other end, if known
+        self.address = address  #: address of the other end; None until it is known
         self.is_offered_here = address is None
         self.path = PathProbe(times, now)
         self.window = ReplayWindow()
@@ -34,7 +34,7 @@ class DatagramChannel:
         #: Documents that the other end reports as sent: now, and at the last ``count_missing``.
         self._announced, self._announced_before = 0, 0
         self.full = 0  #: documents of the other end dropped here for lack of room
-        self.sent_coverage = Coverage()  #: of the documents sent, as reported by the other end
+        self.sent_coverage = Coverage()  #: what the other end has reported of the documents sent
 
     @property
     def may_send(self) -> bool:
@@ -80,7 +80,7 @@ class DatagramChannel:
         return self._in.open(datagram, sequence)
 
     def note_document(self, number: int) -> None:
-        """Count a document that has arrived. ``number``: on the channel, from 0."""
+        """Count a document that has arrived. ``number``: its number on the channel, from 0."""
         self._received += 1
         self._expect(number + 1)
 

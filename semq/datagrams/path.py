@@ -42,7 +42,7 @@ class PathProbe:
         self._unanswered = 0
         self._keep_at = now  #: when the next probe of the present size is due
         self._search_at = now  #: when a probe of the next larger size is due
-        self._tries = 0
+        self._tries = 0  #: unanswered probes of the next larger size
         self._sent: dict[int, SentProbe] = {}  #: by number of the datagram
 
     def restart(self, now: float) -> None:

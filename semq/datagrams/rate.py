@@ -2,7 +2,8 @@
 
 The loss is judged for ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; documents that left before
 this change are not judged. Less loss raises the rate by a step. Before the first halving, each step doubles the rate.
-After a halving, the step is a tenth of the halved rate; each raise above the last rate with too much loss doubles it.
+After a halving, the step is a tenth of the halved rate; each raise above the last rate with too much loss doubles the
+step.
 """
 
 from semq.datagrams.counts import Coverage

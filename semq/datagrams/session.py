@@ -38,7 +38,7 @@ class DatagramTimes:
     path: PathTimes = field(default_factory=PathTimes)
     report_s: float = 1.0
     renew_s: float = 3600.0  #: lifetime of a channel's keys
-    grace_s: float = 60.0  #: a replaced channel still receives for this time after its successor began
+    grace_s: float = 60.0  #: shortest time for which the older channel still receives after the newer one has begun
     bytes_per_s: int = 12_500_000
 
 

@@ -49,7 +49,9 @@ class DirectSessions:
         self.introduce(link.peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
-        """Send this node's certificates to a partner, unless this session has carried them: a node accepts few."""
+        """Send this node's certificates to a partner, unless this session has carried them.
+
+        A node accepts INTRODUCTIONS_MAX introductions in one session."""
         if certificates and self._shown.get(peer) != certificates:
             self._shown[peer] = certificates
             record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))

@@ -1,7 +1,7 @@
 """Spans of the sampled documents, for distributed tracing.
 
 Spans are made from committed lines of the ledger. After a restart, a document has further spans only if the node sends
-or delivers it again. At its sender, a document of class 1 or 2 without @Ack2=1 ends when it is sent.
+or delivers it again. At its sender, a document of class 1 or 2 with @Ack2=0 ends when it is sent.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|

@@ -59,14 +59,14 @@ class NotThere(BadInput):
 
     code = "SEMQ-1207"
     remedy = (
-        "`semq msg list` shows names. A node knows only what it sent, received or forwarded, and the hub an AppKey "
-        "only while it holds a copy: ask the sender or receiver, too. Messages that ended more than "
+        "`semq msg list` shows names. A node knows only what it sent, received or forwarded; the hub finds an AppKey "
+        "only while it holds a copy. Ask the sender or the receiver, too. Messages that ended more than "
         "database.ledger_days ago are unknown."
     )
 
 
 class TooLate(BadInput):
-    """The message has reached its end; that can no longer be changed."""
+    """The message has ended; its outcome can no longer be changed."""
 
     code = "SEMQ-1208"
     remedy = "`semq msg show NAME` and `semq msg trace NAME` show how it ended."
@@ -100,11 +100,13 @@ class WaitsBehind(Unavailable):
     """The document was submitted by SQL. It waits behind an earlier one to its target that cannot be accepted yet."""
 
     code = "SEMQ-1229"
-    remedy = "Ask for the reason of the document that is named: `semq_status(NUMBER)`, `semq msg show sql-NUMBER`."
+    remedy = (
+        "`semq_status(NUMBER)` or `semq msg show sql-NUMBER`, with the number of the earlier one, says why it waits."
+    )
 
 
 class PayloadGone(BadInput):
-    """This node no longer holds the payload of the document: it gave it to the hub, or a void marker took its place."""
+    """This node no longer has the payload of the document: the hub took custody of it, or a void marker replaced it."""
 
     code = "SEMQ-1225"
     remedy = (
@@ -187,7 +189,7 @@ class Mismatch(ProtocolViolation):
 
 
 class BeyondWindow(ProtocolViolation):
-    """A message lies outside the window of its stream, or below its own floor; it was not recorded."""
+    """A message lies outside the window of its stream, or below the floor that it states; it was not recorded."""
 
     code = "SEMQ-1222"
     remedy = (
@@ -200,7 +202,7 @@ class BodyUnreadable(SemqError):
     """The stored envelope of this document cannot be read: it was altered, is gone, or is locked with another key."""
 
     code = "SEMQ-1223"
-    remedy = "Put the database back from a backup, or ask its sender to submit the document again; then remove it here."
+    remedy = "Restore the database from a backup; or ask the sender to submit the document again, and remove this one."
 
 
 class Stopping(Unavailable):
@@ -227,7 +229,7 @@ class IntroducedTooOften(ProtocolViolation):
     code = "SEMQ-1271"
     remedy = (
         "Nothing is lost: its certificates are processed again after a minute or at its next login. If it continues, "
-        "ask its operator why the node logs in so often."
+        "ask its operator why the node presents certificates so often."
     )
 
 
@@ -239,7 +241,7 @@ class PieceNotDelivered(BadInput):
 
 
 class PiecesQuotaReached(BadInput):
-    """The receiver stores as many bytes of this sender's documents in pieces as it allows; the piece was refused."""
+    """The receiver's quota for this sender's documents in pieces is used up; the piece was refused."""
 
     code = "SEMQ-1234"
     remedy = (

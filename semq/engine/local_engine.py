@@ -42,7 +42,7 @@ from semq.umx_t.records import InquiryRole, Presence
 
 
 class LocalEngine:
-    """One institution's node."""
+    """The engine of one institution's node."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class LocalEngine:
         spans: DocumentSpans | None = None,
         partners: Partners | None = None,
     ) -> None:
-        """``partners``: of a node without a hub; None: the hub names the partners."""
+        """``partners``: the configured partners of a node without a hub; None: the hub names the partners."""
         core = self.core = Core(own_store.node, own_store, recovered, store, clock, settings, events, on_mail, spans)
         self.uplink = NodeSessions(own_store.node)
         self.secrecy = secrecy
         self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
-        self._users_reported: list[str] = []  #: to the hub, in this session
+        self._users_reported: list[str] = []  #: users reported to the hub in this session
         self._searched: set[str] = set()  #: partners whose refusals were searched (``_learn``)
         self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._deliver_to_self)

@@ -25,7 +25,7 @@ class KnownGroup(NamedTuple):
 
 @dataclass(slots=True)
 class Partners:
-    """The known partners and groups. A target that is not named is accepted until ``complete``."""
+    """The known partners and groups. While ``complete`` is false, an unknown target is accepted, too."""
 
     has_hub: bool = True
     complete: bool = False  #: whether the last list was complete and within the bounds

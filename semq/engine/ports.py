@@ -54,7 +54,7 @@ class Submission:
     attributes: Attributes
     body: Body
     done: Callable[["Accepted"], None]  #: called after the commit that makes it durable
-    #: called if it is refused, or if its acceptance is unknown: it may be repeated with the same token
+    #: called if the document is refused, or if its acceptance is unknown: then repeat it with the same token
     failed: Callable[[Exception], None]
     token: str = ""
     sender: str = ""  #: user or application
@@ -85,7 +85,7 @@ class Delivery(msgspec.Struct, frozen=True):
     envelope: Envelope
     payload: bytes
     redelivered: bool  #: the application may have had it before
-    deliveries: int  #: this one included
+    deliveries: int  #: number of deliveries, this one included
 
 
 class Inbox(Protocol):
@@ -95,7 +95,7 @@ class Inbox(Protocol):
         """Return how many documents a user's consumers can take now."""
 
     def give(self, user: str, delivery: Delivery) -> None:
-        """Deliver a document. The answer follows by a method of ``receiver.answers``."""
+        """Deliver a document. The consumer's answer goes to a method of ``ApplicationAnswers``."""
 
 
 class AppEvent(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class AppEvent(msgspec.Struct, frozen=True):
 
 
 class PreparedEvent(Protocol):
-    """An event for queues."""
+    """An event, prepared for the queues that get it."""
 
     @property
     def ops(self) -> Sequence[Any]:
@@ -200,10 +200,11 @@ class Secrecy(Protocol):
     # --- outgoing documents, and packets in both directions; nothing is signed without a certificate of this node
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
-        """Return the session for a document; None: it is not sealed. Raises SemqError if it cannot be sealed."""
+        """Return the session key for a document; None: the document is not sealed. Raises SemqError if it must be
+        sealed and cannot be."""
 
     def session_of(self, envelope: Envelope) -> bytes:
-        """Return the name of the session key of a sealed message."""
+        """Return the id of the session key of a sealed message."""
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
         """Return ``new`` with the session key of the refused ``envelope``, wrapped for the receiver's present key;

@@ -33,7 +33,7 @@ class Passed(msgspec.Struct, frozen=True):
 
 
 class Credit(msgspec.Struct, frozen=True):
-    """To an engine: the progress of documents for a node."""
+    """To an engine: how far its documents for a node have arrived, and how many more may follow."""
 
     node: str
     session: int
@@ -42,7 +42,7 @@ class Credit(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """To a store: messages that the engine forwarded, and whose Ack2 has passed the front of the receiver."""
+    """To the engine of a store: messages that it forwarded, and whose Ack2 has passed the receiver's front."""
 
     node: str
     idents: tuple[str, ...]

@@ -72,8 +72,8 @@ class Copies:
     def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H8: pass inquiries on to the target if it is online, else answer OFFLINE.
 
-        OFFLINE makes the sender of a class-3 message send another copy. If the hub does not serve the target, it would
-        refuse each of them, so it answers only for classes 1 and 2.
+        OFFLINE makes the sender of a class-3 message send another copy. A hub that does not serve the target would
+        refuse each such copy, so it answers only inquiries about classes 1 and 2.
         """
         session = self._custody.sessions.get(str(target))
         if session is not None:
@@ -170,7 +170,7 @@ def is_about(row: Outbound, ident: str) -> bool:
 
 
 def may_state(row: Outbound, ident: str, entitled: Address, source: Address) -> bool:
-    """Whether a record names the row's message and comes from the node that is ``entitled`` to it."""
+    """Whether a record names the row's message and comes from ``entitled``, the node that may make the statement."""
     return is_about(row, ident) and entitled == source
 
 

@@ -26,7 +26,8 @@ from semq.umx_t.status import SendStatus
 
 K = TypeVar("K")
 Refuse = Callable[[Envelope, Reason], None]
-# A refused row has the status SS_SENT, so that inquiries are planned. The flag ``held`` keeps it from being sent.
+# A refused row has the status SS_SENT, so that the sweep of inquiries finds it and repeats the refusal (H16). The flag
+# ``held`` keeps it from being sent.
 STATUS = {
     CopyState.SS_INIT: SendStatus.SS_INIT,
     CopyState.SS_SENT: SendStatus.SS_SENT,
@@ -80,8 +81,8 @@ class Custody:
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        ``barred``: reasons to refuse messages, by index; ``refuse`` is called after the commit, but not for a message
-        with a stored copy (H1).
+        ``barred``: reasons to refuse messages, by index. After the commit ``refuse`` is called for each of these that
+        has no stored copy (H1).
         """
         expected = [message for index, message in enumerate(messages) if index not in barred]
         self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
@@ -123,7 +124,7 @@ class Custody:
             self._by_pair[pair] = self._by_pair.get(pair, 0) + 1
 
     def take_pair_counts(self, pairs: Mapping[tuple[str, str], int]) -> None:
-        """Add the counts of copies that were stored before this engine was built."""
+        """Set the counts of copies that were stored before this engine was built."""
         self._by_pair.update(pairs)
 
     def waiting(self, source: str, dest: str) -> int:

@@ -45,7 +45,7 @@ class SenderQuestion(NamedTuple):
 
     source: Address
     record: Inquiry
-    lk1: LK1 | None = None  #: of the copy; None: about the message
+    lk1: LK1 | None = None  #: the copy asked about; None: the message
 
 
 class RefusalVerdict(NamedTuple):
@@ -65,7 +65,7 @@ class AfterCopies:
 
     new: list[Outbound] = field(default_factory=list)  #: rows of new copies
     released: list[Outbound] = field(default_factory=list)  #: deleted rows
-    refused: list[Outbound] = field(default_factory=list)  #: by an operator
+    refused: list[Outbound] = field(default_factory=list)  #: rows that an operator has refused
     wake: list[Outbound] = field(default_factory=list)  #: copies to be sent, perhaps again
     renewed: list[Outbound] = field(default_factory=list)  #: copies with a new signature, or that became markers
     mail: list[MailArguments] = field(default_factory=list)

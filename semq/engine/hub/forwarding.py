@@ -117,7 +117,7 @@ class Relay:
         self._line(envelope, Event.DROPPED)
 
     def acknowledged(self, session: PresentNode, idents: Sequence[str]) -> None:
-        """H14: note Ack2 of the target; their messages need no Ack-Fwd any more."""
+        """H14: note Ack2 of the target, by the idents of their messages, which need no Ack-Fwd any more."""
         session.forget(idents)
         for ident in idents:
             self.notes.drop(ident, session.link.peer)

@@ -102,8 +102,8 @@ class Fronts:
         return link if is_used and isinstance(link, CarriedLink) else None
 
     def probe(self, node: Address) -> bool:
-        """Return whether a node seems to have a session elsewhere. Send that instance a sign of life, so that the
-        carrier reports (``note_ended``) if the instance has ended."""
+        """Return whether a node seems to have a session elsewhere. Send a sign of life to the instance of that session:
+        if the instance has ended, the carrier reports it (``note_ended``)."""
         session = self._hub.sessions.get(str(node))
         link = session.link if session is not None else None
         if not isinstance(link, CarriedLink):

@@ -90,8 +90,8 @@ class Instances:
 
     # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
-        """Send messages to the homes of their targets. Return those that stay here: with a home here or none, or with a
-        fault.
+        """Send messages to the homes of their targets. Return those that stay here: those with a fault, and those whose
+        target has its home here or has none.
         """
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}
@@ -107,7 +107,7 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies to the stores of the copies. Return a packet of the rest; None without any."""
+        """Send records about copies to the stores of the copies. Return a packet of the rest; None if there is none."""
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}
         for record in packet.records:

@@ -1,6 +1,6 @@
 """The hub's check whether the sender of a packet may make the statements in it (PROTOCOL.md section 10).
 
-The sender of a message has its row, and checks whether it was addressed to the node that states its arrival.
+Whether a message was addressed to the node that states its arrival is checked by the message's sender, from its row.
 """
 
 from collections.abc import Callable, Sequence

@@ -127,8 +127,8 @@ class StuckCause(Enum):
         "`semq msg show {id}` shows the reason; it ends when {node} is online or no longer served",
     )
     REACK_MISSING = (
-        "our acknowledgement is not confirmed",
-        "the node continues to ask; `semq msg inquire {id}` asks now; check the other side",
+        "its sender has not confirmed our acknowledgement",
+        "the node continues to ask; `semq msg inquire {id}` asks now; check the sender's node",
     )
 
     @property

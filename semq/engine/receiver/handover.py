@@ -53,7 +53,7 @@ class Handover:
     def is_given_at_once(self, unit: Unit, row: Pending) -> bool:
         """Whether the document is given to a consumer in the commit that records it."""
         queue = self.queue_of(row.target.user)
-        # Each row that ``unit`` has recorded, with this one, may have taken a place.
+        # Each new row of ``unit``, this one included, may take a place.
         return (
             not row.order_key and not queue.has_waiting and self._inbox.free(row.target.user) >= len(unit.new_pending)
         )
@@ -146,7 +146,8 @@ class Handover:
         self.feed(user)
 
     def note_floor(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
-        """Deliver documents whose predecessor is below a new floor, or was not sent in a closed incarnation."""
+        """Deliver documents whose predecessor is below a new floor, or was never sent because its incarnation is
+        closed."""
         for key in self._blocked.freed(stream, floor, closed):
             order = self.orders.get(key)
             if order is not None and not order.busy:

@@ -30,7 +30,7 @@ class _Awaited:
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
-    closed: int | None = None  #: number of sids of a closed incarnation, above all of ``heap``; None: open
+    closed: int | None = None  #: number of sids of a closed incarnation, if above all of ``heap``; else None
 
 
 class BlockedOrders:

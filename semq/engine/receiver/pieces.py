@@ -26,7 +26,7 @@ class PieceStock:
     """The bytes of the pieces in tb_0030, by source."""
 
     def __init__(self, stored: Iterable[StoredPiece]) -> None:
-        self._sizes: dict[int, int] = {}  #: counted bytes by row; a deletion may be decided twice
+        self._sizes: dict[int, int] = {}  #: counted bytes by row; with it, a deletion decided twice counts once
         self._ended: set[int] = set()  #: rows that are not counted any more, and not deleted yet
         self._bytes: defaultdict[str, int] = defaultdict(int)
         self.notices: set[int] = set()  #: rows of notices

@@ -279,7 +279,7 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: it has expired, or ``check_piece``; None if it is not."""
+        """Return why an opened message is refused: it has expired, or fails ``check_piece``; None: it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         if not envelope.attributes.pieces and envelope.target.user != PIECES_USER:
@@ -360,7 +360,7 @@ EFFECTS: dict[ReceiverDeed, Callable[[_Arrivals, Arrival, Any], None]] = {
 
 
 def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
-    """Mail Ack if the copy came from a store of the hub, and Ack2 to the sender of class 3 or with @Ack2=1.
+    """Mail Ack if the copy came from a store of the hub, and Ack2 if the message is of class 3 or has @Ack2=1.
 
     ``bref``: number of the recorded row; 0 for a duplicate (rule N29). ``at``: milliseconds since 1970 UTC.
     """

@@ -1,8 +1,8 @@
 """The data that seals and signatures cover: the attributes set by a document's sender, and the place (LK0, sid, prev).
 
-The seal must hold for every copy and attempt, and for a ciphertext sent again as a new message (PROTOCOL.md sections 12
-and 18). Therefore it excludes attributes that change on the way: transport source, attempt, floor, LK1, and the
-receiver's key id. The place is that of the first message with the ciphertext; a later message names it in @Origin.
+The seal must hold for every copy and attempt, and for a ciphertext sent again as a new message (PROTOCOL.md section
+12). Therefore it excludes attributes that change on the way: transport source, attempt, floor, LK1, and the receiver's
+key id. The place is that of the first message with the ciphertext; a later message names it in @Origin.
 
 A ciphertext cannot be replayed under a new place: the wrapped session key of a message sent again is signed for one
 place and one origin (``resent``).
@@ -70,8 +70,8 @@ def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
     """Return a function for the facts added after version 1; None if ``rows`` has none.
 
-    The function returns a tuple with a mapping of the values that are not defaults. Without these, the tuple is empty:
-    older nodes can verify the document.
+    The function returns a tuple with a mapping of the values that are not defaults. If all are defaults, the tuple
+    is empty, so that older nodes can verify the document.
     """
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)

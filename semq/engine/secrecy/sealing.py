@@ -1,6 +1,6 @@
 """Sealing: session keys for partners, opening, signing and checks of signatures.
 
-A node keeps its ``Sealing`` when its engine is built again, because it holds session keys in memory.
+``Sealing`` holds session keys in memory, so a node keeps it when its engine is built again.
 
 Without proofs of documents, receipts, answers, floors and void markers, a hub could end messages or replace documents.
 ``Policy`` names the partners that need no proof.
@@ -90,7 +90,7 @@ class Policy:
     #: node ids of an older version, which signs neither floors nor markers, and no positions in receipts
     unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: likewise institutions of which no certificate was ever accepted
+    mixed: bool = False  #: those of institutions of which no certificate was ever accepted count, too
     limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: longest wait for the certificate of a signer
 
@@ -150,7 +150,7 @@ class Sealing:
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> PartnerSession | None:
-        """Return the session for a document; None: it is not sealed. Raises CannotSeal, HeaderUnfit."""
+        """Return the session key for a document; None: it is not sealed. Raises CannotSeal, HeaderUnfit."""
         node = target.node
         if attributes.user_headers and self.keys.signing is not None:
             tagged(attributes.user_headers)  # may raise HeaderUnfit

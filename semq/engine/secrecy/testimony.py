@@ -102,7 +102,7 @@ def check_packet(packet: Packet, peer: Address, here: Address) -> None:
 
 
 def split_records(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecords, list[tuple[str, str]]]:
-    """Return the permitted records, and for each other record the LK0 of its message, as text, and its fault."""
+    """Return the permitted records; and for each refused record a pair: its message's LK0 as text, and the fault."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node
     speaker = Speaker.HUB if source == peer != here and is_hub(peer) else Speaker.NODE

@@ -35,7 +35,7 @@ class End(NamedTuple):
 
     row: Outbound  #: only for its constant columns
     outcome: Outcome
-    code: str  #: of the reason
+    code: str  #: code of the reason
     is_kept: bool  #: the row stays for an operator (``refused_copies``)
 
 
@@ -43,7 +43,7 @@ class ReceiverEvidence(NamedTuple):
     """A statement of the receiver about a message, to be answered with ReAck2."""
 
     lk0: LK0
-    bref: int  #: of the receiver's row
+    bref: int  #: number of the receiver's row
     prev: Pos | None = None  #: the position for which the receiver's row waits
 
 
@@ -69,7 +69,7 @@ class AfterOutbound:
     wake: list[Outbound] = field(default_factory=list)  #: rows to be sent again
     watch: list[Outbound] = field(default_factory=list)  #: rows from SS_INIT to SS_ACK, to be inquired about
     doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: row; GONE, AWAY or None (no doubt)
-    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: row; the copy to ask about, or None
+    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: row; copy to ask about (None: the target)
     events: list[Any] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: by row, the outcome in earlier events
     frames: list[Data] = field(default_factory=list)

@@ -180,7 +180,7 @@ class _Claims:
         self._rows_left, self._bytes_left = reads[0][0].limit, bytes_max
         self.frames: list[Data] = []
         self.sent: list[int] = []
-        self.deleted: list[Outbound] = []  #: copies of rows deleted in the commit before their sending
+        self.deleted: list[Outbound] = []  #: copies of rows that are deleted when they are sent
         self.events: list[Any] = []
         self._track_results = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
 

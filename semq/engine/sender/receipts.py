@@ -23,7 +23,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, parse_pos
 from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
-NO_TARGET_KNOWN = "The hub knows no such target any more: it is not known whether it had arrived."
+NO_TARGET_KNOWN = "The hub does not know the target any more, so it is unknown whether the document had arrived."
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
 # Events of hub reports that must name the present attempt.
 NOTES = {
@@ -314,7 +314,7 @@ def note_custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) ->
 class _Answers(Statements):
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
-        self._silences: Counter[int] = Counter()  #: negative answers by row of class 1 or 2
+        self._negatives: Counter[int] = Counter()  #: negative answers by row of class 1 or 2
         self._lost: list[LK1] = []  #: lost copies
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
@@ -341,7 +341,7 @@ class _Answers(Statements):
 
     def _negative(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
         if row.save_fwd is not SaveFwd.MUST:
-            self._count_silence(row)
+            self._count_negative(row)
             return
         self._note_loss(row, answer)
         if answer is Answer.NOT:
@@ -372,16 +372,16 @@ class _Answers(Statements):
         if self.core.now() - since >= self.core.settings.custody_silence_s and (row.has_payload or row.void):
             self.apply_event(row, SenderEvent.unavail)
 
-    def _count_silence(self, row: Outbound) -> None:
+    def _count_negative(self, row: Outbound) -> None:
         if row.outcome is not None:
             return
-        self._silences[row.object_id] += 1
-        count = self.sender.unanswered[row.object_id] + self._silences[row.object_id]
+        self._negatives[row.object_id] += 1
+        count = self.sender.unanswered[row.object_id] + self._negatives[row.object_id]
         if count >= self.core.settings.give_up_after:
             self.apply_event(row, SenderEvent.give_up, f"{count} inquiries")
 
     def apply(self) -> None:
-        self.sender.unanswered.update(self._silences)
+        self.sender.unanswered.update(self._negatives)
         for custodian in self._lost:
             self.sender.lost_copy(custodian)
         super().apply()

@@ -1,5 +1,5 @@
 """Resealing: documents that a receiver refused because of a missing key are sent again, as new messages (PROTOCOL.md
-sections 12 and 18).
+section 12).
 
 The refused message stays REJECTED in the ledger. The same ciphertext is sent under a new LK0, with its session key
 wrapped for the receiver's present certificate and signed with this node's present key. A document of class 1 or 2 in
