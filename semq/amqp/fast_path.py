@@ -1,8 +1,8 @@
 """The fast path: publish, deliver, ack, nack and reject with complete contents, read and written in one step.
 
 A *fast reader* reads the usual case: a well-formed method on an idle channel, with header and body, if any, in one
-frame each, complete in the buffer. It moves the frame reader past them and returns the event. In any other case it
-returns None and does not move the frame reader; the general path (``codec``, ``channel``) then reads the same bytes.
+frame each, complete in the buffer. It moves the frame reader past these frames and returns the event. In any other case
+it returns None and does not move the frame reader; the general path (``codec``, ``channel``) then reads the same bytes.
 """
 
 from collections.abc import Callable

@@ -22,11 +22,11 @@ class ConnectionLimits:
     """
 
     frame_max: int = 131_072  # bytes including frame overhead; 0: no limit, for trusted peers only
-    channel_max: int = 2047  # highest channel number; 0: no limit (65,535)
+    channel_max: int = 2047  # client: highest channel number; server: open channels; 0: no limit (65,535)
     heartbeat: int = 60  # seconds; 0: none
     initial_frame_max: int = 8192  # bytes, until frame-max is negotiated; a login may carry a long token
     body_max: int = 128 * MIB  # bytes of one message; a larger one is refused with 311 before it is buffered
-    arriving_max: int = 256 * MIB  # bytes of all messages being assembled at the same time; more are refused with 506
+    arriving_max: int = 256 * MIB  # bytes of all bodies being assembled in memory; more are refused with 506
     stream_from: int | None = None  # bodies of at least this many bytes are reported in chunks; None: all in one piece
     table_depth: int = TABLE_DEPTH  # nesting of tables and arrays
     handshake_s: float = 10.0  # from start() to an open connection

@@ -123,7 +123,8 @@ class Watch:
             del self._waiting[lk0]
 
 
-# Status, or last event in the ledger, of a received document at this node | its outcome
+# Status, or last event in the ledger, of a received document at this node | its outcome. A void marker does not state
+# its cause, so the outcome at the sender may be another one than CANCELLED.
 OUTCOME_OF_RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
 
 

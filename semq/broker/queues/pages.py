@@ -1,4 +1,4 @@
-"""Pages of a long queue: its messages between the head and the newest ones, which leave memory and are read again.
+"""Pages of a long queue: the messages between those at its head and the newest ones. Pages leave memory and return.
 
 For a message that the store has as a row, only the position is kept. Transient messages have no rows: those of one page
 are written to the store as one body, which is deleted when they have been read, or at the next start. Messages with
