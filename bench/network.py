@@ -51,7 +51,7 @@ class BenchNetwork:
         login = ApplicationLogin("bench", secrets.token_urlsafe(18))
         plan = InstallationPlan(
             {**NODE_IDS, **more_partners}, login, absent=[ABSENT], secure=secure, instances=instances, carrier=carrier,
-            rows_for_all=every or {}, rows_for_hub=hub or {},
+            common_rows=every or {}, hub_rows=hub or {},
         )  # fmt: skip
         places = plan.write(folder)
         self.nodes = {name: NodeProcess(place) for name, place in places.items()}

@@ -1,7 +1,7 @@
 """Imports of a program while Python's garbage collector is off.
 
-Modules stay in use, so the collector would search ever more objects and free none: a fifth of the processor time of a
-node's start.
+Modules stay in use, so the collector would search ever more objects and free none. This would take a fifth of the
+processor time of a node's start.
 """
 
 import gc

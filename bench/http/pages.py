@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
     """Run all phases and return the figures."""
-    plan = InstallationPlan({NODE: "10008"}, ApplicationLogin("bench", "bench"), rows_for_all={"http.port": 0})
+    plan = InstallationPlan({NODE: "10008"}, ApplicationLogin("bench", "bench"), common_rows={"http.port": 0})
     places = plan.write(folder)
     del places[HUB]
     node = NodeProcess(places[NODE])

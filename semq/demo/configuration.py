@@ -56,8 +56,8 @@ def write_configuration(
         direct=(SENDER, RECEIVER) if direct else None,
         has_hub=has_hub,
         instances=2 if shared_database else 1,
-        shared=shared_database,
-        every=every,
-        hub=reconciliation,
-        local=local,
+        shared_database=shared_database,
+        common_rows=every,
+        hub_rows=reconciliation,
+        local_rows=local,
     ).write(folder)

@@ -31,7 +31,7 @@ PAUSE_S = 0.2  # between two searches for a file that is being moved
 SEARCHES_MAX = 150  # searches for the file of a document, which are repeated only while ``out`` has a file of this name
 
 
-class Outcomes:
+class OutcomeWriter:
     """Writes the outcomes of documents that were sent from the roots of one node."""
 
     def __init__(self, layouts: Sequence[Layout], client: Client) -> None:
@@ -82,7 +82,7 @@ def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
     """Return the file of a document; None if there is none."""
-    name = short_name(_submission(event))
+    name = short_name(_submission_lk0(event))
     for relative_path in map(with_room_for_note, _relative_paths(layout, event)):
         for plain in (layout.sent / relative_path, layout.failed / relative_path):
             for path in (plain, marked(plain, name), *_of_same_name(plain, event)):
@@ -96,7 +96,7 @@ def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
 
     The token is needed if the document was sent in pieces or sealed again: the note then has an earlier LK0.
     """
-    return note.get("lk0") == _submission(event) or (bool(event.token) and note.get("token") == event.token)
+    return note.get("lk0") == _submission_lk0(event) or (bool(event.token) and note.get("token") == event.token)
 
 
 def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
@@ -105,7 +105,7 @@ def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
         yield from plain.parent.glob(f"{escape(plain.stem)}~*{escape(plain.suffix)}")
 
 
-def _submission(event: DocumentEvent) -> str:
+def _submission_lk0(event: DocumentEvent) -> str:
     """Return the LK0 of the submission, which differs from that of the document if the target is a group."""
     return event.group.lk0 if event.group else event.lk0
 
@@ -118,7 +118,7 @@ def _note_outcome(layout: Layout, path: Path, event: DocumentEvent) -> None:
     """Write the outcome into the note, and move the file to ``sent`` or ``failed``. Raises OSError."""
     outcome = {"outcome": event.fate.outcome, "reason": event.fate.reason, "ended_at": utc_text(event.at)}
     note = read_note(path)
-    note |= _of_group(note, event, outcome) if event.group else outcome
+    note |= _group_outcomes(note, event, outcome) if event.group else outcome
     folder = layout.failed if note.get("outcome", DELIVERED) != DELIVERED else layout.sent
     if path.is_relative_to(folder):
         write_note(path, note)
@@ -129,7 +129,7 @@ def _note_outcome(layout: Layout, path: Path, event: DocumentEvent) -> None:
         log.warning("file_moved", file=str(destination), document=lk0, outcome=note["outcome"], reason=note["reason"])
 
 
-def _of_group(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, Any]:
+def _group_outcomes(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, Any]:
     """Return the outcomes of a document to a group, by member.
 
     When all members have an outcome, the result also has the outcome of the submission: DELIVERED, or the outcome of

@@ -17,7 +17,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 HUB = "hub"  # node id of the hub, name of its first instance
 CARRIER = "carrier"  # name of the node that is the broker between instances of the hub
 STANDBY = "standby"  # name of the standby of the hub's last instance
-DIRECT = "direct"  # key of the direct link in `links` of `InstallationPlan.write`
+DIRECT = "direct"  # key for the direct link in the argument `links` of `InstallationPlan.write`
 PORTS = range(20_000, 32_000)  # below the range from which the system takes ports for outgoing connections
 Value = str | int | float | bool | Sequence[str] | None  #: None: only the table is written
 Rows = Mapping[str, Value]
@@ -83,10 +83,11 @@ class InstallationPlan:
     direct: tuple[str, str] | None = None  #: institutions with a direct link, the first dials; needs ``secure``
     instances: int = 1  #: of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; empty: the node CARRIER is the broker
-    shared: str = ""  #: URL of a database for the last instance and its standby; empty: no standby
-    every: Rows = field(default_factory=dict)
-    hub: Rows = field(default_factory=dict)
-    local: Rows = field(default_factory=dict)  #: of institutions; ``{name}`` in a value becomes the name
+    shared_database: str = ""  #: URL of a database for the last instance and its standby; empty: no standby
+    common_rows: Rows = field(default_factory=dict)  #: settings of every node
+    hub_rows: Rows = field(default_factory=dict)  #: settings of each process of the hub
+    #: settings of each institution; ``{name}`` in a value becomes the name of the node
+    local_rows: Rows = field(default_factory=dict)
 
     @property
     def hubs(self) -> tuple[str, ...]:
@@ -112,20 +113,20 @@ class InstallationPlan:
         for place in places.values():
             if self.has_server(place.name):
                 copy_empty_database(place.data_dir)
-            rows = self._rows_of_hub() if place.node_id == HUB else self._rows_of(place, ports[place.name])
+            rows = self._rows_of_hub() if place.node_id == HUB else self._rows_of_institution(place, ports[place.name])
             if self.instances > 1 and place.node_id == HUB:
                 rows |= self._rows_of_instance(place, ports.get(place.name, ()))
             place.config.write_text(
-                toml({**self._common(place), **self.every, **rows, **direct.get(place.name, {})}), "utf-8"
+                toml({**self._common(place), **self.common_rows, **rows, **direct.get(place.name, {})}), "utf-8"
             )
         return places
 
     def _processes_of_hub(self) -> tuple[str, ...]:
-        return (*self.hubs, STANDBY) if self.shared else self.hubs
+        return (*self.hubs, STANDBY) if self.shared_database else self.hubs
 
     def has_server(self, name: str) -> bool:
         """Whether the node has a Postgres server of its own."""
-        return not (self.shared and name in (self.hubs[-1], STANDBY))
+        return not (self.shared_database and name in (self.hubs[-1], STANDBY))
 
     def _has_tls(self, name: str, node_id: str) -> bool:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
@@ -137,7 +138,7 @@ class InstallationPlan:
         dialling, listening = (places[name] for name in self.direct)
         section = f"direct.{listening.node_id}"
         urls = [f"amqps://127.0.0.1:{port}" for port in ports or [listening.port]]
-        hub_pauses = {key: value for key, value in self.local.items() if key.startswith("hub.reconnect")}
+        hub_pauses = {key: value for key, value in self.local_rows.items() if key.startswith("hub.reconnect")}
         pauses = {key.replace("hub", section): value for key, value in hub_pauses.items()}
         return {
             dialling.name: {f"{section}.urls": urls, **pauses},
@@ -147,7 +148,7 @@ class InstallationPlan:
     def _ports(self, places: Mapping[str, NodePlace]) -> dict[str, Sequence[int]]:
         """Return the ports to which each node connects. Institutions begin with different instances of the hub."""
         hubs = [places[name].port for name in self.hubs]
-        standby = [places[STANDBY].port] if self.shared else []
+        standby = [places[STANDBY].port] if self.shared_database else []
         ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # a local node must name a hub; nothing listens here
         if CARRIER in places:
             ports |= {name: [places[CARRIER].port] for name in self._processes_of_hub()}
@@ -167,13 +168,13 @@ class InstallationPlan:
 
     def _rows_of_hub(self) -> dict[str, Value]:
         known = [*self.institutions.values(), *self.absent]
-        return {f"nodes.{node_id}.password": self._password(node_id) for node_id in known} | dict(self.hub)
+        return {f"nodes.{node_id}.password": self._password(node_id) for node_id in known} | dict(self.hub_rows)
 
     def _rows_of_instance(self, place: NodePlace, carrier: Sequence[int]) -> dict[str, Value]:
         number = self.instances if place.name == STANDBY else self.hubs.index(place.name) + 1
         rows: dict[str, Value] = {"node.semq_id": number, "node.semq_db_id": number}
         if not self.has_server(place.name):
-            rows["database.url"] = self.shared
+            rows["database.url"] = self.shared_database
         rows["cluster.carrier"] = [replace(place, tls=False).url_at(port) for port in carrier] or [self.carrier]
         if number > 1:
             with EmbeddedPostgres(place.folder / HUB) as control:  # its port is chosen at its first start
@@ -182,14 +183,14 @@ class InstallationPlan:
                 rows["tls.dir"] = f"{HUB}/pki"
         return rows
 
-    def _rows_of(self, place: NodePlace, ports: Sequence[int]) -> dict[str, Value]:
+    def _rows_of_institution(self, place: NodePlace, ports: Sequence[int]) -> dict[str, Value]:
         scheme = "amqps" if self.secure and place.name != CARRIER else "amqp"
         rows: dict[str, Value] = {}
         if self.has_hub:
             url, *more = (f"{scheme}://127.0.0.1:{port}" for port in ports)
             rows = {"hub.url": url, **({"hub.more_urls": more} if more else {})}
             rows["hub.password"] = self._password(place.node_id)
-        for key, value in self.local.items():
+        for key, value in self.local_rows.items():
             if self.has_hub or not key.startswith("hub."):
                 rows[key] = value.replace("{name}", place.name) if isinstance(value, str) else value
         return rows

@@ -1,9 +1,9 @@
 """Bodies at rest: bodies in the database are encrypted under a key that is not in the database.
 
-The master key encrypts nothing itself. Each process draws a salt, derives its own key (HKDF, RFC 5869), and counts
-nonces, each with a random part, for the reasons given in ``session``. A locked body consists of a mark, the salt, the
-nonce and the ciphertext. Only the holder of the master key can make the mark, so no partner can send a body that looks
-like a locked body. The context is authenticated: a body that is moved to another row cannot be opened.
+The master key encrypts nothing itself. Each process draws a salt and derives its own key from it (HKDF, RFC 5869). A
+nonce is a counter and a random part; ``session`` says why. A locked body consists of a mark, the salt, the nonce and
+the ciphertext. Only the holder of the master key can make the mark, so no partner can send a body that looks like a
+locked body. The context is authenticated: a body that is moved to another row cannot be opened.
 """
 
 from collections import OrderedDict
@@ -69,5 +69,5 @@ class Vault:
             raise VaultLocked from error
 
     def is_locked(self, data: bytes) -> bool:
-        """Return whether bytes from the database are encrypted under this master key."""
+        """Return whether bytes from the database begin with the mark of this master key."""
         return data.startswith(self._mark)

@@ -26,7 +26,7 @@ PERSON_HEADER, PERSON_CHARS_MAX = "x-semq-by", 100
 AUDIT_LINE_HEADER = "x-semq-asked"
 RequestHandler = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
 A = TypeVar("A", bound=msgspec.Struct)
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 log = structlog.get_logger("semq.admin")
 
 
@@ -157,16 +157,16 @@ def describe(error: SemqError) -> dict[str, Any]:
     }
 
 
-async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Exception], None]], None]) -> Outcome:
-    """Post work by ``post(on_commit, on_failure)``; return its outcome after the commit.
+async def committed(post: Callable[[Callable[[Result], None], Callable[[Exception], None]], None]) -> Result:
+    """Post work by ``post(on_commit, on_failure)``; return its result after the commit.
 
     Raises the SemqError of the work or of the store, and Unavailable for any other error.
     """
-    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
-    def on_commit(outcome: Outcome) -> None:
+    def on_commit(result: Result) -> None:
         if not future.done():
-            future.set_result(outcome)
+            future.set_result(result)
 
     def on_failure(error: Exception) -> None:
         if not future.done():

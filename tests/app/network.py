@@ -16,14 +16,14 @@ PLAN = InstallationPlan(
     {"10008": "10008", "56001": "56001"},
     ApplicationLogin("app", "secret"),
     absent=(ABSENT, STRANGER),
-    every={
+    common_rows={
         "amqp.max_message_bytes": 4_000_000,
         "protocol.inquiry_s": 1.0,
         "protocol.cleanup_s": 0.1,
         "protocol.max_document_bytes": DOCUMENT_MAX,
     },
-    hub={"nodes.10008.may_send_to": ["56001", "10008", ABSENT]},
-    local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 0.5},
+    hub_rows={"nodes.10008.may_send_to": ["56001", "10008", ABSENT]},
+    local_rows={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 0.5},
 )
 
 

@@ -20,7 +20,7 @@ def test_rows_are_written_as_toml_tables() -> None:
 
 
 def test_each_link_has_the_password_that_the_hub_knows(tmp_path: Path) -> None:
-    plan = InstallationPlan({"a": "10008"}, LOGIN, absent=["77001"], local={"extract.folder": "of {name}"})
+    plan = InstallationPlan({"a": "10008"}, LOGIN, absent=["77001"], local_rows={"extract.folder": "of {name}"})
     places = plan.write(tmp_path / "deep" / "down")
     settings = {name: load(place.config, {}) for name, place in places.items()}
     assert settings[HUB].nodes.keys() == {"10008", "77001"}
@@ -54,7 +54,7 @@ def test_applications_find_the_authorities_of_an_instance_in_the_folder_of_its_k
 
 def test_a_direct_link_has_a_dialling_and_a_listening_end(tmp_path: Path) -> None:
     local = {"hub.reconnect_s_min": 0.1}
-    plan = InstallationPlan({"a": "10008", "b": "56001"}, LOGIN, secure=True, direct=("a", "b"), local=local)
+    plan = InstallationPlan({"a": "10008", "b": "56001"}, LOGIN, secure=True, direct=("a", "b"), local_rows=local)
     places = plan.write(tmp_path)
     a, b = load(places["a"].config, {}), load(places["b"].config, {})
     assert a.direct["56001"].urls == [f"amqps://127.0.0.1:{places['b'].port}"]

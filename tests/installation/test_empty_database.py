@@ -53,5 +53,5 @@ def test_without_the_variable_nothing_is_copied(tmp_path: Path, monkeypatch: pyt
 
 
 def test_processes_with_a_shared_store_get_no_database() -> None:
-    plan = InstallationPlan({}, ApplicationLogin("app", "secret"), instances=2, shared="postgresql://h/x")
+    plan = InstallationPlan({}, ApplicationLogin("app", "secret"), instances=2, shared_database="postgresql://h/x")
     assert [name for name in (HUB, "hub-2", STANDBY) if plan.has_server(name)] == [HUB]

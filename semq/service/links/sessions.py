@@ -41,7 +41,7 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
-# Per node: at each login the node gets the whole directory, and all other nodes get its presence.
+# Logins of one node are limited: at each one the node gets the whole directory, and all other nodes get its presence.
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
 DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty: not stated
@@ -173,7 +173,7 @@ class Links:
         self._engine = engine
         self._datagrams = datagrams
         self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance of the hub
-        self._note_store = note_store  #: notes node, store and boot of a login; a SemqError refuses the login
+        self._note_store = note_store  #: called at each login; if it raises a SemqError, the login is refused
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
         self.statements: dict[str, NodeStatement] = {}  #: the last one of each node
@@ -189,7 +189,7 @@ class Links:
 
     def queues(self, nodes: Sequence[Address]) -> list[ServiceQueue]:
         """Return the two queues of each institution."""
-        return [NodeQueue(self, node, name(node)) for node in nodes for name in (queue_name, control_name)]
+        return [NodeQueue(self, node, name_of(node)) for node in nodes for name_of in (queue_name, control_name)]
 
     # --- login
     def check_login(self, session: SessionInfo) -> None:
@@ -235,9 +235,9 @@ class Links:
             del consumers[name]
         link = self.links.get(str(node))
         if link is not None and consumer in (link.data, link.control):
-            self.down(link)
+            self.end_link(link)
 
-    def down(self, link: NodeLink) -> None:
+    def end_link(self, link: NodeLink) -> None:
         """End a link. Process its messages in the intake, at most those of one turn; refuse the rest."""
         _refuse(self.intake.finish(link.session))
         link.end()
@@ -255,7 +255,8 @@ class Links:
         for link in self.links.values():
             link.end()
             self._engine().link_down(link)  # the node may already have logged in at the new engine
-        # Also sessions with one consumer: it is forgotten below, so a second one would not make the node online.
+        # Close sessions with only one consumer, too: that consumer is forgotten below, so the node would not come
+        # online when it attached the other one.
         sessions = [consumer.session for consumers in self._consumers.values() for consumer in consumers.values()]
         for session in dict.fromkeys(sessions):
             session.close(error)
@@ -307,7 +308,7 @@ class Links:
 
 
 def not_acknowledged(outcome: Outcome) -> None:
-    """Do nothing. ``_read`` recognises by this ``settle`` that a document arrived as a datagram."""
+    """Do nothing: the ``settle`` of a document that arrived as a datagram. ``_read`` recognises datagrams by it."""
 
 
 def _refuse(messages: Sequence[OfferedMessage]) -> None:
@@ -325,7 +326,7 @@ def _read_statement(properties: Mapping[str, Any]) -> NodeStatement:
 
 
 def _read_boot(properties: Mapping[str, Any]) -> int:
-    """Return the number of openings that a node states; 0 if Postgres cannot store it."""
+    """Return the number of openings that a node states; 0 if it states none that Postgres can store."""
     boot = properties.get("boot")
     return boot if isinstance(boot, int) and 0 <= boot < 2**63 else 0
 
@@ -360,7 +361,9 @@ class NodeQueue(ServiceQueue):
         if self._consumer is not None:
             # A newer session replaces only a dead one (PROTOCOL.md section 10).
             log.warning("second_session", node=str(self._node), peer=str(session.peer), queue=self.name)
-            return ResourceLocked(f"node {self._node} has another session, which has not been silent for long enough")
+            return ResourceLocked(
+                f"node {self._node} has another session; a dead one is ended after two heartbeat intervals"
+            )
         if self._links.is_elsewhere(self._node):
             return ResourceLocked(f"node {self._node} has a session at another instance of the hub")
         return None

@@ -78,7 +78,9 @@ class DirectProcesses:
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
     async with AsyncExitStack() as stack:
-        plan = InstallationPlan({A: A, B: B}, LOGIN, secure=True, direct=(A, B), every=QUICK, local=RECONNECT)
+        plan = InstallationPlan(
+            {A: A, B: B}, LOGIN, secure=True, direct=(A, B), common_rows=QUICK, local_rows=RECONNECT
+        )
         proxy = Proxy()
         await proxy.start()
         stack.push_async_callback(proxy.stop)
