@@ -60,8 +60,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
     "--only-missing": {"action": "store_true", "help": "skip dates that have a published run"},
     "--allow-partial": {"action": "store_true", "help": "ignore extracts that are missing or unusable"},
-    "--require-all": {"action": "store_true", "help": "publish nothing unless every ledger and node named in lines of "
-                      "the date has delivered its extract"},
+    "--require-all": {"action": "store_true", "help": "publish nothing if lines of the date name a ledger or node that "
+                      "has not delivered its extract"},
     "--master": {"metavar": "URL", "help": "Spark master; default: local[*], unless under spark-submit"},
     "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
     "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},

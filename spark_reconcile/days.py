@@ -70,7 +70,9 @@ class Calendar:
         except ValueError as error:
             raise BadSettings("The cut-off is not a time of day such as 18:00.", cutoff=self.cutoff[:40]) from error
         if cutoff.tzinfo is not None:
-            raise BadSettings("The cut-off is local to the zone and has no offset.", cutoff=self.cutoff)
+            raise BadSettings(
+                "The cut-off must not have an offset: it is a time of day in the time zone.", cutoff=self.cutoff
+            )
         return cutoff
 
 

@@ -56,7 +56,9 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     days_before: SmallCount = 1  #: earlier dates whose extracts a run also reads
     days_after: SmallCount = 1  #: later dates whose extracts a run also reads
     hub: bool = True  #: false: the institutions have no hub
-    required: tuple[str, ...] = ()  #: nodes or ledgers without whose extracts no run is published; a hub always counts
+    required: tuple[
+        str, ...
+    ] = ()  #: nodes or ledgers that must have delivered, unless --allow-partial; a hub always must
     trust: str = ""  #: PEM file of authorities; if set, every extract needs its node's signature
     carry_days: Days = 90  #: days for which an open message is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; a table replaces the whole default of its verdict
@@ -65,7 +67,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     plausible_low: Ratio = 0.5  #: fraction of the usual volume below which a volume is implausible
     plausible_high: Ratio = 2.0  #: multiple of the usual volume above which a volume is implausible
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
-    csv_rows_max: Count = 1_000_000  #: in exceptions.csv and in pairs.csv; spreadsheets take at most 1,048,576
+    csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv, and of pairs.csv; spreadsheets take at most 1,048,576
     stories_max: SmallCount = 12  #: messages of each finding whose history the report shows
 
     @property

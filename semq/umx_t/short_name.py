@@ -30,7 +30,7 @@ class ShortName(NamedTuple):
 
 
 def short_name(lk0: str) -> str:
-    """Return the short name of a message, or an empty string if the text does not end in the number of an LK0."""
+    """Return the short name of a message, or an empty string if the text does not end in a record id."""
     object_id = lk0.rpartition(".")[2]
     if not (object_id.isascii() and object_id.isdecimal()):
         return ""

@@ -1,7 +1,7 @@
 """The statuses of rows, as stored in the database (PROTOCOL.md section 16).
 
-Statuses move to higher numbers (exceptions: ``grids``). Numbers are never changed or reused. The enums are disjoint,
-because equal IntEnums would collide as keys of one dictionary.
+Statuses move to higher numbers (``grids`` has the exceptions). Numbers are never changed or reused. The enums are
+disjoint, because equal IntEnums would collide as keys of one dictionary.
 """
 
 from semq.umx_t.word import Status
@@ -65,7 +65,7 @@ class SaveFwd(Status):
 
     DROP = 1  #: discarded if the target is offline
     STORE = 2  #: stored by the hub if the target is offline
-    MUST = 3
+    MUST = 3  #: delivered despite any failure
 
 
 class Direction(Status):
@@ -75,7 +75,7 @@ class Direction(Status):
     RELAYED = 520  #: a copy at the hub
 
 
-# Outcome by the receiver's answer (S5). For VOID, the row may give another outcome as the cause of the marker.
+# Outcome by the receiver's answer (S5). For VOID, the cause of the void marker, noted in the row, may give another one.
 OUTCOME_OF = {
     Arrival.RECV: Outcome.DELIVERED,
     Arrival.REJ: Outcome.REJECTED,

@@ -1,7 +1,7 @@
 """The address of one webhook: the check of its host, the request, and the circuit breaker.
 
-Each request connects to an IP address that it has resolved and checked itself, so that the name cannot resolve
-differently in between. Redirects are not followed and cookies are not stored.
+Each request connects to an IP address that it has resolved and checked itself, so that the name cannot resolve to
+another address after the check. Redirects are not followed and cookies are not stored.
 """
 
 import asyncio
@@ -62,9 +62,9 @@ class Webhook:
         self._paused_until = 0.0
         self._retry_after = 0.0
         self._failed_at = -math.inf
-        self._pauses = 0  #: consecutive
-        self.failures = 0  #: consecutive
-        self.successes = 0  #: requests that the address accepted or refused
+        self._pauses = 0  #: number of consecutive pauses
+        self.failures = 0  #: number of consecutive failures
+        self.successes = 0  #: number of requests that the address accepted or refused
 
     async def close(self) -> None:
         await self._client.aclose()

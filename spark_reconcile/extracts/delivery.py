@@ -1,8 +1,8 @@
 """Delivery of extracts to the hub's storage as SEMQ documents: cut into pieces, sent, collected, joined.
 
-``deliver`` sends the parcel of an extract to the institution that collects for the hub. Each piece has its own token,
-so a repeated ``deliver`` makes no second document. At the hub, ``Collector`` keeps pieces in a spool until a parcel is
-complete. The source of the documents, not the parcel, identifies the node.
+``deliver`` sends an extract as a parcel (one stream of bytes) to the institution that collects for the hub. Each piece
+has its own token, so a repeated ``deliver`` makes no second document. At the hub, ``Collector`` keeps pieces in a spool
+until a parcel is complete. The source of the documents, not the parcel, identifies the node.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def read_piece(body: bytes) -> Piece:
 def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
     """Cut a finished extract into pieces. Raises BadExtract if it is not finished, or needs more than PIECES_MAX."""
     content = finished_manifest(folder)
-    parcel, size = _name_of(content), parcel_bytes(content)
+    parcel, size = _parcel_id(content), parcel_bytes(content)
     count = max(-(-size // piece_bytes), 1)
     if count > PIECES_MAX:
         raise BadExtract("The extract needs too many pieces.", bytes=size).with_remedy(
@@ -66,7 +66,7 @@ def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
     yield Piece(parcel, number, count, bytes(buffer))
 
 
-def _name_of(manifest: bytes) -> str:
+def _parcel_id(manifest: bytes) -> str:
     return hashlib.sha256(manifest).hexdigest()
 
 
@@ -76,8 +76,8 @@ async def deliver(client: Client, folder: Place, target: str, piece_bytes: int =
     Raises BadExtract and the errors of ``Client.send``.
     """
     content = finished_manifest(folder)
-    name, manifest = _name_of(content), read_manifest(content)
-    if (folder / DELIVERED).exists() and (folder / DELIVERED).read(200).decode("ascii", "replace").strip() == name:
+    parcel, manifest = _parcel_id(content), read_manifest(content)
+    if (folder / DELIVERED).exists() and (folder / DELIVERED).read(200).decode("ascii", "replace").strip() == parcel:
         return 0
     sent = 0
     for piece in cut(folder, piece_bytes):
@@ -85,7 +85,7 @@ async def deliver(client: Client, folder: Place, target: str, piece_bytes: int =
         token = f"extract {piece.parcel} {piece.number}"
         await client.send(target, piece.encode(), app_key=key, content_type=CONTENT_TYPE, token=token)
         sent += 1
-    (folder / DELIVERED).write(f"{name}\n".encode())
+    (folder / DELIVERED).write(f"{parcel}\n".encode())
     return sent
 
 
@@ -100,9 +100,9 @@ class Collector:
     def accept(self, document: Document) -> Manifest | None:
         """Store a piece in the spool. If its parcel is now complete, move the extract to ``root``.
 
-        Return the manifest that is then valid: that of the parcel, or a present one with a later watermark. Return None
-        if the parcel is incomplete. Raises BadExtract if the document is not a piece, the spool of its node is full, or
-        its parcel is wrong. A wrong parcel is removed from the spool.
+        Return the manifest of the extract that is then below ``root``: that of the parcel, or one with a later
+        watermark. Return None if the parcel is incomplete. Raises BadExtract if the document is not a piece, the spool
+        of its node is full, or its parcel is wrong. A wrong parcel is removed from the spool.
         """
         node = document.source.partition("/")[0]
         piece = read_piece(document.payload)

@@ -57,8 +57,8 @@ _BLOCK = 4 << 20  # bytes parsed at a time
 class Disclosure:
     """The parts of an AppKey that the extract discloses.
 
-    Without a salt there is no hash of the AppKey, because the hash of an order number could be found by trial. With
-    a salt, equal AppKeys have equal hashes, also at institutions that share the salt.
+    Without a salt there is no hash of the AppKey, because an order number could be found from its hash by trial. With a
+    salt, equal AppKeys have equal hashes, also at institutions that share the salt.
     """
 
     salt: bytes | None = None

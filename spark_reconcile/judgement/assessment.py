@@ -55,7 +55,7 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
 
 
 FAR = 2**62  #: later than any time in a ledger
-MARGIN_MS = 5_000  # for the error of a corrected clock, and the travel between two nodes
+MARGIN_MS = 5_000  # allowance for the error of a corrected clock and the time between two nodes
 
 
 class EvidenceCoverage(NamedTuple):
@@ -110,7 +110,7 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
     """Add the names of both nodes, their clock differences, and the periods of their ledgers by the hub's clock.
 
-    Both are null if the ledger was not delivered.
+    Difference and period are null if the ledger was not delivered.
     """
     ledgers: list[tuple[str, int, int, int]] = []
     nodes: dict[str, tuple[int, int, int]] = {}  # the period that all ledgers of a node have in common
@@ -303,7 +303,7 @@ def _remarks(context: JudgementContext) -> dict[str, str]:
 
 
 def cells(verdicts: DataFrame) -> DataFrame:
-    """Count the messages in the report's cells."""
+    """Count the messages of each combination of scope, pair, verdict, finding, latency and age."""
     return verdicts.groupBy(
         "scope",
         "sender",
@@ -323,7 +323,7 @@ def cells(verdicts: DataFrame) -> DataFrame:
 
 
 def _latency() -> Column:
-    """Return SQL for the latency from acceptance to record, by corrected clocks; null if one of both times is unknown.
+    """Return SQL for the latency from acceptance to record, by corrected clocks; null if either time is unknown.
 
     It is at least 0. If the outcome is DELIVERED, it is at most the time from acceptance to outcome, which the sender's
     clock alone has measured.
@@ -361,8 +361,8 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
 def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     """Return one row for each message of the date and each carried message.
 
-    ``turned``: a carried message is an exception for the first time. ``open``: the facts for the run of the next date;
-    null if the verdict is final or the message was born before ``oldest_at``.
+    ``turned``: whether a carried message, which no earlier run reported, is now an exception. ``open``: the facts for
+    the run of the next date; null if the verdict is final or the message was born before ``oldest_at``.
     """
     source_missing = _is(lambda verdict: verdict.name == "SOURCE_MISSING")
     updated = {

@@ -127,7 +127,7 @@ FACTS = (
     Fact("target_high", "max", _TARGET),
     Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
     Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
-    # of the sender
+    # highest attempt of the sender
     Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
     # of the document in pieces to which the message belongs
     Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),

@@ -23,7 +23,7 @@ from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 PrintMessage = Callable[[str], None]
-TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # the node does not know the message, or the message has ended
+UNKNOWN_OR_ENDED = ("SEMQ-1207", "SEMQ-1208")  # the node does not know the message, or the message has ended
 CLASS_3 = 3
 PATIENCE_S = 15.0  # time to wait for an unavailable node; short, because a person waits
 UNKNOWN_MESSAGE: Mapping[str, Any] = {}  # the row of a message that the node does not know
@@ -149,7 +149,7 @@ async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> Deed
         arguments |= {"ids": [line.lk0]} if act.operation == "failed.remove" else {"id": line.lk0}
         await client.request(act.operation, arguments, repeat=False)
     except RefusedByNode as error:
-        result = "resolved" if error.code in TOO_LATE else "failed"
+        result = "resolved" if error.code in UNKNOWN_OR_ENDED else "failed"
         return DeedResult(line.lk0, line.deed, result, error.advice())
     except (NodeBusy, NoAnswer) as error:
         return DeedResult(line.lk0, line.deed, "failed", error.advice())
@@ -162,7 +162,7 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
     try:
         row = await client.look(lk0)
     except RefusedByNode as error:
-        if error.code not in TOO_LATE:
+        if error.code not in UNKNOWN_OR_ENDED:
             raise
         return UNKNOWN_MESSAGE
     return row if row.get("side") == queue and not row.get("cleaned") else None

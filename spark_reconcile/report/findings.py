@@ -102,7 +102,9 @@ class Findings:
     limited_pairs: list[dict[str, Any]]  #: for pairs with thresholds of their own: counts by scope and verdict
     exceptions: DataFrame
     exception_lines: Place  #: table of the ledger lines of the exceptions
-    other_dates: dict[str, int]  #: numbers of messages by scope: earlier, later, and none (they occur only in notes)
+    other_dates: dict[
+        str, int
+    ]  #: numbers of messages by scope: earlier, later, and none (messages that occur only in notes)
     documents: LargeDocuments = field(default_factory=LargeDocuments)
     breaches: list[Breach] = field(default_factory=list)
     plausibility: Plausibility = _PLAUSIBLE
@@ -137,7 +139,7 @@ class Findings:
     def counts(self) -> list[VerdictCount]:
         """Return the counts for the thresholds: of the date, and exceptions of earlier dates that this run found.
 
-        Ages are also those of carried messages: a limit of three days is about messages that are open for so long.
+        The ages include carried messages: a limit of three days is about messages that have been open that long.
         """
         rows = self.tally.by_finding
         return [

@@ -1,7 +1,7 @@
 """Thresholds per verdict and pair, and the plausibility of the volume.
 
-An empty extract agrees with another empty extract. The number of messages is therefore compared with the usual number
-on this weekday; without a history, a date without messages is implausible.
+Empty extracts agree with each other, so a date whose messages are all missing would meet all thresholds. Therefore the
+number of messages is compared with the usual number on this weekday.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +61,8 @@ class Plausibility(NamedTuple):
 def plausibility(messages: int, earlier: Sequence[int], low: float, high: float) -> Plausibility:
     """Compare the number of messages of a date with the median of ``earlier``, dates of the same weekday.
 
-    ``low``, ``high``: the accepted range, as multiples of the median. At least two earlier dates are needed.
+    ``low``, ``high``: the accepted range, as multiples of the median. With fewer than two earlier dates, only a date
+    without messages is implausible.
     """
     usual = float(median(earlier)) if len(earlier) >= 2 else None
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:

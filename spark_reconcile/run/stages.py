@@ -27,7 +27,7 @@ _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enume
 _SIDE = " ".join(f"WHEN '{finding}' THEN '{side}'" for finding, (_, side, _) in FINDINGS.items() if side)
 _DEED = " ".join(f"WHEN '{finding}' THEN '{deed}'" for finding, (_, _, deed) in FINDINGS.items() if deed)
 
-# The order of pairs: sums, and the messages that each counts.
+# The numbers by which pairs are sorted, each with the condition for the messages that it counts.
 _WORST = (
     ("exceptions", f"verdict IN ({', '.join(map(repr, EXCEPTIONS))})"),
     ("unsettled", f"verdict IN ({', '.join(map(repr, _OPEN))})"),
@@ -46,7 +46,7 @@ def survey(lines: DataFrame, window: Window, place: Place) -> None:
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
-    # The user of a target is removed when there are few rows.
+    # The user is removed from the target here, not earlier, because there are fewer rows than lines.
     _write(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, is_published=False)
 
 
@@ -63,7 +63,9 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
 def facts(
     lines: DataFrame, hubs: Collection[str], carried: DataFrame | None, window: Window, place: Place
 ) -> tuple[DataFrame, dict[str, int]]:
-    """Write a row per message of the date, carried or near. Return the table, and the numbers of others by scope."""
+    """Write a row for each message with scope date, carried or near; return the table, and the number of messages in
+    each other scope.
+    """
     counts = Observation()
     all_messages = assessment.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(counts, *_by_scope())
     # Equal inputs must make equal files.
@@ -112,7 +114,7 @@ _REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
 
 
 def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
-    """Write the lines of the exceptions, of which ``exceptions`` is the number; return the table."""
+    """Write the ledger lines of the exceptions; return the table. ``exceptions``: number of exceptions."""
     names = _broadcast_if_few(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     story_lines = lines.select(F.expr(lines_to_facts.KEY).alias("lk0"), *_STORY_COLUMNS)
     selected = story_lines.join(names, "lk0", "leftsemi")
@@ -139,7 +141,7 @@ def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) ->
 
 
 def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
-    """Return a table, broadcast in joins if ``count`` is small: Spark overestimates the size."""
+    """Return the table; if ``count`` is small, have joins broadcast it, because Spark overestimates the size."""
     return F.broadcast(messages) if count <= BROADCAST_MAX else messages
 
 

@@ -1,7 +1,7 @@
 """Defects planted into extracts, to test that they are found: ``semq reconcile plant``, and ``./run demo --inject``.
 
-For each row of the table below, the lines of a message about which all three ledgers agree are changed in the extracts,
-and moved back in time, so that the message is not in flight. The extracts are read into memory, so they must be small.
+Each defect is planted into one message about which all three ledgers agree: its lines in the extracts are changed, and
+moved back in time, so that the message is not in flight. The extracts are read into memory, so they must be small.
 """
 
 from collections.abc import Callable, Iterable, Mapping

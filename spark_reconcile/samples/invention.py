@@ -1,6 +1,6 @@
 """Generated ledgers with known defects, of any size.
 
-Each message follows one of the courses below, with the verdict that the job must give. Columns are made for one slice
+Each message follows one of the courses below, with the verdict that a run must give. Columns are made for one slice
 of messages at a time, so memory is bounded.
 """
 
@@ -28,8 +28,8 @@ HUB = "2.hub"
 # Incarnations are this prefix and the date, so that messages of different dates have different names.
 INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
-# In the first minute of the date no message is accepted. In the last two hours only late messages are, because lines of
-# others would lie outside the date.
+# In the first minute of the date no message is accepted. In the last two hours only late messages are accepted, because
+# the last lines of other courses would lie outside the date.
 _TAIL_MS = 7_200_000
 _LEAD_MS = 60_000
 Numbers = npt.NDArray[np.int64]
@@ -139,11 +139,11 @@ def generate(
     nodes: int = 8,
     seed: int = 1,
     defects: float = 1.0,
-    skew: bool = True,
+    uneven: bool = True,
 ) -> Truth:
     """Write the extracts of ``nodes`` institutions and the hub for one date, and the true verdicts below ``truth``.
 
-    ``defects`` multiplies the shares of all courses but the first two. ``skew``: one institution sends more than half
+    ``defects`` multiplies the shares of all courses but the first two. ``uneven``: one institution sends more than half
     of all messages.
     """
     dice = np.random.default_rng((seed, day.toordinal()))
@@ -162,7 +162,9 @@ def generate(
         stream = stack.enter_context((truth / "truth.parquet").writer())
         truth_writer = stack.enter_context(pq.ParquetWriter(stream, _TRUTH, compression="zstd"))
         for first in range(0, messages, SLICE):
-            batch = _Slice(first, min(SLICE, messages - first), messages, nodes, dice, defects, skew, window.start, day)
+            batch = _Slice(
+                first, min(SLICE, messages - first), messages, nodes, dice, defects, uneven, window.start, day
+            )
             for ledger, number in zip(ledgers, (*range(nodes), -1), strict=True):
                 batch.write(ledger, number, names)
             truth_writer.write_table(batch.truth(names, totals))
@@ -197,13 +199,13 @@ class _Slice:
         nodes: int,
         dice: np.random.Generator,
         defects: float,
-        skew: bool,
+        uneven: bool,
         begin: int,
         day: date,
     ) -> None:
         self.ids: Numbers = np.arange(first + 1, first + count + 1, dtype=np.int64)
         self.senders: Numbers = dice.integers(0, nodes, count)
-        if skew:
+        if uneven:
             self.senders = np.where(dice.random(count) < 0.5, 0, self.senders)
         self.receivers: Numbers = (self.senders + dice.integers(1, max(nodes, 2), count)) % nodes
         shares = np.array([course.share * (1 if index == 1 else defects) for index, course in enumerate(ALL_COURSES)])

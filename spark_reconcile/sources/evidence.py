@@ -1,7 +1,7 @@
 """The inputs of a run: the extracts, their periods, and the messages that an earlier run left open.
 
-All inputs are collected, and a run is refused if it must be, before Spark reads a row. Runs with equal fingerprints and
-versions of this package publish equal tables.
+All inputs are collected and checked before Spark reads a row. Runs with equal fingerprints and versions of this package
+publish equal tables.
 """
 
 import hashlib
@@ -76,8 +76,9 @@ class Evidence:
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
-        """Return the evidence with a missing source for each of ``stores`` (of the hub) without an extract, or this
-        evidence if no ledger of the hub is used.
+        """Return the evidence with a missing source for each of ``stores`` that has no extract.
+
+        ``stores``: of the hub. If no ledger of the hub is used, return this evidence.
         """
         if not self.hubs:
             return self
@@ -95,8 +96,8 @@ class Evidence:
     ) -> JudgementContext:
         """Return the data for judging messages.
 
-        ``skew``, ``first``: corrections of clocks by node, at the end and in the first hour of the date. ``unserved``:
-        see ``readings.Survey``.
+        ``skew``, ``first``: corrections of clocks by node, for the end and for the beginning of the ledgers.
+        ``unserved``: see ``readings.Survey``.
         """
         periods = self._periods()
         slower = {node: skew.get(node, 0) - first.get(node, 0) for node in {*skew, *first}}

@@ -185,7 +185,7 @@ def _choose(sources: Sequence[Source]) -> list[Source]:
 
 
 def _rank(sources: list[Source]) -> list[Source]:
-    """Return the usable extracts of one ledger and date; those that are not used get their state."""
+    """Return the usable extracts of one ledger and date; those that are not used with the state that says why."""
 
     def reach(source: Source) -> tuple[int, int]:
         assert source.manifest is not None

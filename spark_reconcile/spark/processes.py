@@ -81,7 +81,7 @@ def remove_dead(root: Path) -> None:
             if lock.lstat().st_uid != os.getuid():
                 continue
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # another process was faster
+        except OSError:  # another process has removed it
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -105,7 +105,7 @@ def _set_default(spark: SparkSession, key: str, value: str) -> None:
 
 
 def _java(master: str, rows: int) -> dict[str, str]:
-    """Return options of the Java processes. Options that name files are for processes on this machine."""
+    """Return options of the Java processes. Options that name files are only for processes on this machine."""
     tuning = MANY_LINES if rows >= ROWS_TO_COMPILE_FOR else FEW_LINES
     local = f"{processes.log_options()} {tuning} {processes.archive_options()}".rstrip()
     return {

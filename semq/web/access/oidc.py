@@ -35,7 +35,7 @@ CACHE_S = 3600.0  # lifetime of fetched metadata and keys
 KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys
 ANSWER_MAX, TIMEOUT_S = 1 << 20, 10.0  # bytes of an answer, and the longest wait for it
 SKEW_S = 60  # tolerated difference of the clocks
-TEXT_MAX = 100  # characters of a text of the provider
+TEXT_MAX = 100  # characters of a text from the provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class OidcProvider:
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
     async def end(self, browser_secret: str, query: Mapping[str, str]) -> tuple[Person, str]:
-        """End a sign-in; return the person and ``next_path``. Raises OidcRefused, OidcAway.
+        """Complete a sign-in; return the person and ``next_path``. Raises OidcRefused, OidcAway.
 
         ``query``: parameters with which the provider sent the browser back.
         """
@@ -140,7 +140,7 @@ class OidcProvider:
         audiences = audience if isinstance(audience, list) else [audience]
         times = [claims.get("exp"), claims.get("iat"), claims.get("nbf", 0)]
         if any(isinstance(time, bool) or not isinstance(time, int | float) for time in times):
-            raise OidcRefused("The ID token has no times.")
+            raise OidcRefused("The ID token does not state its times (exp, iat) as numbers.")
         expires, issued, begins = times
         faults = {
             "issuer": claims.get("iss") != section.issuer,
@@ -208,7 +208,7 @@ def _challenge(verifier: str) -> str:
 
 @cache
 def _trust() -> SSLContext:
-    """Return the TLS context of all requests, because making one blocks the process for 15 ms."""
+    """Return the TLS context, which all requests share, because making one blocks the process for 15 ms."""
     return httpx.create_ssl_context(trust_env=False)
 
 

@@ -88,7 +88,7 @@ def described(document: Document) -> dict[str, Any]:
 
 
 def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
-    """Add the attributes of a document to an answer as headers ``SEMQ-…``, and its trace context under HTTP's names."""
+    """Add the attributes of a document to an answer as headers ``SEMQ-…``, and its ``traceparent``, ``tracestate``."""
     response.headers.update(trace_context(attributes.get("headers", {})))
     for name, value in _as_headers(attributes):
         text = shown(str(int(value) if isinstance(value, bool) else value), HEADER_MAX)

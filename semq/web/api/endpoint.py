@@ -63,10 +63,10 @@ class Endpoint:
     rights: tuple[Right, ...]  #: one of them is enough; empty: no right is needed
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)  #: media type | schema
-    #: status | meaning. The text for an error status is empty; ``description`` has the meanings of errors.
+    #: status | meaning. The text for an error status is empty: module ``description`` has the meanings.
     answers: Mapping[int, str] = field(default_factory=dict)
     media: tuple[str, ...] = (JSON,)  #: media types of the answer
-    act: str = ""  #: name of the act in the audit log if the caller has no right; empty: not recorded
+    act: str = ""  #: name in the audit log of a request that is refused because a right is missing; empty: not recorded
     definitions: Mapping[str, Any] = field(default_factory=dict)  #: schemas that the row refers to
 
 
@@ -103,6 +103,6 @@ NOBODY = Visitor("", "", "", frozenset())
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a value as JSON; values of other types become texts."""
+    """Return a value as JSON; values that JSON cannot represent become texts."""
     text = in_json(msgspec.json.encode(value, enc_hook=str).decode())
     return Response(text, status, dict(headers or {}), JSON)

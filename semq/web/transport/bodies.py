@@ -31,10 +31,10 @@ class Release(Protocol):
 
 
 class ByteBudget:
-    """Bytes of memory or disk, reserved in the order of the requests. A request for more than the budget gets all."""
+    """Bytes of memory or disk, reserved in the order of the requests. A request for more than all bytes gets all."""
 
     def __init__(self, size: int, full: type[Unavailable] = BodiesFull) -> None:
-        """``full``: the error if too few bytes are free."""
+        """``full``: the error to raise if too few bytes are free."""
         self._full = full
         self._free = size
         self._size = size
@@ -108,7 +108,7 @@ class ByteBudget:
 
 
 def announced(request: Request, at_most: int) -> int:
-    """Return the announced length of a body, or ``at_most``. Raises BodyTooLarge, BadRequest."""
+    """Return the announced length of a body, or ``at_most`` without one. Raises BodyTooLarge, BadRequest."""
     length = request.headers.get("content-length")
     if length is None:
         return at_most

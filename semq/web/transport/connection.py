@@ -28,7 +28,7 @@ class Connection(HttpToolsProtocol):
     """A connection with limits."""
 
     def __init__(self, limits: HttpSection, peers: Counter[str], **arguments: Any) -> None:
-        """``peers``: number of connections from each address, shared by all."""
+        """``peers``: number of connections from each address; all connections share it."""
         super().__init__(**arguments)
         self._peers = peers
         self._peer = ""

@@ -208,7 +208,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
     for number in range(6):
         office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), FORWARD_COURSE, skew=fast)
         office.write(OfficeMessage(100 + number, "1.b", "1.fast", 9 * HOUR), FORWARD_COURSE, skew=fast)
-    # Shortly before midnight by the hub's clock: the receiver's line is in its next date.
+    # Shortly before midnight by the hub's clock; by the receiver's clock, its line is of the next date.
     at_night = office.write(OfficeMessage(7, "1.b", "1.fast", 24 * HOUR - 1_200_000), FORWARD_COURSE, skew=fast)
     office.write(OfficeMessage(8, "1.a", "1.gone", 9 * HOUR), FORWARD_COURSE)
     office.write(OfficeMessage(9, "1.gone", "1.a", 9 * HOUR), STORE_COURSE)
@@ -277,7 +277,7 @@ def test_institutions_without_a_hub_are_compared_with_each_other(office: Office,
     for number, course in enumerate(courses.values()):
         office.write(OfficeMessage(number), course)
     office.extract(only=["1.a", "1.b"])
-    # With these limits, nothing else keeps the run from being complete.
+    # Any number of these verdicts is permitted: only missing sources could make the outcome another one than ``met``.
     permitted = dict.fromkeys(courses, Limit())
     settings = ReconcileSettings(**{**_fields(office.settings), "hub": False, "thresholds": permitted})
     result = run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)

@@ -15,14 +15,13 @@ from tests.spark_reconcile.office import DAY, HUB, MIDNIGHT, StandingClock
 from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 
 
-@pytest.mark.parametrize("skew", [True, False])
+@pytest.mark.parametrize("uneven", [True, False])
 def test_the_oracle_agrees_with_the_truth(
-    tmp_path: Path, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, skew: bool
+    tmp_path: Path, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, uneven: bool
 ) -> None:
     monkeypatch.setattr(invention, "SLICE", 300)
-    totals = generate(
-        Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 1500, nodes=3, defects=50, skew=skew
-    )
+    extracts, truth = Place.at(tmp_path / "x"), Place.at(tmp_path / "t")
+    totals = generate(extracts, truth, DAY, Calendar(), clock, 1500, nodes=3, defects=50, uneven=uneven)
     rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert totals.rows == len(rows)
     assert len({(row["node"], row["seq"]) for row in rows}) == len(rows)

@@ -20,9 +20,10 @@ SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1
 def message(
     number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **changes: int | None
 ) -> dict[str, object]:
-    """Return the facts of a message, by the clocks of its parties. It is sent at noon, or ``later`` = 1 hour later.
+    """Return the facts of a message, by the clocks of its parties.
 
-    ``way``: milliseconds from one node to the next. ``changes``: facts that replace the calculated ones.
+    ``later``: hours after noon at which it is sent, 0 or 1. ``way``: milliseconds from one node to the next.
+    ``changes``: facts that replace the calculated ones.
     """
     at, sender_ms, receiver_ms = (12 + later) * HOUR, SKEWS[sender][later], SKEWS[receiver][later]
     facts = {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "accepted_at": at - 2 + sender_ms,
@@ -80,7 +81,7 @@ def test_a_difference_below_its_error_counts_as_zero() -> None:
     assert first_corrections(estimated, {}) == {}
 
 
-def test_an_estimate_precedes_the_value_of_a_manifest_and_impossible_values_are_ignored() -> None:
+def test_an_estimate_replaces_the_value_of_a_manifest_and_impossible_values_are_ignored() -> None:
     stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999, "1.e": 25 * HOUR, "1.f": -25 * HOUR}
     estimated = {"1.a": Skew(3_600_000, 5, 5, 0), "1.d": Skew(1_000, 5, 5, -7_000)}
     assert corrections(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000, "1.d": 1_000}

@@ -157,7 +157,7 @@ def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None
 def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wrong_clocks(
     office: Office, spark: SparkSession
 ) -> None:
-    """The sender's clock may put a message without a line of its sender on another date."""
+    """A message without a line of its sender may be of another date, if the sender's clock is wrong."""
     off = {"1.p": -900, "1.q": 1_100, "1.r": 40}
     timed = [
         office.write(
@@ -204,7 +204,7 @@ def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office
     assert missing_ledgers(judged, office.settings) == [f"{HUB}.2.1"]
 
 
-def test_a_node_without_lines_of_the_hub_causes_no_exceptions_and_an_invented_copy_hides_none(
+def test_nodes_of_an_absent_hub_store_cause_no_exceptions_and_an_invented_copy_hides_no_exception(
     office: Office, spark: SparkSession
 ) -> None:
     """Extracts of two stores of the hub are delivered."""
