@@ -88,6 +88,8 @@ class Nightly:
             *COMMAND, "--config", str(self._settings.file), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE,
             env=dict(os.environ) | dict(self._environment()),
         )  # fmt: skip
+        if self._is_stopping:  # since the process began to start
+            process.terminate()
         _, output = await process.communicate()
         lines = output.decode("utf-8", "replace").strip().splitlines()
         status = await process.wait()

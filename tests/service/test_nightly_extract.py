@@ -1,12 +1,15 @@
 """The nightly extract of a node."""
 
+import sys
 from datetime import UTC, datetime, timedelta
+from signal import SIGTERM
 
 import psycopg
 import pytest
 
 from local_node.node import LocalNode
 from semq.clock import SystemClock
+from semq.service import nightly_extract
 from semq.service.nightly_extract import RETRY_S, next_after
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
@@ -67,6 +70,18 @@ async def test_a_failed_extract_is_repeated_and_does_not_affect_the_node(inproce
 
 async def test_without_a_time_nothing_is_extracted(inprocess: InProcess) -> None:
     assert node_with(inprocess, "").nightly.jobs() == []
+
+
+async def test_an_extract_that_starts_while_its_node_stops_is_ended(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nightly_extract, "COMMAND", (sys.executable, "-c", "import time; time.sleep(600)"))
+    nightly = node_with(inprocess, '[extract]\nat = "00:30"\n').nightly
+    monkeypatch.setattr(nightly, "_environment", dict)
+    nightly.make_due()
+    await nightly.stop()
+    await nightly.run_if_due()
+    assert nightly.last["exit_status"] == -SIGTERM
 
 
 async def test_a_node_that_stops_ends_its_extract(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
