@@ -46,7 +46,7 @@ class ServerSection(Section):
     users: dict[str, SecretStr] = Field({})
     """administrators of the server, in virtual host "/": name = "password"; default: guest from this machine"""
     connections: Count = 64
-    """connections to Postgres that all institutions share for writing; idle ones are closed first"""
+    """connections to Postgres that all institutions share for writing; at this limit, an idle one is closed"""
     rest_s: Seconds = 30.0
     """time without work after which an institution closes its connection to Postgres, until the next work"""
     rest_poll_s: Seconds = 300.0

@@ -9,7 +9,7 @@ from semq.config.settings import Settings
 
 
 def is_known(path: list[str]) -> bool:
-    """Whether a key or a section has this path."""
+    """Return whether a key or a section has this path."""
     return _type_at(path) is not None
 
 

@@ -147,8 +147,8 @@ class Queue:
     # Restoring after a restart, before any consumer exists; called in this order.
 
     def restore_marks(self, handed_out: int, ended: bool) -> None:
-        """Mark messages up to ``handed_out`` as redelivered; all unless the earlier process has ``ended`` in order,
-        because its last deliveries may not have been recorded.
+        """Mark messages up to ``handed_out`` as redelivered. Mark all if the earlier process did not end in order
+        (``ended``): its last deliveries may not have been recorded.
         """
         self.redelivered_to = handed_out if ended else _ALL_POSITIONS
         self.next_position = handed_out + 1  # positions are never used twice
