@@ -85,7 +85,7 @@ class Custody:
         has no stored copy (H1).
         """
         expected = [message for index, message in enumerate(messages) if index not in barred]
-        self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
+        self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._end_store(expected))
 
     @work
     def _store(
@@ -104,7 +104,7 @@ class Custody:
                 event = HubEvent.replace
             self.apply_event(unit, row, event, after, message)
         yield COMMITTED
-        self._decided(expected)
+        self._end_store(expected)
         self._count_new(after.new)
         self.apply(after)
         for envelope, reason in refused:
@@ -112,7 +112,7 @@ class Custody:
         for dest, source, priority in dict.fromkeys((row.dest, row.source, row.priority) for row in after.new):
             self.pump.wake_track(dest, source, priority)
 
-    def _decided(self, messages: Sequence[Data]) -> None:
+    def _end_store(self, messages: Sequence[Data]) -> None:
         for message in messages:
             self._decrement(self._storing, str(message.envelope.target.node))
 

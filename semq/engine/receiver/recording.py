@@ -97,7 +97,7 @@ class Receiver:
         )
         arrivals = _Arrivals(self, peer, unit)
         for message, slot in with_slots:
-            arrivals.message(message, slot)
+            arrivals.record(message, slot)
         yield COMMITTED
         arrivals.apply()
 
@@ -121,7 +121,7 @@ class _Arrivals:
         self._at = self.core.now_ms()
         self._handled = AfterDelivery(self._at)
 
-    def message(self, message: Data, slot: Slot | None) -> None:
+    def record(self, message: Data, slot: Slot | None) -> None:
         """Record a message, or note why it is not recorded."""
         try:
             self._process(message, slot)

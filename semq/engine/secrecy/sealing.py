@@ -87,7 +87,7 @@ class Policy:
     """The documents that must be sealed, and the nodes whose statements count without a proof."""
 
     required_with: Collection[str] = ()  #: node ids to and from which documents must be sealed (``*``: all)
-    #: node ids of an older version, which signs neither floors nor markers, and no positions in receipts
+    #: ids of nodes of an older version, which signs no floors, no markers, and no positions in receipts
     unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
     mixed: bool = False  #: those of institutions of which no certificate was ever accepted count, too

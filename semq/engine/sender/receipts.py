@@ -74,7 +74,7 @@ class Receipts:
         statements = _Receipts(self._sender, speaker, unit, faults)
         next_sids = _next_sids(statements, streams)
         for lk0, record, place in named:
-            statements.receipt(lk0, record, place)
+            statements.process(lk0, record, place)
         yield COMMITTED
         statements.apply()
         _mail_reack2(statements, next_sids)
@@ -89,7 +89,7 @@ class Receipts:
         )
         statements = _Answers(self._sender, speaker, unit, faults)
         for lk0, record in named:
-            statements.answer(lk0, record)
+            statements.process(lk0, record)
         yield COMMITTED
         statements.apply()
 
@@ -175,7 +175,7 @@ class _Receipts(Statements):
         self._rejected_in_clear: list[int] = []
         self._unkept: list[int] = []  #: reported documents without a row
 
-    def receipt(self, lk0: LK0, record: Receipt, place: int) -> None:
+    def process(self, lk0: LK0, record: Receipt, place: int) -> None:
         row = self.row(lk0)
         if record.ack_flag is AckFlag.END_TO_END:
             self._ack2(row, lk0, record, place)
@@ -265,7 +265,8 @@ class _Receipts(Statements):
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether nobody can have recorded another copy, and no later document can wait for this position (break F3).
 
-        The number of attempts of a row restored from a backup proves nothing.
+        A row that was restored from a backup may have been sent more often than ``att`` says. With an unknown target
+        only ``att`` counts, because the hub would refuse a marker, too.
         """
         if row.att != 1:
             return False
@@ -317,7 +318,7 @@ class _Answers(Statements):
         self._negatives: Counter[int] = Counter()  #: negative answers by row of class 1 or 2
         self._lost: list[LK1] = []  #: lost copies
 
-    def answer(self, lk0: LK0, record: Inquiry) -> None:
+    def process(self, lk0: LK0, record: Inquiry) -> None:
         row, answer = self.row(lk0), record.effective_answer
         if row is None or answer is None:
             return
