@@ -1,6 +1,6 @@
 """Simulated applications: they submit documents, and receive documents slowly, late, with failures and repetitions.
 
-An application repeats a submission without a known result, with the same token (PROTOCOL.md section 14).
+If the result of a submission is unknown, the application repeats it with the same token (PROTOCOL.md section 14).
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class PlannedDocument:
     attributes: Attributes
     payload: bytes
     cancel_after_s: float | None = None
-    resend_after_s: float | None = None  #: also: until a scheduled document is released
+    resend_after_s: float | None = None  #: if the document is scheduled: until a person releases it
     hold_s: float | None = None  #: how long it is held
     scheduled_s: float = 0.0  #: time from the submission until it may be sent (@NotBefore)
 

@@ -419,8 +419,10 @@ def flying(lanes: dict[str, Lane]) -> set[int]:
 
 
 class SimDirectory:
-    """A directory in which all may send to all, except documents of refused content types, and void markers to an
-    institution that was struck off."""
+    """A directory in which all may send to all.
+
+    Refused: documents of certain content types, and void markers to an institution that was struck off.
+    """
 
     def __init__(self, world: "World") -> None:
         self._world = world

@@ -20,7 +20,7 @@ from tests.simulation.disturbances.drills import Goal
 from tests.simulation.host import HubHost, SimDirectory, WatchedStore
 from tests.simulation.network import SimLink
 from tests.simulation.plan import Plan, draw
-from tests.simulation.world import SeedResult, SimulatedSite, Trace, World
+from tests.simulation.world import SeedResult, SimulatedHubStore, Trace, World
 
 FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
@@ -203,7 +203,10 @@ class InstanceHost(HubHost):
         return self.homes.get(node.id)
 
     def is_in_use(self, store: StoreName) -> bool:
-        return any(store == (site.own_store.semq_id, site.own_store.semq_db_id) for site in self.world.sites)
+        return any(
+            store == (hub_store.own_store.semq_id, hub_store.own_store.semq_db_id)
+            for hub_store in self.world.hub_stores
+        )
 
     def volatile(self) -> dict[str, object]:
         facts = super().volatile()
@@ -214,12 +217,12 @@ class InstanceHost(HubHost):
 class InstancesWorld(World):
     def __init__(self, plan: Plan, count: int, trace: Trace | None = None) -> None:
         self.homes: dict[str, StoreName] = {}
-        seed, plan = plan.seed, replace(plan, sites=count, kinds=plan.kinds | {"other_store"})
+        seed, plan = plan.seed, replace(plan, hub_stores=count, kinds=plan.kinds | {"other_store"})
         self._of_instances, self._of_stores = Random(seed * 7 + 3), Random(seed * 7 + 5)
         super().__init__(plan, trace)
         self.carrier = SimCarrier(self, Random(seed * 7 + 4))
         for local in self.locals:
-            self._set_home(local.name, self._of_instances.choice(self.sites))
+            self._set_home(local.name, self._of_instances.choice(self.hub_stores))
 
     def new_hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
         return InstanceHost(self, name, own_store, tables)
@@ -227,7 +230,7 @@ class InstancesWorld(World):
     @property
     def hub(self) -> HubHost:
         """A random instance."""
-        return self._of_instances.choice(self.sites).host
+        return self._of_instances.choice(self.hub_stores).host
 
     def instances(self) -> list[InstanceHost]:
         """Return the running instances, also those whose store was taken over."""
@@ -237,66 +240,75 @@ class InstancesWorld(World):
     def _made(self) -> list[InstanceHost]:
         """The instances of all stores, and running ones whose store was taken over."""
         former = [host for host in self._former if host.engine is not None]
-        return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
+        return [
+            host
+            for host in (*(hub_store.host for hub_store in self.hub_stores), *former)
+            if isinstance(host, InstanceHost)
+        ]
 
     _former: tuple[HubHost, ...] = ()  #: processes whose store was taken over
 
-    def take_over(self, old_lives_s: float) -> None:
-        self.site = self._of_instances.choice(self.sites)
-        self._former = (*(host for host in self._former if host.engine is not None), self.site.host)
-        super().take_over(old_lives_s)
+    def take_over(self, old_ends_after_s: float) -> None:
+        self.hub_store = self._of_instances.choice(self.hub_stores)
+        self._former = (*(host for host in self._former if host.engine is not None), self.hub_store.host)
+        super().take_over(old_ends_after_s)
 
-    def switch_site(self, *, keep_old: bool) -> None:
+    def switch_hub_store(self, *, keep_old: bool) -> None:
         """Move the home of a node; crash an instance, unless ``keep_old``."""
-        self._set_home(self._of_instances.choice(self.locals).name, self._of_instances.choice(self.sites))
+        self._set_home(self._of_instances.choice(self.locals).name, self._of_instances.choice(self.hub_stores))
         if not keep_old:
             self.hub.crash(restart_s=60.0)
 
-    def lose_site(self, site: SimulatedSite) -> Store:
-        self.sites.remove(site)
+    def lose_hub_store(self, hub_store: SimulatedHubStore) -> Store:
+        self.hub_stores.remove(hub_store)
         for node, home in list(self.homes.items()):
-            if home == (site.own_store.semq_id, site.own_store.semq_db_id):
-                self._set_home(node, self._of_instances.choice(self.sites))
-        self.sites.append(site)
-        if site is self.site:
-            self.site = self.sites[0]
-        return super().lose_site(site)
+            if home == (hub_store.own_store.semq_id, hub_store.own_store.semq_db_id):
+                self._set_home(node, self._of_instances.choice(self.hub_stores))
+        self.hub_stores.append(hub_store)
+        if hub_store is self.hub_store:
+            self.hub_store = self.hub_stores[0]
+        return super().lose_hub_store(hub_store)
 
     def _replace_store(self) -> None:
         """Move all homes out of a store, and replace the store when it is empty."""
-        site = self._of_stores.choice(self.sites)
-        others = [one for one in self.sites if one is not site]
+        hub_store = self._of_stores.choice(self.hub_stores)
+        others = [one for one in self.hub_stores if one is not hub_store]
         if self.faults.active and others:
             for node, home in list(self.homes.items()):
-                if home == (site.own_store.semq_id, site.own_store.semq_db_id):
+                if home == (hub_store.own_store.semq_id, hub_store.own_store.semq_db_id):
                     self._set_home(node, self._of_stores.choice(others))
-            self.time.after(FOLLOW_S, self._retire_empty, site)
+            self.time.after(FOLLOW_S, self._retire_empty, hub_store)
 
-    def _retire_empty(self, site: SimulatedSite) -> None:
-        tables, home = site.tables, (site.own_store.semq_id, site.own_store.semq_db_id)
-        if not self.faults.active or site not in self.sites or len(self.sites) < 2 or home in self.homes.values():
+    def _retire_empty(self, hub_store: SimulatedHubStore) -> None:
+        tables, home = hub_store.tables, (hub_store.own_store.semq_id, hub_store.own_store.semq_db_id)
+        if (
+            not self.faults.active
+            or hub_store not in self.hub_stores
+            or len(self.hub_stores) < 2
+            or home in self.homes.values()
+        ):
             return
         if tables.outbound or tables.pending or tables.submitted:
-            self.time.after(EMPTY_CHECK_S, self._retire_empty, site)
+            self.time.after(EMPTY_CHECK_S, self._retire_empty, hub_store)
             return
-        self.trace("replaced", site.host.name, "")
+        self.trace("replaced", hub_store.host.name, "")
         self.faults.count += 1
         for host in self._made:
             if host.tables is tables:
                 host.is_retired = True
                 host.crash()
-        self.sites.remove(site)
-        self.lost.append(site)
-        new = self._site(len(self.sites) + len(self.lost) + 1)
-        self.sites.append(new)
-        if site is self.site:
-            self.site = new
+        self.hub_stores.remove(hub_store)
+        self.lost.append(hub_store)
+        new = self._new_hub_store(len(self.hub_stores) + len(self.lost) + 1)
+        self.hub_stores.append(new)
+        if hub_store is self.hub_store:
+            self.hub_store = new
         new.host.start()
-        self.faults.retire(site.own_store)
+        self.faults.retire(hub_store.own_store)
         self._set_home(self._of_stores.choice(self.locals).name, new)
 
-    def _set_home(self, node: str, site: SimulatedSite) -> None:
-        home = site.own_store.semq_id, site.own_store.semq_db_id
+    def _set_home(self, node: str, hub_store: SimulatedHubStore) -> None:
+        home = hub_store.own_store.semq_id, hub_store.own_store.semq_db_id
         self.homes[node] = home
         for host in self._made:
             self.time.after(self._of_instances.uniform(0.0, FOLLOW_S), self._follow, host, node, home)
@@ -340,7 +352,7 @@ class InstancesWorld(World):
         super()._heal()
         self._restore_carrier()
 
-    def _serve_sites(self) -> None:
+    def _serve_hub_stores(self) -> None:
         """Do nothing: every node reaches every store."""
 
 

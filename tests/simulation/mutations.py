@@ -90,8 +90,10 @@ def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
 
 
 def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
-    """Return a change of a method that makes work: the work, once decided, calls ``act`` with the owner of the method
-    and the work's local variables."""
+    """Return a change of a method that makes work: when the work is decided, it calls ``act``.
+
+    ``act`` gets the owner of the method, and the local variables of the work.
+    """
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -271,7 +273,7 @@ def forget_at_once(refuse: Any) -> Any:
 
 
 def note_elsewhere(original: Any) -> Any:
-    """Note an Ack in the store that received it."""
+    """Answer ReAck in the process that received an Ack, even if the copy is in another store."""
 
     def changed(stores: Stores, acks: Any) -> None:
         for ack in acks:

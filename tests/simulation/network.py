@@ -94,12 +94,12 @@ class SimSession:
         """Lose the frames under way; each end is notified after its own delay in seconds."""
         if not self.is_cut:
             self.is_cut = True
-            self.world.ending += 2
+            self.world.unaware_of_cut += 2
             self.world.time.after(local_delay, self._end, self.local_end)
             self.world.time.after(hub_delay, self._end, self.hub_end)
 
     def _end(self, link: SimLink) -> None:
-        self.world.ending -= 1
+        self.world.unaware_of_cut -= 1
         was_up, link.up = link.up, False
         if link.owner.is_up(link.life):
             link.owner.link_down(link, was_up)

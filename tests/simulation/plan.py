@@ -45,10 +45,10 @@ NO_HUB_EVERY, NO_HUB_AT = 20, 9  # nodes have no hub, only direct sessions
 GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all users of an institution
 DRILL_EVERY = 5  # the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
-# Frames get lost, unknown to the sender.
+# For the events in TRUTHS. Frames get lost without the knowledge of the sender.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
 AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row
-# The senders have deleted the payloads at custody, and no custody is lost.
+# For ``not_here_bare``: the senders have deleted the payloads at custody, and no custody is lost.
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
 DRILL_BACK = Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, acts=0.9)
@@ -88,7 +88,7 @@ class Plan:
     focus: frozenset[str]  #: kinds that happen more often
     goal: Goal | None  #: the aim of false hints in a drill
     locals: int  #: number of local nodes
-    sites: int  #: number of stores of the hub
+    hub_stores: int  #: number of stores of the hub
     faulty_s: float  #: time until the faults stop
     settings: EngineSettings
     link_room: int  #: messages that a session takes at a time
@@ -110,7 +110,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
     """Return the plan of a seed. Raises ValueError if a kind of ``focus`` does not exist.
 
     ``hell``: None: drawn. ``focus``: more kinds of faults; the plan then has no theme and no goal. ``goal``: the cell
-    at which a drill aims; None: that of the seed, if it is a drill.
+    at which a drill aims; None: the goal of the seed, if the seed is a drill.
     """
     if unknown := focus - ALL_KINDS:
         raise ValueError(f"There are no such kinds of faults: {', '.join(sorted(unknown))}")
@@ -141,7 +141,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         focus=focus,
         goal=goal if hell else None,
         locals=locals_,
-        sites=1 if kinds.isdisjoint(("other_store", "lose_store")) else 2,
+        hub_stores=1 if kinds.isdisjoint(("other_store", "lose_store")) else 2,
         faulty_s=faulty_s,
         settings=_settings(chance, theme),
         link_room=chance.choice((1, 3, 16, 64)),

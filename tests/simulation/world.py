@@ -27,14 +27,16 @@ from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 
 REST_S = 12_000.0  # time after the last fault within which all work must end
-PASSED_ON_S = 10.0  # time after the end of the work in which the hub passes on the last frames
-SILENCE_S = 400.0  # time without frames after that; it exceeds the interval of inquiries outside custody
-SITE_S = 150.0  # after the last fault, time for which the nodes log in at the process of one store of the hub
+PASSED_ON_S = 10.0  # after the end of the work: time for the hub to pass on the last frames
+# After that, no frame may be sent for this time. It exceeds the longest interval of inquiries about messages that are
+# not in custody.
+SILENCE_S = 400.0
+AT_HUB_STORE_S = 150.0  # after the last fault: time at one store's process of the hub, before the nodes go to the next
 Trace = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class SimulatedSite:
+class SimulatedHubStore:
     """A store of the hub and the process that serves it."""
 
     tables: Tables
@@ -53,7 +55,8 @@ class SeedResult:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-# Outcomes of class 3 without an arrival: the hub refused the only copy or the void marker.
+# Outcomes that a message of class 3 may have although nothing of it has arrived: the hub refused the only copy, or the
+# void marker.
 REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
 
 
@@ -64,19 +67,19 @@ class World:
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
         self.in_transit = 0  #: number of frames and of messages of the carrier
-        self.ending = 0  #: number of nodes that do not yet know of the end of a cut session
+        self.unaware_of_cut = 0  #: number of ends of cut sessions whose node does not know of the cut yet
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve now
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.direct = DirectPairs(self)
-        self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
-        self.site = self.sites[0]
-        self.lost: list[SimulatedSite] = []
+        self.hub_stores = [self._new_hub_store(number) for number in range(1, plan.hub_stores + 1)]
+        self.hub_store = self.hub_stores[0]
+        self.lost: list[SimulatedHubStore] = []
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
-    def _site(self, number: int) -> SimulatedSite:
+    def _new_hub_store(self, number: int) -> SimulatedHubStore:
         tables, own_store = Tables(f"hub{number}"), Store(2, "1", 1, number)
-        return SimulatedSite(tables, own_store, self.new_hub_host(f"hub{number}", own_store, tables))
+        return SimulatedHubStore(tables, own_store, self.new_hub_host(f"hub{number}", own_store, tables))
 
     def new_hub_host(self, name: str, own_store: Store, tables: Tables) -> HubHost:
         return HubHost(self, name, own_store, tables)
@@ -85,13 +88,13 @@ class World:
     @property
     def hub(self) -> HubHost:
         """The process of the hub that nodes dial."""
-        return self.site.host
+        return self.hub_store.host
 
     def host(self, name: str) -> LocalHost:
         return self.locals[NAMES.index(name)]
 
     def host_of(self, tables: Tables) -> Host:
-        hosts: list[Host] = [*self.locals, *(site.host for site in (*self.sites, *self.lost))]
+        hosts: list[Host] = [*self.locals, *(hub_store.host for hub_store in (*self.hub_stores, *self.lost))]
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
@@ -119,40 +122,40 @@ class World:
         return self.plan.disk_s * (0.2 + self.chance.random()) * self.faults.disk_factor
 
     def notice_s(self) -> float:
-        """Draw the time for which a peer keeps the session of an ended process."""
+        """Draw the time after which a peer notices that the process at the other end of its session has ended."""
         return self.chance.choice((0.01, 0.3, 20.0)) if self.faults.active else 0.3
 
     # --- the hub's processes
-    def take_over(self, old_lives_s: float) -> None:
-        """Let a new process open the hub's store; the old one ends ``old_lives_s`` later."""
-        old = self.site.host
+    def take_over(self, old_ends_after_s: float) -> None:
+        """Let a new process open the hub's store; the old one ends ``old_ends_after_s`` later."""
+        old = self.hub_store.host
         old.is_retired = True
-        self.time.after(old_lives_s, old.crash)
-        self.site.host = self.new_hub_host(old.name + "'", old.own_store, old.tables)
-        self.site.host.start()
+        self.time.after(old_ends_after_s, old.crash)
+        self.hub_store.host = self.new_hub_host(old.name + "'", old.own_store, old.tables)
+        self.hub_store.host.start()
 
-    def switch_site(self, *, keep_old: bool) -> None:
+    def switch_hub_store(self, *, keep_old: bool) -> None:
         """Let the nodes log in at the next store of the hub."""
-        old = self.site
-        self.site = self.sites[(self.sites.index(old) + 1) % len(self.sites)]
+        old = self.hub_store
+        self.hub_store = self.hub_stores[(self.hub_stores.index(old) + 1) % len(self.hub_stores)]
         for local in self.locals:
             if local.session is not None:
                 local.session.cut(0.1, 0.1)
         if not keep_old:
             old.host.crash(restart_s=60.0)
 
-    def lose_site(self, site: SimulatedSite) -> Store:
+    def lose_hub_store(self, hub_store: SimulatedHubStore) -> Store:
         """Remove a store of the hub and its process."""
-        if site is self.site:
-            self.switch_site(keep_old=True)
-        self.sites.remove(site)
-        self.lost.append(site)
-        self.trace("lost", site.host.name, "")
-        site.host.is_retired = True
-        site.host.crash()
-        site.tables.restore(Tables(site.tables.store_uuid))
-        self.oracle.restored(site.tables, BackupRecord())
-        return site.own_store
+        if hub_store is self.hub_store:
+            self.switch_hub_store(keep_old=True)
+        self.hub_stores.remove(hub_store)
+        self.lost.append(hub_store)
+        self.trace("lost", hub_store.host.name, "")
+        hub_store.host.is_retired = True
+        hub_store.host.crash()
+        hub_store.tables.restore(Tables(hub_store.tables.store_uuid))
+        self.oracle.restored(hub_store.tables, BackupRecord())
+        return hub_store.own_store
 
     # --- the run
     def run(self) -> SeedResult:
@@ -174,8 +177,8 @@ class World:
         return result
 
     def _begin(self) -> None:
-        for site in self.sites:
-            site.host.start()
+        for hub_store in self.hub_stores:
+            hub_store.host.start()
         for host in self.locals:
             host.start()
             host.application.be_present(self.chance.randint(1, 3))
@@ -197,8 +200,8 @@ class World:
         self.faults.active = False
         self.faults.disk_factor = 1.0
         self.struck_off.clear()
-        for site in self.sites:
-            site.host.start()
+        for hub_store in self.hub_stores:
+            hub_store.host.start()
         for host in self.locals:
             host.is_offline = False
             host.start()
@@ -207,23 +210,23 @@ class World:
             if host.session is not None and (host.session.local_end.stalled or host.session.hub_end.stalled):
                 host.session.cut(0.1, 0.1)
         self.direct.heal()
-        if len(self.sites) > 1:
-            self.time.after(SITE_S, self._serve_sites)
+        if len(self.hub_stores) > 1:
+            self.time.after(AT_HUB_STORE_S, self._serve_hub_stores)
 
-    def _serve_sites(self) -> None:
+    def _serve_hub_stores(self) -> None:
         # Each process of the hub answers for one store only, so the nodes log in at each in turn.
         if any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts()):
-            self.switch_site(keep_old=True)
-        self.time.after(SITE_S, self._serve_sites)  # a late frame may add rows
+            self.switch_hub_store(keep_old=True)
+        self.time.after(AT_HUB_STORE_S, self._serve_hub_stores)  # a late frame may add rows
 
     # --- the end
     def _hosts(self) -> Sequence[Host]:
-        return [*self.locals, *(site.host for site in self.sites)]
+        return [*self.locals, *(hub_store.host for hub_store in self.hub_stores)]
 
     def _is_at_rest(self) -> bool:
         if (
             self.in_transit
-            or self.ending
+            or self.unaware_of_cut
             or any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts())
         ):
             return False
@@ -248,12 +251,12 @@ class World:
             if kept := host.volatile():
                 result.found["unclean"] = f"I3: {host.name} still keeps in memory {kept}"
         self._run_until(self.time.now + PASSED_ON_S)
-        frames, site = self.oracle.frames, self.site
-        self._run_until(self.time.now + SILENCE_S, lambda: self.site is not site)
+        frames, hub_store = self.oracle.frames, self.hub_store
+        self._run_until(self.time.now + SILENCE_S, lambda: self.hub_store is not hub_store)
         if self.oracle.frames != frames:
             result.found["unclean"] = f"I5: {self.oracle.frames - frames} frames after everything was at rest"
-        # In a rough network, an old record of presence may arrive again.
-        if "groups" in self.plan.kinds and not self.plan.hell and self.site is site:
+        # With ``hell``, an old record of presence may arrive again.
+        if "groups" in self.plan.kinds and not self.plan.hell and self.hub_store is hub_store:
             missing = not_reported(self.locals)
             self.oracle.demand(not missing, "2.2", f"present users are not known to the partners: {'; '.join(missing)}")
 
@@ -294,7 +297,7 @@ class World:
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
             return
-        # A receiver learns of a floor above a refused message only with the next message.
+        # The floor passes a refused message, but the receiver learns this only from the next message of the stream.
         silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.recorded_ever}
         for host in self.locals:
             remaining = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]

@@ -175,7 +175,7 @@ def _returned(link: "SimLink", row: Outbound, news: SenderEvent, *, ends: bool) 
 def _is_in_custody(world: "World", row: Outbound) -> bool:
     if row.custodian is None:
         return False
-    copies = (site.tables.outbound.get(row.custodian.object_id) for site in world.sites)
+    copies = (hub_store.tables.outbound.get(row.custodian.object_id) for hub_store in world.hub_stores)
     return any(copy is not None and copy.lk0 == row.lk0 for copy in copies)
 
 

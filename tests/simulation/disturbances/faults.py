@@ -45,7 +45,7 @@ KINDS: dict[str, float] = {
     "hold": 0.0,
     "expiry": 0.0,
     "poison": 0.0,  # documents that their receivers cannot open
-    "refusal": 0.0,  # by the hub
+    "refusal": 0.0,  # the hub refuses documents
     "operator": 0.0,  # a person resends or cancels a document
     "act_on_copies": 2.0,  # an operator of the hub refuses or resends stored copies
     "strike_off": 0.5,  # the hub does not serve an institution
@@ -161,7 +161,7 @@ class Faults:
         self.world.take_over(self.chance.choice((0.1, 15.0)))
 
     def other_store(self) -> None:
-        self.world.switch_site(keep_old=self.chance.random() < 0.5)
+        self.world.switch_hub_store(keep_old=self.chance.random() < 0.5)
 
     def clock_jump(self) -> None:
         host = self._some_local()
@@ -231,7 +231,7 @@ class Faults:
     # --- operators of the hub
     def act_on_copies(self) -> None:
         """Refuse or resend copies at a store of the hub; some acts name a row that does not exist."""
-        host = self.chance.choice(self.world.sites).host
+        host = self.chance.choice(self.world.hub_stores).host
         if host.engine is None:
             return
         held = [row.object_id for row in host.tables.outbound.values()]
@@ -356,29 +356,29 @@ class Faults:
         self._plan_restore(host.tables)
 
     def restore_hub(self) -> None:
-        self._plan_restore(self.chance.choice(self.world.sites).tables)
+        self._plan_restore(self.chance.choice(self.world.hub_stores).tables)
 
     def _plan_restore(self, tables: Tables) -> None:
         when = self.chance.choice((1.0, 10.0, 50.0))
         self.world.time.after(when, self._restore, tables, tables.snapshot(), self.world.oracle.backup(tables))
 
     def wipe_hub(self) -> None:
-        tables = self.chance.choice(self.world.sites).tables
+        tables = self.chance.choice(self.world.hub_stores).tables
         self._restore(tables, Tables(tables.store_uuid), BackupRecord())
 
     def lose_store(self) -> None:
-        if len(self.world.sites) > 1:
-            store = self.world.lose_site(self.chance.choice(self.world.sites))
+        if len(self.world.hub_stores) > 1:
+            store = self.world.lose_hub_store(self.chance.choice(self.world.hub_stores))
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)
 
     def retire(self, store: Store) -> None:
         """Declare the loss at the processes of the hub, again every 20 s: a restore may lose the declaration."""
         name = store.semq_id, store.semq_db_id
-        for site in self.world.sites:
-            engine = site.host.engine
+        for hub_store in self.world.hub_stores:
+            engine = hub_store.host.engine
             if engine is not None and name not in engine.custody.stores.retired:
                 engine.custody.stores.retire(name, "ops", "lost", lambda was: None, lambda error: None)
-                site.host.plan_tick()
+                hub_store.host.plan_tick()
         self.world.time.after(20.0, self.retire, store)
 
     def _restore(self, tables: Tables, backup: Tables, record: BackupRecord) -> None:

@@ -88,7 +88,7 @@ class SimulatedMessage:
 
 @dataclass(slots=True)
 class BackupRecord:
-    """One store at the moment of a backup."""
+    """The records of the oracle about one store at the moment of a backup."""
 
     accepted: int = -1  #: number of the last message that any node had accepted; -1: none
     recorded: dict[LK0, Arrival] = field(default_factory=dict)

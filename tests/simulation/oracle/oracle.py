@@ -143,7 +143,7 @@ class Oracle:
                 self._changed(row)
         for row, _ in unit.deleted_outbound.values():
             if row.direction is Direction.OWN:
-                self._changed(row)  # for an end in this unit
+                self._changed(row)  # it may have ended in this unit
             self._deleted_outbound(row)
         for pending in unit.new_pending.values():
             self._recorded(host, pending, unit)
@@ -203,18 +203,23 @@ class Oracle:
                 self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
-        """R3 and R4: when a receiver notes ReAck, the hub has deleted the copy; ReAck2: the sender has an outcome."""
+        """R3, R4: when a receiver notes ReAck, the copy is deleted; when it notes ReAck2, the sender has an outcome."""
         for bref in unit.platform_acked & host.tables.pending.keys():
             row = host.tables.pending[bref]
-            for site in self.world.sites:
-                copy = site.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
-                is_there = row.lk1 is not None and row.lk1[:2] == (site.own_store.semq_id, site.own_store.semq_db_id)
-                holds = not is_there or copy is None or copy.lk0 != row.lk0 or site.tables.store_uuid in self.put_back
+            for hub_store in self.world.hub_stores:
+                copy = hub_store.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
+                is_there = row.lk1 is not None and row.lk1[:2] == (
+                    hub_store.own_store.semq_id,
+                    hub_store.own_store.semq_db_id,
+                )
+                holds = (
+                    not is_there or copy is None or copy.lk0 != row.lk0 or hub_store.tables.store_uuid in self.put_back
+                )
                 self.demand(holds, "H6", f"ReAck for {row.lk1}, which its own store still holds", row.lk0)
         for bref in unit.sender_acked & host.tables.pending.keys():
             message = self._message(host.tables.pending[bref].lk0)
             known = bool(message.outcomes_ever) or message.source_restored or message.forgotten
-            self.demand(known, "S5", "ReAck2, and its sender knows no end", message)
+            self.demand(known, "S5", "ReAck2, but its sender has no outcome", message)
 
     def _register(
         self, lk0: LK0, source: str, dest: str, save_fwd: SaveFwd, ack2: bool, order_key: str, payload: bytes

@@ -66,7 +66,7 @@ def new_markers(unit: Unit) -> set[LK0]:
 
 
 def was_taken_and_refused(message: SimulatedMessage) -> bool:
-    """Whether one copy of a doubled frame was refused at the hub, and one accepted."""
+    """Whether one copy of a doubled frame may have been refused at the hub, and the other accepted."""
     return message.barred and message.doubled
 
 
@@ -94,7 +94,11 @@ def _was_returned(message: SimulatedMessage) -> bool:
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether its marker was refused, or, while the hub did not serve its target, a copy or the cancellation."""
+    """Whether a refusal explains that the sender gave the message up (UNKNOWN).
+
+    The refusal is one of the void marker; or one of a copy or of the cancellation while the hub did not serve the
+    target.
+    """
     if row.reason is None:
         return False
     if says_returned(row.reason):
