@@ -42,7 +42,7 @@ class Ticket:
     made_at: datetime
     expires_at: datetime
     used_at: datetime | None = None
-    serial: str | None = None  #: of the certificate issued for the token
+    serial: str | None = None  #: serial number of the certificate issued for the token
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ def certificates(connection: Connection, node: str | None = None) -> list[Issued
 
 
 def latest_ends(connection: Connection) -> dict[str, datetime]:
-    """Return for each node the end of its last certificate. Revoked certificates do not count."""
+    """Return for each node the latest time at which one of its certificates ends, without revoked certificates."""
     last = select(CERTIFICATE.node, func.max(CERTIFICATE.not_after)).where(CERTIFICATE.revoked_at.is_(None))
     return {row[0]: row[1] for row in connection.execute(last.group_by(CERTIFICATE.node))}
 
 
 def is_revoked_key(connection: Connection, key_id: str) -> bool:
-    """Whether any certificate of a key has been revoked."""
+    """Return whether any certificate of a key has been revoked."""
     return bool(connection.scalar(select(_is_revoked(key_id))))
 
 

@@ -1,6 +1,6 @@
 """Queries and small changes beside the writer of a store, on connections of their own, in threads.
 
-Only ``postgres.writer`` changes rows on which messages depend.
+Rows on which messages depend are changed by ``postgres.writer``.
 """
 
 import asyncio

@@ -212,11 +212,11 @@ class Submitted:
     order_key: str
     token: str
     content_type: str
-    headers: dict[str, Any]  #: of the application; of a document in pieces, ``size`` and number of ``pieces``
+    headers: dict[str, Any]  #: from the application; for a document in pieces, its ``size`` and number of ``pieces``
     content_encoding: str = ""
     priority: int = 0
     size: int = 0  #: of the submitted payload; above the limit of the query, ``payload`` is empty
-    lk0: str = ""  #: of the refusal, or of the scheduling by the node
+    lk0: str = ""  #: LK0 under which it was refused or scheduled; empty: neither
     wait_code: str | None = None  #: why it waits, if noted
     wait_text: str | None = None
     envelope: bytes = b""  #: attributes of a scheduled document
@@ -350,11 +350,13 @@ class Event(IntEnum):
     UNKNOWN = 9  #: sender: ended without knowing whether the receiver has it
     DROPPED = 10  #: sender or hub: class 1 and the target offline
     AGAIN = 11  #: sender or hub: back to SS_INIT, with the reason
-    INQUIRED = 12  #: an inquiry was sent
-    ANSWERED = 13  #: the answer to an inquiry changed the row
+    INQUIRED = 12  #: an inquiry was sent; nodes do not write this line at present
+    ANSWERED = 13  #: the answer to an inquiry changed the row; nodes do not write this line at present
     VOIDED = 14  #: sender: cancellation or expiry requested; hub: a void marker replaced the stored copy
     RELEASED = 15  #: hub: the stored copy is no longer needed
-    REFUSED = 16  #: hub: can never be delivered; sender: refused submission of an application
+    #: hub: can never be delivered, or an operator refused the copy; sender: the node refused a submission, or the hub
+    #: refused an attempt whose refusal does not end the message
+    REFUSED = 16
     RECEIVED = 20  #: receiver: recorded
     DUPLICATE = 21  #: receiver or hub: a copy of a known message
     PLATFORM_ACKED = 22  #: receiver: ReAck received
@@ -364,7 +366,7 @@ class Event(IntEnum):
     PARKED = 26  #: receiver: set aside, or unreadable; hub: its target never answered; sender or hub: unreadable body
     MISMATCH = 27  #: receiver or hub: a known identity with different bytes
     VIOLATION = 28  #: a peer sent something impossible
-    OPERATOR = 29  #: act of an operator or of the node: resend, hold, release, requeue; note about a certificate
+    OPERATOR = 29  #: act of an operator or of the node (resend, hold, …), or a note about a certificate
 
 
 MARKER = "void marker"  # end of ``detail`` in ledger lines about a void marker instead of the document

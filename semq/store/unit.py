@@ -250,15 +250,15 @@ class Unit:
     pending: dict[int, Pending]
     bodies: dict[int, Stored]
     pending_bodies: dict[int, Stored]
-    #: Read rows of tb_0031 and tb_0030 by ``outbound_found`` and ``pending_found``. The bodies are in ``bodies``
-    #: (``Unsent``) and ``pending_bodies`` (``Waiting``).
+    #: results of queries; ``outbound_found`` and ``pending_found`` yield those that are rows of tb_0031 and tb_0030.
+    #: The bodies of these rows are in ``bodies`` (``Unsent``) and ``pending_bodies`` (``Waiting``)
     found: dict[Query, list[Any]]
 
     # --- staged
     new_outbound: dict[int, Outbound]
     changed_outbound: dict[int, SendStatus]  #: object_id to the status when loaded
     deleted_outbound: dict[int, DeletedRow]
-    new_bodies: dict[int, Stored]  #: of tb_0031, instead of existing bodies
+    new_bodies: dict[int, Stored]  #: of tb_0031; they replace existing bodies
     dropped_bodies: set[int]  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken]
     cancelled_tokens: dict[str, ClientToken]  #: of documents that were cancelled before they became messages
@@ -271,11 +271,11 @@ class Unit:
     new_seen: dict[LK0, Recorded]
     new_pending: dict[int, Pending]
     new_pending_bodies: dict[int, Stored]
-    platform_acked: set[int]
-    sender_acked: set[int]
-    given: set[int]
-    handled: dict[int, AppStatus]
-    deleted_pending: set[int]
+    platform_acked: set[int]  #: brefs whose ``p_ack_status`` becomes AS_ACK
+    sender_acked: set[int]  #: brefs whose ``s_ack_status`` becomes AS_ACK
+    given: set[int]  #: brefs of documents given to the application
+    handled: dict[int, AppStatus]  #: bref to the new ``app_status``
+    deleted_pending: set[int]  #: brefs
     new_submissions: dict[int, Submitted]  #: scheduled by this node
     due_submissions: set[int]  #: numbers of scheduled rows to be accepted now
     taken_submissions: dict[int, LK0]  #: by number

@@ -81,7 +81,7 @@ class SocketLink(asyncio.BufferedProtocol):
         self._ending_event: ConnectionEvent | None = None
         self._is_ending = False  # no more events are passed to the owner
         self._is_parting = False  # the peer has sent close, and will close the socket
-        self._has_resumed = False  # since the last ``_catch_up``
+        self._has_resumed = False  # reading has been resumed since the last ``_catch_up``
         self._is_marked = False
         self._read_pauses: set[str] = set()
         self._read_size = READ_SIZE

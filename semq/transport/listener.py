@@ -163,7 +163,7 @@ class Listener:
         return _CountedLink(self, machine, owner)
 
     def _refuse_if_full(self) -> bool:
-        """Whether too many connections are open. Count and log the refusal."""
+        """Return whether too many connections are open; if so, count and log the refusal."""
         is_full = len(self.links) + self._handshaking >= self.config.connections_max
         if is_full:
             self.refused += 1
@@ -210,7 +210,7 @@ class Listener:
         return True
 
     def _refuse_address_if_full(self, address: str) -> bool:
-        """Whether an address has too many connections. Count and log the refusal."""
+        """Return whether an address has too many connections; if so, count and log the refusal."""
         is_full = self._per_address[address] >= self.config.connections_per_address_max
         if is_full:
             self.refused += 1

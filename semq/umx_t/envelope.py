@@ -46,7 +46,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     lk0: LK0
     attributes: Attributes
     sender: str = ""  #: user or application at the source node
-    sid: int = -1  #: position in the stream (source store, inc, target); -1 for class 1 and 2
+    sid: int = -1  #: position in the stream (source store, inc, target node); -1 for class 1 and 2
     floor: int = 0  #: lowest unsettled position of the stream when the message was sent
     prev: Pos | None = None  #: position of the previous message with the same order key
     att: int = 0  #: number of the attempt, from 1

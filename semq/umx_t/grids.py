@@ -5,7 +5,7 @@ it is or as a void marker. A dot keeps the state: late and repeated events chang
 evidence, too, because a crash between a send and the commit that records it leaves SS_INIT (rule N29).
 
 The engine evaluates guards that need more than the state, for instance an equal attempt or a nonce. It ignores an event
-whose guard fails, or chooses another (``not_here_bare``).
+whose guard fails, or chooses another event (``not_here_bare`` instead of ``not_here``).
 """
 
 from semq.umx_t.grid import Grid
@@ -45,7 +45,7 @@ class SenderEvent(Word):
     recv = "S5: the receiver recorded it"
     corrected = "S5c: the receiver recorded it, but the row had ended on information from the hub alone"
     rej = "S5: the receiver refused it"
-    void = "S5: the void marker was recorded instead; if the row has a cause of the marker, LOST, REJECTED or UNKNOWN"
+    void = "S5: the void marker was recorded instead; the outcome may also be LOST, REJECTED or UNKNOWN (below)"
     settled = "S5: the receiver has deleted its entry, which is below the floor"
     refused = "section 18: the hub refused the only copy ever sent"
     refused_again = "section 18: the hub refused it, but an earlier copy may have arrived, or an order must be kept"

@@ -34,7 +34,7 @@ IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
 # Names that ``_read_headers`` ignores: attributes for the sender's own node, and the packed field.
 NOT_CARRIED = (*(name for name in APPLICATION if name not in DOCUMENT_READERS), PACKED)
 _write_headers = header_writer(CARRIED)
-_write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
+_write_newer = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
 NAME_OF_LOWERCASE = {name.lower(): name for name in APPLICATION}
 MISSPELT_RATIO_MIN = 0.8  # smallest ratio of difflib at which an unknown name counts as a misspelt attribute
 
@@ -125,7 +125,7 @@ def write_packed(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
     properties: dict[str, Any] = {"app_id": str(envelope.source), "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
     headers: dict[str, Any] = {PACKED: pack(envelope), **attributes.user_headers}
-    _write_later(envelope, headers)
+    _write_newer(envelope, headers)
     headers.update(envelope.unknown)
     return properties, headers
 

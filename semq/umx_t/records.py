@@ -51,19 +51,20 @@ PortNumber = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class AckFlag(Word):
-    """``Receipt.ack_flag``."""
+    """Values of ``Receipt.ack_flag``."""
 
     TRANSPORT = 1  #: Ack, ReAck: between receiver and hub
     END_TO_END = 2  #: Ack2, ReAck2: between receiver and sender
 
 
 class HubFlag(Word):
-    """``Receipt.flag``, from the hub."""
+    """Values of ``Receipt.flag``, which only the hub sets."""
 
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
     DISCARDED = 3  #: a message of class 1 that cannot be forwarded at once
-    #: the target's session ended before its Ack2 was seen; or the store for the message is served again
+    #: the sender should send it again: the target's session ended before its Ack2 was seen, or the store that should
+    #: have got the message had no process and has one again
     FORWARD_FAILED = 4
     REFUSED = 5  #: the hub can never deliver the message (section 18), or an operator has refused the copy (H16)
 
@@ -173,11 +174,11 @@ class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     secret: Secret = ""
     host: HostText = ""  #: receiver of datagrams; empty: the address of the link
     port: PortNumber = 0
-    # The numbers of documents in a report:
-    sent: Number = 0
-    covered: Number = 0  #: of the other node, arrived or lost
-    lost: Number = 0  #: lost ones in ``covered``
-    full: Number = 0  #: ones in ``covered`` that were dropped for want of room
+    # Numbers of documents in a report:
+    sent: Number = 0  #: sent by the reporting node
+    covered: Number = 0  #: sent by the other node, and received or lost
+    lost: Number = 0  #: those of ``covered`` that were lost
+    full: Number = 0  #: those of ``covered`` that arrived and were dropped for lack of room
 
 
 _TYPES: dict[Function, type] = {

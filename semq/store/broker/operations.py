@@ -105,9 +105,9 @@ class DropMessages:
 
 @dataclass(slots=True)
 class SetDeliveryCount:
-    """Set the number of deliveries of a message that has returned more than once.
+    """Set the number of deliveries of a message that was returned to its queue more than once.
 
-    The first return needs no row: after a restart, ``MarkHandedOut`` counts as one delivery.
+    The first return needs no operation: after a restart, ``MarkHandedOut`` counts as one delivery.
     """
 
     queue_id: int
@@ -139,7 +139,7 @@ class OrderlyEnd:
 
 @dataclass(slots=True)
 class DropBody:
-    """Delete a body without messages."""
+    """Delete a large body to which no message refers."""
 
     body_id: int
 
@@ -184,9 +184,9 @@ class StoredBacklog:
 class StoredState:
     """The stored state of a broker, as the operations that create it.
 
-    ``messages``: in order of queue and position, a limited number of messages, and all with large bodies; ``backlogs``
-    has the others. ``next_queue_id``: above all ids ever used. ``next_body_id``: above the ids of stored bodies.
-    ``ended``: whether the last operation was ``OrderlyEnd``.
+    ``messages``: all messages with large bodies and a limited number of others, in order of queue and position.
+    ``backlogs``: the remaining messages. ``next_queue_id``: above all ids ever used. ``next_body_id``: above the ids of
+    stored bodies. ``ended``: whether the last operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)

@@ -38,7 +38,7 @@ MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(
 ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
 ENDED = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
-COLUMNS = """
+PLACES_AND_SIZES = """
     SELECT queue_id, position, priority, body_id, ('x' || encode(substr(header, 5, 8), 'hex'))::bit(64)::bigint
     FROM broker_message ORDER BY queue_id, position"""
 EAGER = """
@@ -61,7 +61,9 @@ class WriterPort(Protocol):
     async def execute_as_owner(
         self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Do this in one transaction in which no other process can take the store over. Raises StoreFenced."""
+        """Call ``query`` likewise, in a transaction during which no other process can take the store over. Raises
+        StoreFenced.
+        """
 
 
 class BodyGone(SemqError):
@@ -182,7 +184,7 @@ def load(connection: Connection, is_after_orderly_end: bool) -> StoredState:
         driver = _driver(connection)
         highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
         meta = connection.execute(select(tables.semq_meta.c.next_queue_id)).scalar()
-        backlogs, eager = _columns(driver)
+        backlogs, eager = _divide_messages(driver)
         return StoredState(
             exchanges=_all(connection, tables.broker_exchange, DeclareExchange),
             queues=_all(connection, tables.broker_queue, DeclareQueue),
@@ -196,7 +198,7 @@ def load(connection: Connection, is_after_orderly_end: bool) -> StoredState:
         )
 
 
-def _columns(
+def _divide_messages(
     driver: "psycopg.Connection[tuple[Any, ...]]",
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
     """Return the backlogs by queue, and the parameters of ``EAGER``: queues, and the last position to load of each."""
@@ -205,7 +207,7 @@ def _columns(
     count = total = 0
     with driver.cursor("broker_messages", binary=True) as cursor:
         cursor.itersize = FETCHED
-        for queue_id, position, priority, body_id, size in cursor.execute(COLUMNS):
+        for queue_id, position, priority, body_id, size in cursor.execute(PLACES_AND_SIZES):
             if body_id:
                 last.setdefault(queue_id, 0)  # EAGER selects all messages with large bodies
             elif queue_id not in backlogs and count < EAGER_MAX and total < EAGER_BYTES:

@@ -19,7 +19,7 @@ from semq.store.tables import semq_retired_store
 VALID_S = 15  # time without a sign of life after which an instance counts as ended
 COMMITTED_S = 60  # assumed longest transaction that sets homes
 PAGE = 10_000  # homes in one round trip
-KEPT_S = 86_400  # time for which ended instances are shown
+KEPT_S = 86_400  # time for which ended instances stay recorded
 StoreName = tuple[int, int]  # semq_id, semq_db_id
 
 
@@ -136,7 +136,7 @@ def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
 
 
 def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: Collection[StoreName] = ()) -> None:
-    """Set homes, except for nodes with a home in a store that is not retired."""
+    """Set the homes of nodes that have none, or whose home is a retired store."""
     table = node_home.c
     with connection.begin():
         for rows in _pages(drawn):
@@ -181,7 +181,7 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
 
 
 def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
-    """Record that an instance runs, and the state of its store. Delete instances that ended KEPT_S ago.
+    """Record that an instance runs, and the state of its store. Delete instances that ended more than KEPT_S ago.
 
     ``facts``: life, semq_id, semq_db_id, host and endpoint of the instance.
     """
@@ -199,7 +199,7 @@ def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: S
 
 
 def instances(connection: Connection) -> list[InstanceRow]:
-    """Return the instances that run or ended within the last day, the newest first."""
+    """Return the recorded instances, running or ended, the newest first."""
     query = select(hub_instance, (hub_instance.c.until > func.now()).label("is_alive"))
     rows = connection.execute(query.order_by(hub_instance.c.started_at.desc()))
     return [InstanceRow(**row._mapping) for row in rows]

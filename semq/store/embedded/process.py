@@ -1,7 +1,8 @@
-"""The processes of a data directory: the postmaster, its file, its orphans. Also the choice of a free TCP port.
+"""The Postgres processes of a data directory, and what they have recorded in postmaster.pid. Also the choice of a free
+TCP port.
 
 A process belongs to a data directory if the program is ``postgres`` and has that directory as an argument (postmaster)
-or as working directory (children). So no process with a reused number is taken for one of them.
+or as working directory (children). So a process of another program is never ended, even if it has a recorded number.
 """
 
 import os
@@ -64,8 +65,9 @@ def all_processes_of(data: Path) -> list[int]:
 def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
     """End the orphans of a killed postmaster, and remove its lock files in ``data`` and ``run``.
 
-    The caller holds the owner's lock and has checked that no postmaster runs. Busy orphans would delay the new server.
-    Postgres could take a process that has reused the number in postmaster.pid for the earlier postmaster.
+    The caller has locked the folder of the server and has checked that no postmaster runs. Busy orphans would delay the
+    new server. The file postmaster.pid is removed because another process may have its number now, and Postgres would
+    take that process for the earlier postmaster.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
         orphans = all_processes_of(data)

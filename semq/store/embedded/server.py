@@ -69,7 +69,7 @@ class EmbeddedPostgres:
     def start(self) -> str:
         """Start the server, unless it runs already; return the URL once it answers.
 
-        Blocks up to ``start_timeout_s``, for instance while a killed server recovers.
+        Blocks up to ``start_timeout_s``, for instance while a killed server recovers. The first start also runs initdb.
 
         Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed.
         """

@@ -39,7 +39,7 @@ def day_name(number: int) -> str:
 
 
 class Chain:
-    """The end of the chain that this process has committed: ``head``; None for an empty chain."""
+    """The chain as this process has last committed it. ``head``: the newest link; None for an empty chain."""
 
     def __init__(self, store_uuid: str, head: ChainLink | None) -> None:
         self.store_uuid = store_uuid

@@ -51,7 +51,7 @@ STAGED = [name for name in Unit.__slots__ if name not in LOADED and name != "sub
 
 
 def is_read_only(unit: Unit) -> bool:
-    """Whether nothing was staged."""
+    """Return whether nothing was staged."""
     return unit.submissions_wait is None and not any(getattr(unit, name) for name in STAGED)
 
 

@@ -13,7 +13,7 @@ import psycopg
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
-AT_ONCE = 2  # threads of one of several stores, so that a database that does not answer stops no other store
+THREADS_PER_STORE = 2  # bounded, so that a database that does not answer blocks only the queries of its own store
 TIMEOUT_S = 60  # time limit of a statement on the server
 URL = "postgresql+psycopg://"
 OPTIONS: dict[str, Any] = {"use_native_hstore": False}  # SQLAlchemy would search the catalogs for a type hstore
@@ -40,11 +40,11 @@ class OwnReaders:
 
 
 class SharedReaders:
-    """Connections of one store, opened for each query. The stores of a process share the threads."""
+    """Connections of one of several stores, opened for each query. The stores of a process share the threads."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(THREADS_PER_STORE)
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
         def connected() -> "psycopg.Connection[Any]":
@@ -104,12 +104,12 @@ class NeverRests:
 
 
 class SharedConnections:
-    """The ``Rest`` of many stores, with at most ``most`` connections together."""
+    """The ``Rest`` of many stores, which together have at most ``connections_max`` connections."""
 
-    def __init__(self, most: int, after_s: float, lease_s: float) -> None:
+    def __init__(self, connections_max: int, after_s: float, lease_s: float) -> None:
         self.after_s: float | None = after_s
         self.lease_s = lease_s
-        self.most = most
+        self.connections_max = connections_max
         self._taken: dict[RestingStore, None] = {}
         self._freed = asyncio.Event()
 
@@ -119,7 +119,7 @@ class SharedConnections:
 
     async def enter(self, store: RestingStore) -> None:
         """Wait until the store may have a connection; if none is free, let the store that is idle longest rest."""
-        while store not in self._taken and len(self._taken) >= self.most:
+        while store not in self._taken and len(self._taken) >= self.connections_max:
             self._freed.clear()
             idle = [(since, holder) for holder in self._taken if (since := holder.idle_since) is not None]
             if not (idle and await min(idle, key=lambda pair: pair[0])[1].rest()):

@@ -7,7 +7,7 @@ Rows are deleted in small batches, so that the writer never waits long for a loc
 | client tokens, taken submissions | ``token_days``                                                               |
 | earlier names of submissions     | ``token_days``, and while the submission waits                               |
 | idents of class 1 and 2          | the last 100,000 of each source store, and those of the last ``seen_days``   |
-| received streams, their ledgers  | until closed and idle for ``stream_days``; while a row of tb_0030 names them |
+| received streams, their ledgers  | until closed, idle for ``stream_days``, and named in no row of tb_0030       |
 | sent streams                     | while they have rows, or belong to one of the last 100 incarnations          |
 | last positions of order keys     | while the message at the position has a row                                  |
 | lines of the ledger              | ``ledger_days``; None keeps all                                              |
@@ -30,7 +30,7 @@ SEEN_KEPT = 100_000
 INCARNATIONS_KEPT = 100
 FOR_EVER_DAYS = 365_000
 
-# Each deletes at most one batch.
+# Kind of rows | statement that deletes at most one batch of them.
 FORGET: dict[str, str] = {
     "tokens": """
         DELETE FROM tb_0031_token WHERE token IN (

@@ -28,8 +28,8 @@ TAKE = f"""
     WHERE {IS_FREE}
     RETURNING epoch"""
 LOCK_FREE = f"SELECT 1 FROM store_lease l WHERE {IS_FREE} FOR UPDATE SKIP LOCKED"
-# A suspended or unreachable process keeps the row lock of an open transaction. So the session that holds the lock of a
-# free lease is ended if it has waited for the process for RENEW_S. Sessions that only read the lease have
+# A suspended or unreachable process keeps the row lock of an open transaction. So if the lease is free, a session that
+# has a lock on it is ended when it has waited RENEW_S for its process. Sessions that only read the lease have
 # AccessShareLock.
 END_SUSPENDED = f"""
     SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
@@ -39,7 +39,7 @@ END_SUSPENDED = f"""
         AND a.datname = current_database() AND a.usename = current_user
         AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.xact_start IS NOT NULL
         AND a.state_change < clock_timestamp() - %(renew_s)s * interval '1 s'"""
-SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
+HOLDER = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
     WHERE epoch = %(epoch)s RETURNING epoch"""
@@ -59,9 +59,9 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it,
     StoreUnavailable while a former session of this process holds the lock of the lease.
 
-    Two processes need not wait until the lease has expired: the owner on a new connection, and a process at the place
-    of the recorded owner, which must have ended. Both wait up to RENEW_S for the row lock, because the earlier process
-    may be committing.
+    Two processes need not wait until the lease has expired: the owner on a new connection, and a process that has the
+    lock of the recorded owner's place, because this owner has ended. Both wait up to RENEW_S for the row lock: a commit
+    may be under way.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     if await (await connection.execute(LOCK_FREE, facts)).fetchone() is None:  # held, locked or missing
@@ -83,7 +83,7 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
 
 
 async def _held(connection: psycopg.AsyncConnection[Any]) -> LeaseHeld:
-    seen = await (await connection.execute(SEEN)).fetchone()
+    seen = await (await connection.execute(HOLDER)).fetchone()
     owner, until_s = (seen[0], round(max(float(seen[1]), 0.0), 1)) if seen else ("", 0.0)
     return LeaseHeld(owner=owner, until_s=until_s)
 

@@ -21,7 +21,7 @@ OTHER = "semq_ledger_other"
 PARTITIONS = """
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = 'semq_ledger'::regclass ORDER BY 1"""
-# Names are compared here, because the query would take longer to plan than to run.
+# Names are compared in Python: with a comparison, the query would take longer to plan than to run.
 _NAME = re.compile("semq_ledger_[0-9]{8}")
 
 

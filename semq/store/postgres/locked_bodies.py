@@ -1,4 +1,4 @@
-"""Encryption of stored bodies. The writer encrypts and decrypts them; other readers decrypt them by ``Locking``.
+"""Encryption of stored bodies (``Locking``): the writer encrypts and decrypts them, other readers decrypt them.
 
 With a master key, these payloads are encrypted, each bound to its row: those in tb_0031_body, tb_0030_body and
 tb_0031_piece, and those of scheduled documents. Envelopes, the queues of the broker and submissions by SQL are not
@@ -56,7 +56,7 @@ class Locking:
     def unlock_unit(self, unit: Unit) -> None:
         """Decrypt all bodies that a unit has loaded.
 
-        A body that cannot be decrypted becomes DAMAGED; for a scheduled document, its envelope becomes UNREADABLE.
+        A body that cannot be decrypted becomes DAMAGED. A scheduled document gets the envelope UNREADABLE instead.
         """
         if self.vault is not None:
             for query, rows in unit.found.items():

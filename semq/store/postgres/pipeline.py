@@ -61,7 +61,7 @@ class _Exchange:
     def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:
         self.future = future
         self.copies = copies  # if not None: simple protocol, and the data for each COPY
-        self.feeding: memoryview | None = None  # of the current COPY
+        self.feeding: memoryview | None = None  # unsent data of the current COPY
         self.results: list[PGresult] = []
         self.error: PGresult | None = None
 
@@ -69,7 +69,7 @@ class _Exchange:
 class PipelineWire:
     """One connection in pipeline mode.
 
-    ``lost`` is called once, if the connection breaks; ``notified``, with the channel of each NOTIFY.
+    ``lost`` is called once, if the connection breaks. ``notified`` is called with the channel of each NOTIFY.
     """
 
     def __init__(
@@ -114,11 +114,12 @@ class PipelineWire:
         except psycopg.Error as error:
             return self._broken(error)
 
-    def send_forgetting(self, batch: Batch) -> None:
+    def send_unawaited(self, batch: Batch) -> None:
+        """Send a batch whose result does not matter."""
         self.send(batch).add_done_callback(_forget)
 
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
-        """Run several statements. Each ``COPY … FROM STDIN`` gets the next element of ``data``, in one round trip.
+        """Run several statements in one round trip. Each ``COPY … FROM STDIN`` gets the next element of ``data``.
 
         This uses the simple protocol, because libpq's pipeline mode has no COPY.
         """

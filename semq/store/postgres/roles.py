@@ -130,7 +130,7 @@ def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
     host, port = "127.0.0.1" if embedded else str(facts.get("host") or ""), str(facts.get("port") or "")
     if host.startswith("/"):
         host, query["host"] = "", host
-    elif "," in host:  # in the form that SQLAlchemy and libpq can read
+    elif "," in host:  # several hosts, in the form that both SQLAlchemy and libpq can read
         query |= {"host": host, "port": port} if port else {"host": host}
         host, port = "", ""
     address = URL.create(
@@ -217,7 +217,9 @@ def remedy_for_open_schema(schema: str, role: str = "public") -> str:
 
 
 def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | None:
-    """Return the role; None if there is none. Raises RoleRefused for a superuser and the owner of the tables."""
+    """Return the role; None if there is none. Raises RoleRefused for a superuser, and for a role with the rights
+    of the owner of the tables.
+    """
     row = connection.execute(
         "SELECT r.rolsuper OR pg_has_role(r.oid, c.relowner, 'USAGE')"
         " FROM pg_roles r, pg_class c WHERE r.rolname = %s AND c.oid = to_regclass('tb_0031')",
@@ -226,7 +228,9 @@ def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | No
     if row is None:
         return None
     if row[0]:
-        raise RoleRefused("This role owns the tables or is a superuser; use another one.", role=role)
+        raise RoleRefused(
+            "This role is a superuser or has the rights of the owner of the tables; use another one.", role=role
+        )
     return role
 
 

@@ -126,7 +126,7 @@ QUERY: dict[str, str] = {
                 AND (source, priority, bref) < ($5::text, $6::smallint, {LAST})
             ORDER BY source, priority, bref LIMIT $3::bigint""",
     ),
-    # Steps by the index from pair to pair: the cost depends on the number of pairs, not of rows.
+    # Steps by the index from one pair of source and priority to the next, so the cost does not depend on the rows.
     "WaitingTracks": """
         WITH RECURSIVE track AS (
             (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)
@@ -287,7 +287,7 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
-    # The unproved document may be a forgery.
+    # For a proved document, which replaces an unproved one: that may be a forgery.
     "delete_unproved": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": """
         INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)

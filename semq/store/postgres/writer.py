@@ -60,9 +60,9 @@ BYTES_MAX = 16 * 1024 * 1024  # of new bodies
 WORKS_MAX = 1000  # pieces of work
 KEYS_MAX = 4000  # keys in the needs of the work
 TURN_S = 0.01  # time after which deciding and notifying let other tasks run
-# A unit is written by COPY, which costs further round trips, from this number of new rows or size of a body on.
+# With this number of new rows, or a body of this size, a unit is written by COPY, which costs further round trips.
 COPY_FROM = 10
-BULKY = 256 * 1024
+BULKY = 256 * 1024  # bytes
 # Table | index of the body among the values of a row.
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 
@@ -78,7 +78,7 @@ class WriterCounters:
     read_only: int = 0  #: units that changed nothing
     works: int = 0
     failed: int = 0  #: pieces of work
-    rows: int = 0  #: new ones
+    rows: int = 0  #: new rows
     copied: int = 0  #: new rows written by COPY
     load_s: float = 0.0
     decide_s: float = 0.0
@@ -315,7 +315,7 @@ class Writer:
         else:
             counters.read_only += 1
             if self._in_transaction:
-                self._wire.send_forgetting([("commit", ())])  # nothing depends on it
+                self._wire.send_unawaited([("commit", ())])  # nothing depends on this commit
                 self._in_transaction = False
         written_at = time.perf_counter()
         counters.write_s += written_at - started
@@ -332,7 +332,7 @@ class Writer:
         counters.report_s += time.perf_counter() - written_at
 
     async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
-        """Raise StatementRefused if nothing was written, StoreUnavailable if the result is unknown."""
+        """Write and commit. Raises StatementRefused (nothing was written), StoreUnavailable (the result is unknown)."""
         packer, row_count = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += row_count
         if row_count < COPY_FROM and not _is_bulky(rows):
@@ -368,7 +368,7 @@ class Writer:
 
     def _rollback(self) -> None:
         if self._in_transaction:
-            self._wire.send_forgetting([("rollback", ())])
+            self._wire.send_unawaited([("rollback", ())])
             self._in_transaction = False
 
     def _lease_check(self) -> tuple[str, Sequence[bytes]]:
@@ -407,7 +407,7 @@ class Writer:
 
 
 class _Turns:
-    """Turns of the event loop for long synchronous work."""
+    """The time limit of long synchronous work in one turn of the event loop: TURN_S."""
 
     __slots__ = ("_until",)
 
@@ -448,7 +448,7 @@ class _Size:
 
 
 def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Raise StatementRefused for an invalid value, as if Postgres had refused it."""
+    """Call ``pack``. Raises StatementRefused for an invalid value, as if Postgres had refused it."""
     try:
         return pack(*args, **kwargs)
     except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:

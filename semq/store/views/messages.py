@@ -113,7 +113,7 @@ def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
 
 
 def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
-    """Return the payload of a row or submission; None if it has been deleted."""
+    """Return the payload of a row or submission: empty if only the payload was deleted, None if the row is gone."""
     if "submission" in facts:
         return submissions.body(connection, facts["submission"])
     if facts["side"] == "inbound":
@@ -337,7 +337,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-# Events whose detail may be the name of the received event, which tells no more.
+# Events whose detail may be the name of a ``SenderEvent``, which says no more than the event: it is left out.
 REPEATED_IN_DETAIL = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
 SENDER_EVENTS = frozenset(event.name for event in SenderEvent)
 WORDS: dict[Event, str] = {

@@ -28,7 +28,7 @@ NUMBER_DIGITS_MAX = 18
 def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
     """Return the rows that a name may denote, the newest first."""
     lk0s = known_as(connection, name, limit)
-    conditions = [_are_messages(lk0s)] if lk0s else []
+    conditions = [_conditions_of(lk0s)] if lk0s else []
     if name.isascii() and name.isdigit() and len(name) <= NUMBER_DIGITS_MAX:
         conditions.append((OUT.object_id == int(name), IN.bref == int(name)))
     rows = [*_rows(connection, conditions, limit), *submissions.find_submissions(connection, name, lk0s, limit)]
@@ -106,7 +106,7 @@ def _refused(connection: Connection, number: str) -> list[str]:
 Conditions = tuple[ColumnElement[bool], ColumnElement[bool]]  # for tb_0031 and for tb_0030
 
 
-def _are_messages(lk0s: Sequence[str]) -> Conditions:
+def _conditions_of(lk0s: Sequence[str]) -> Conditions:
     """Return conditions for the rows of these messages, with indexes: record ids, and LK0s of a hub's copies."""
     numbers = [int(lk0.rpartition(".")[2]) for lk0 in lk0s]
     own = and_(OUT.direction == Direction.OWN, OUT.object_id.in_(numbers), OUT.lk0.in_(lk0s))

@@ -121,9 +121,9 @@ def list_submissions(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the submissions that match, newest first.
 
-    ``refused``: only refused ones (True), only others (False), or both (None); ``scheduled`` likewise. ``in_pieces``:
-    only documents whose pieces are on their way. ``below``: only smaller numbers. ``since_ms`` and ``before_ms``: time
-    of submission. The other arguments are as in ``messages.Filter``.
+    ``refused``: only refused ones (True), only others (False), or both (None). ``scheduled``: likewise; documents in
+    pieces count as scheduled. ``in_pieces``: only documents in pieces. ``below``: only smaller numbers. ``since_ms``,
+    ``before_ms``: time of submission. The other arguments are as in ``messages.Filter``.
     """
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
@@ -166,7 +166,7 @@ def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
 
 
 def late_in_pieces(connection: Connection, before_ms: int, at_most: int = 10_000) -> int:
-    """Return the number of documents in pieces submitted before ``before_ms``, up to ``at_most``."""
+    """Return how many documents submitted before ``before_ms`` still wait for their pieces, up to ``at_most``."""
     late = C.submitted_at < func.to_timestamp(before_ms / 1000)
     some = select(C.number).where(IS_IN_PIECES, ~IS_REFUSED, late).limit(at_most).subquery()
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())

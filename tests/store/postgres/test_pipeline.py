@@ -67,8 +67,8 @@ async def test_an_error_ends_its_own_batch_only(empty_database: str) -> None:
 
 async def test_statements_without_a_waiting_caller_run_in_order(empty_database: str) -> None:
     async with open_wire(empty_database) as (wire, _, _):
-        wire.send_forgetting([("insert", [int8(5), b""])])
-        wire.send_forgetting([("divide", [int8(0)])])
+        wire.send_unawaited([("insert", [int8(5), b""])])
+        wire.send_unawaited([("divide", [int8(0)])])
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(5,)]
 
 
@@ -101,7 +101,7 @@ async def test_a_copy_that_is_refused_leaves_the_connection_usable(empty_databas
         with pytest.raises(StatementRefused) as caught:
             await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, [1])])
         assert (caught.value.sqlstate, caught.value.constraint) == ("23505", "t_pkey")
-        wire.send_forgetting([("rollback", ())])
+        wire.send_unawaited([("rollback", ())])
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(0,)]
         assert lost == []
 
@@ -113,7 +113,7 @@ async def test_a_copy_that_is_refused_long_before_its_end_leaves_the_connection_
         with pytest.raises(StatementRefused) as caught:
             await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, range(1, 2000), 20_000)])
         assert caught.value.sqlstate == "23505"
-        wire.send_forgetting([("rollback", ())])
+        wire.send_unawaited([("rollback", ())])
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(1,)]
         assert lost == []
 
@@ -135,7 +135,7 @@ async def test_a_lost_connection_is_reported_once(empty_database: str) -> None:
                 await future
         with pytest.raises(StoreUnavailable):
             await wire.send([("sum", ())])
-        wire.send_forgetting([("sum", ())])
+        wire.send_unawaited([("sum", ())])
         assert len(lost) == 1
         assert wire.closed
 
@@ -147,7 +147,7 @@ async def test_a_connection_that_breaks_while_it_sends_is_reported_once(empty_da
         with socket.socket(fileno=os.dup(wire._fd)) as own_end:
             own_end.shutdown(socket.SHUT_RDWR)
         if how == "forgetting":
-            wire.send_forgetting([("sum", ())])
+            wire.send_unawaited([("sum", ())])
         else:
             answer = wire.send([("sum", ())]) if how == "send" else wire.copy("COPY t FROM STDIN", [b""])
             with pytest.raises(StoreUnavailable):

@@ -17,7 +17,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome,
 
 Values = tuple[Any, ...]
 
-# A look-up costs a tenth of a call of the enum.
+# Tables, because a look-up costs a tenth of a call of the enum.
 STATUS = {
     int(status): int2(int(status))
     for statuses in (SendStatus, Outcome, AckStatus, AppStatus, Arrival, SaveFwd, Direction)
