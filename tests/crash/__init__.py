@@ -1,4 +1,4 @@
-"""Crash campaigns: real processes, killed at random times and at durable steps, with documents on bad links.
+"""Crash campaigns: real processes are killed at random times and at named steps, while documents travel on bad links.
 
 | module          | contents                                                                       |
 |-----------------|--------------------------------------------------------------------------------|
@@ -10,12 +10,12 @@
 | `proxy`         | faults of a link: cuts, silence, delay, low bandwidth                          |
 | `world`         | the installation: hub, institutions, proxies, applications                     |
 | `node_requests` | requests that are repeated until a node answers                                |
-| `faults`        | the kinds of faults, the plan of a cycle, and what carries it out              |
+| `faults`        | the kinds of faults, the plan of a cycle, and the class that carries it out    |
 | `oracle`        | the checks: records against promises, ledgers, remaining rows in queues        |
 | `excuses`       | alarms and remaining rows that revocations and renewals explain                |
 | `campaign`      | cycles, checks, the report                                                     |
 
 `./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: logs, databases,
-records, and `leftover.txt` with the rows that should have been deleted. Named durable steps are in `armed.failpoints`;
-`python -m tests.crash.armed` runs a node that ends itself at one of them.
+records, and `leftover.txt` with the rows that should have been deleted. The named steps are in `armed.failpoints`;
+`python -m tests.crash.armed` runs a node that kills itself at one of them.
 """

@@ -48,7 +48,7 @@ async def drop(connection: AbstractConnection | None) -> None:
 
 
 class Submitter:
-    """Publishes an institution's documents: a lane for each order key, and some lanes for unordered documents.
+    """Publishes an institution's documents in lanes: one for each order key, some for unordered and one for large ones.
 
     A lane repeats its document with the same @Token until it is confirmed, then takes the next one. ``target``:
     address of the other institution; ``group``: address of the group; ``pause_s``: average pause between two documents

@@ -27,7 +27,7 @@ GROUP = 5  # cycles between two checks of the oracle
 # Time in which all work must end after the last fault. The requirement is 120 s on an idle machine.
 SETTLE_S = 150.0
 POLL_S = 0.3
-POLLS_OF_SWEEP = 5  # polls between two sweeps of interrupted uploads
+POLLS_BETWEEN_REMOVALS = 5  # polls between two removals of interrupted uploads
 
 
 @dataclass
@@ -36,14 +36,14 @@ class CampaignReport:
 
     cycles: int  #: cycles that were run
     seed: int
-    steps: int = 0  #: durable steps, counted from the ledgers of all nodes
+    steps: int = 0  #: ledger lines of all nodes
     faults: int = 0
     violations: int = 0
     lost: int = 0
     duplicated: int = 0
     unclean: int = 0  #: rows that should have been deleted
     faults_by_kind: dict[str, int] = field(default_factory=dict)
-    documents: dict[str, int] = field(default_factory=dict)  #: ``Campaign._counts``
+    documents: dict[str, int] = field(default_factory=dict)  #: numbers of documents and starts (``Campaign._counts``)
     ways: dict[str, int] = field(default_factory=dict)  #: received messages by way: ``direct`` or ``hub``
     takeovers: dict[str, int] = field(default_factory=dict)  #: takeovers, by fault of the former owner
     retired: int = 0  #: stores that were retired and replaced
@@ -142,7 +142,7 @@ class Campaign:
                 for turn in count():
                     if await self._is_settled(unclean):
                         break
-                    if unclean and turn % POLLS_OF_SWEEP == 0:
+                    if unclean and turn % POLLS_BETWEEN_REMOVALS == 0:
                         await self._world.remove_interrupted_pieces()
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
@@ -172,7 +172,7 @@ class Campaign:
         return not rows and oracle.has_all(self._world) and all_serve
 
     async def _end(self) -> None:
-        """Stop all processes and complete the report; complaints about the stop count, too."""
+        """Stop all processes, and complete the report, also with complaints about the stop."""
         report, world = self.report, self._world
         with suppress(psycopg.OperationalError):  # reported by the oracle already
             report.steps = await asyncio.to_thread(oracle.steps, world)

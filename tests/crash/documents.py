@@ -27,7 +27,7 @@ SIZES = [
     (3, 100_000, 180_000),  # one frame or two
     (1, 400_000, 700_000),
 ]
-GROUP_SHARE = 0.1  # of the documents of class 3 without pieces, if there is a group
+GROUP_SHARE = 0.1  # share of documents to the group, among those of class 3 that ``DocumentStream.next`` draws
 LARGE = (2 << 20, 5 << 20)  # bytes of a document in pieces
 PIECES_FROM = 1 << 20  # larger documents are sent in pieces
 

@@ -94,7 +94,7 @@ class CertificateChanges:
         return codes | ({KeyUnknown.code} if self.revoked[partner] or self.renewed[partner] else set())
 
     def conditions_of_staying_rows(self, node: str) -> dict[str, str]:
-        """Return, by table, the SQL condition of rows that may stay: of class 2, with a refused signature."""
+        """Return, by table, the SQL condition of rows that may stay: those of class 2 whose signature was refused."""
         stays: dict[str, str] = {}
         refused = f"save_fwd = 2 AND reason_code = '{SignerGone.code}'"
         if self.revoked[node]:

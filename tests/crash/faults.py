@@ -41,8 +41,8 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # start of the first change of ways, and for how long it closes each way
-STRIKE_S = 3.0  # longest time until an armed node reaches the failpoint
+FIRST_CHANGE_S = 2.0  # when the first "change ways" begins, and for how long it closes each way
+STRIKE_S = 3.0  # longest wait until an armed node that serves reaches its failpoint
 BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
@@ -94,7 +94,7 @@ DIRECT_KINDS = [
 ]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
-    (6, "move", "hubs"),  # to this store
+    (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
     (4, "take over", "shared store"),
     (3, "retire", "shared store"),  # the homes move, the empty store is retired, another is added
     (5, "kill", "carrier"),
@@ -107,7 +107,7 @@ CLUSTER_KINDS = [
     (1, "delay", "carrier links"),
     (1, "throttle", "carrier links"),
     (1, "refuse", "carrier links"),
-    (2, "kill two", "brokers"),  # the third pauses, as a minority
+    (2, "kill two", "brokers"),  # the third one then pauses, because it is a minority
 ]
 # Steps that only hubs reach in a campaign.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
@@ -237,7 +237,7 @@ class FaultInjector:
 
     def _process(self, name: str) -> CrashProcess | BrokerProcess:
         """Return a broker, or the process that serves the store of a node."""
-        return self._world.brokers.get(name) or self._world.owner(name)
+        return self._world.brokers.get(name) or self._world.serving_process(name)
 
     async def _run_at_its_time(self, fault: CycleFault) -> None:
         await asyncio.sleep(fault.at_s)
@@ -255,7 +255,7 @@ class FaultInjector:
         self._world.nodes[fault.where].kill_postgres()
 
     async def _kill_both(self, fault: CycleFault) -> None:
-        node = self._world.owner(fault.where)
+        node = self._world.serving_process(fault.where)
         node.kill_postgres()
         node.kill(fault.value)
 
@@ -264,20 +264,20 @@ class FaultInjector:
             self._world.nodes[side].kill(fault.value)
 
     async def _kill_twice(self, fault: CycleFault) -> None:
-        node = self._world.owner(fault.where)
+        node = self._world.serving_process(fault.where)
         node.kill(0.0)
         await asyncio.sleep(fault.value)
         node.kill(0.0)
 
     async def _kill_postgres_at_start(self, fault: CycleFault) -> None:
-        node = self._world.owner(fault.where)
+        node = self._world.serving_process(fault.where)
         node.kill_postgres()
         node.kill(0.0)
         await asyncio.sleep(fault.value)
         node.kill_postgres()
 
     async def _arm(self, fault: CycleFault) -> None:
-        node = self._world.owner(fault.where)
+        node = self._world.serving_process(fault.where)
         node.kill(fault.value, fault.text)
         await node.wait_for_failpoint(STRIKE_S)
 
@@ -319,8 +319,8 @@ class FaultInjector:
     async def _renew(self, fault: CycleFault) -> None:
         """Replace a node's key while documents sealed for the old key are under way."""
         world, where = self._world, fault.where
-        world.changes.renewed[where] += 1
-        await node_requests.ask(lambda: world.owner(where), "cert.renew")
+        world.certificate_changes.renewed[where] += 1
+        await node_requests.ask(lambda: world.serving_process(where), "cert.renew")
 
     async def _revoke(self, fault: CycleFault) -> None:
         """Revoke the certificates of an institution; its node enrols again, with another key.
@@ -329,7 +329,7 @@ class FaultInjector:
         """
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
-            world.changes.revoked[fault.where] += 1
+            world.certificate_changes.revoked[fault.where] += 1
             lived_s = await node_requests.revoke_and_measure(world.nodes[HUB], ADDRESS[fault.where])
             if lived_s > node_requests.REVOKED_S_MAX:
                 world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
@@ -356,12 +356,12 @@ class FaultInjector:
     async def _move_homes(self, hub: str, *sides: str) -> None:
         world = self._world
         nodes = [ADDRESS[side] for side in sides]
-        await node_requests.ask(lambda: world.owner(hub), "stores.move", store=world.store(hub), nodes=nodes)
+        await node_requests.ask(lambda: world.serving_process(hub), "stores.move", store=world.store(hub), nodes=nodes)
 
     async def _take_over(self, fault: CycleFault) -> None:
         """End or freeze the owner of a store until its standby serves it; then start or resume the former owner."""
         async with self._changing_store:
-            owner = self._world.owner(fault.where)
+            owner = self._world.serving_process(fault.where)
             standby = owner.other
             assert standby is not None
             if fault.text == "freeze":
@@ -398,7 +398,7 @@ class FaultInjector:
             await self._move_homes(fault.where, fault.text)
 
     async def _stop_when_empty(self, hub: str, pair: list[CrashProcess]) -> None:
-        """Stop both processes of a store that is empty; try again if copies have arrived meanwhile."""
+        """Wait until a store is empty, and stop both its processes; try again if copies have arrived meanwhile."""
         while True:
             while self._remaining_rows(hub):  # noqa: ASYNC110  (other processes empty it)
                 await asyncio.sleep(POLL_S)
@@ -415,7 +415,7 @@ class FaultInjector:
             return {"its server does not answer": 1}
 
     async def _disturb_link(self, fault: CycleFault, name: str, duration_s: float, value: float | None = None) -> None:
-        """Set a field of ``LinkFaults`` for a time, to ``value`` or that of the fault."""
+        """Set a field of ``LinkFaults`` for a time, to ``value``, or to the value of the fault."""
         proxy = self._world.proxies[fault.where]
         proxy.change(**{name: fault.value if value is None else value})
         await asyncio.sleep(duration_s)

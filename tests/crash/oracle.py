@@ -1,6 +1,6 @@
 """The oracle: compares the promises of nodes with the records of the receiving applications, and reads the databases.
 
-Of the nodes' code it uses only names and codes.
+From the code of the nodes it takes only names and error codes.
 """
 
 import json
@@ -34,7 +34,7 @@ CLEAN = (
 # Events that must not occur unless ``excuses`` explains them.
 NEVER = (Event.REFUSED, Event.MISMATCH, Event.VIOLATION, Event.PARKED, Event.VOIDED)
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-SHOWN_MAX = 20  # findings of each kind in the report
+SHOWN_MAX = 20  # largest number of findings of each kind in the report
 
 
 @dataclass
@@ -69,7 +69,7 @@ def judge(world: CrashWorld) -> OracleFindings:
     """Check documents, ledgers and logs, and include the complaints. The applications and nodes must be idle."""
     findings = OracleFindings()
     for side in SIDES:
-        codes = world.changes.codes_of_resealing(side)
+        codes = world.certificate_changes.codes_of_resealing(side)
         resealed = _judge_own_ledger(side, world.streams[side], _url(world, side), codes, findings)
         for member in other_members(side):
             _judge_book(world.streams[side], member, world.books[member], resealed, findings)
@@ -78,10 +78,12 @@ def judge(world: CrashWorld) -> OracleFindings:
             token for token in book.entries_by_token() if source_of(token) not in SIDES or source_of(token) == member
         ]
         findings.violations += [f"{token} was received by {member}, and is no document for it" for token in foreign]
-    given_up = {lk0 for side in SIDES if world.changes.revoked[side] for lk0 in _given_up(_url(world, side))}
+    given_up = {
+        lk0 for side in SIDES if world.certificate_changes.revoked[side] for lk0 in _given_up(_url(world, side))
+    }
     for node in world.store_names:
         lines = _judge_any_ledger(node, _url(world, node), findings)
-        findings.violations += map(str, world.changes.unexplained(lines, given_up))
+        findings.violations += map(str, world.certificate_changes.unexplained(lines, given_up))
     for process in world.nodes.values():
         if process.name != CARRIER:
             _judge_log(process.name, process.place.log, findings)
@@ -98,7 +100,7 @@ def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
     """Return ``leftovers`` of one store. Raises psycopg.OperationalError."""
     findings = {}
     with psycopg.connect(_url(world, node)) as connection:
-        stays = world.changes.conditions_of_staying_rows(node)
+        stays = world.certificate_changes.conditions_of_staying_rows(node)
         for table in CLEAN:
             rows = _count(connection, f"SELECT count(*) FROM {table} WHERE ({stays.get(table, 'false')}) IS NOT TRUE")
             if rows:
@@ -218,8 +220,8 @@ def _judge_own_ledger(
 ) -> set[int]:
     """Check that each document is accepted once for each target, and delivered once if it has class 3.
 
-    A document may also be refused with one of the codes ``resealing``, and sealed again by the node: return the numbers
-    of such documents.
+    Instead it may be refused with one of the codes ``resealing`` and sealed again by the node. Return the numbers of
+    documents that were sealed again.
     """
     resealed: set[int] = set()
     with psycopg.connect(url) as connection:
@@ -255,7 +257,7 @@ def _judge_own_ledger(
         if not refused or [event for event, _ in result[-1]] != [Event.DELIVERED]:
             findings.violations.append(f"{_description(document)} for {target} ({last}) ended as {result} at {side}")
     for (number, to), lk0s in numbers.items():
-        findings.violations.append(f"number {number} was accepted for {to} as {lk0s} at {side}, but not submitted")
+        findings.violations.append(f"number {number} was accepted for {to} as {lk0s} at {side}, but never confirmed")
     return resealed
 
 

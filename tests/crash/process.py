@@ -61,8 +61,8 @@ class CrashProcess(RestartedProcess, NodeProcess):
         RestartedProcess.__init__(self)
         self._complaints = complaints
         self._has_ended = asyncio.Event()  #: set from the end of the process to the next start
-        self._is_expected = False  #: the end of the process is no fault
-        self.other: CrashProcess | None = None  #: the other process of the store
+        self._is_expected = False  #: the campaign has caused the end of the process
+        self.other: CrashProcess | None = None  #: the other process of the same store, if there is one
         self._may_start = asyncio.Event()  #: cleared by ``down``, set by ``up``
         self._may_start.set()
         self._failpoint = ""  #: of the next start
@@ -209,7 +209,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
 
 
 class SharedServer:
-    """The database server of an instance of the hub and the standby, restarted whenever it was killed."""
+    """The database server of the hub's second instance and its standby, restarted whenever it was killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -21,8 +21,8 @@ class LinkFaults:
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: bytes of the dialler are withheld, and an end of its connection after them
-    silent_back: bool = False  #: bytes of the server are withheld, and an end of its connection after them
+    silent_there: bool = False  #: bytes from the dialler are withheld, and so is the end of its connection
+    silent_back: bool = False  #: bytes from the server are withheld, and so is the end of its connection
 
 
 class Proxy:

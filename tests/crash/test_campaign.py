@@ -136,7 +136,7 @@ def run_with_direct_link(factor: int) -> None:
 
 
 def test_roll_over_revocation_and_changes_of_the_way_lose_and_repeat_nothing(factor: int) -> None:
-    """Without --deep, only one of the two campaigns runs, in turns by day."""
+    """Without --deep, only one of the two campaigns runs; they alternate by day."""
     campaigns = (run_through_the_hub, run_with_direct_link)
     for campaign in campaigns if factor > 1 else (campaigns[SEED % len(campaigns)],):
         campaign(factor)

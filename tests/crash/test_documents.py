@@ -60,7 +60,7 @@ async def until_settled(world: CrashWorld) -> None:
     async def is_clean() -> bool:
         if not _leftovers(world):
             return True
-        # At each attempt, because the receiver deletes pieces after a notice of the sender.
+        # Repeated at each attempt: the receiver deletes pieces only after a notice of the sender.
         await world.remove_interrupted_pieces()
         return False
 

@@ -1,11 +1,12 @@
 """The installation under test: a hub and institutions as processes, proxies on their links, and applications.
 
-A third institution, ``c``, receives the documents to the group of all three.
+A third institution, ``c``, sends nothing. It receives the documents addressed to the group of all three.
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
-A cluster has two instances of the hub with a store each, and a standby of the second one. The institutions know the
-hub as the proxies ``link-…``, ``other-…`` and ``standby-…``.
+A cluster has two instances of the hub with a store each, and a standby of the second one. Institutions a and b dial the
+hub through the proxies ``link-…``, ``other-…`` and ``standby-…``. (The drawing leaves out the standby and its proxies
+``standby-a``, ``standby-b`` and ``way-standby``.)
 
     application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
                              └ other-a ─╮╭─╯              carrier
@@ -72,14 +73,18 @@ PLAN = InstallationPlan(
     {A: "10008", B: "56001", C: "88001"},
     ApplicationLogin("app", PASSWORD),
     # Short timers of PROTOCOL.md section 13.
-    every={
+    common_rows={
         "protocol.inquiry_s": 0.5,
         "protocol.inquiry_s_max": 1.5,
         "protocol.inquiry_custody_s_max": 1.5,
         "protocol.cleanup_s": 0.2,
     },
-    hub={"amqp.heartbeat_s": 2},  # a silent session is detected within five seconds
-    local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0, "protocol.pieces_from_bytes": PIECES_FROM},
+    hub_rows={"amqp.heartbeat_s": 2},  # a silent session is detected within five seconds
+    local_rows={
+        "hub.reconnect_s_min": 0.1,
+        "hub.reconnect_s_max": 1.0,
+        "protocol.pieces_from_bytes": PIECES_FROM,
+    },
 )
 
 
@@ -111,7 +116,7 @@ class CrashWorld:
         self.second_urls: dict[str, str] = {}
         self.store_number = 2  #: semq_id and semq_db_id of the second instance's present store
         self.complaints: list[str] = []
-        self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
+        self.certificate_changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
         #: Proxy | process.
         self._targets = (
             RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else DIRECT_PROXIES if direct else PROXIES
@@ -149,7 +154,7 @@ class CrashWorld:
         """Return the present store of a hub instance, as in locators."""
         return "1.1" if hub == HUB else f"{self.store_number}.{self.store_number}"
 
-    def owner(self, name: str) -> CrashProcess:
+    def serving_process(self, name: str) -> CrashProcess:
         """Return the process that serves this node's store: the node or the standby."""
         node = self.nodes[name]
         return node.other if node.other is not None and node.other.owns_store else node
@@ -183,7 +188,7 @@ class CrashWorld:
                 self.submitters[member].start()
 
     async def prepare(self) -> None:
-        """Start the proxies and the shared server, and write the configurations."""
+        """Start the proxies and the shared server, and write the configurations. The processes are not started yet."""
         for proxy in self.proxies.values():
             await proxy.start()
         if self.rabbitmq:
@@ -207,7 +212,7 @@ class CrashWorld:
             shared = self.second_urls[HUB_2] = await self.server.start()
         installation = replace(
             PLAN, secure=self.secure, direct=SIDES if self.direct else None, instances=2 if self.cluster else 1,
-            carrier=carrier_url, shared=shared,
+            carrier=carrier_url, shared_database=shared,
         )  # fmt: skip
         places = installation.write(self.folder, links)
         self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
@@ -223,7 +228,7 @@ class CrashWorld:
         await asyncio.gather(*(process.wait_until_serving() for process in self.processes.values()))
 
     async def enrol(self, member: str) -> None:
-        """Get a certificate for a node, for the next start."""
+        """Get a certificate for a node; the node uses it from its next start."""
         await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[member], again=True))
 
     async def remove_interrupted_pieces(self) -> None:
@@ -282,7 +287,7 @@ class CrashWorld:
             async with await psycopg.AsyncConnection.connect(server.url_of("postgres"), autocommit=True) as connection:
                 await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         except psycopg.errors.DuplicateDatabase:
-            pass  # by a former attempt
+            pass  # an earlier attempt has created it
         except psycopg.OperationalError as error:  # the server was killed
             raise ConnectionError(str(error)) from error
         return server.url_of(database)

@@ -1,4 +1,4 @@
-"""``python -m tests.crash.armed local|platform --config FILE``: a node, which ends itself at CRASH_FAILPOINT if set."""
+"""``python -m tests.crash.armed local|platform --config FILE``: a node that kills itself at CRASH_FAILPOINT, if set."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Named durable steps at which a node kills itself.
+"""Named steps, commits and sent frames, at which a node kills itself.
 
 With CRASH_FAILPOINT=R1:after:3 in the environment, the process kills itself (SIGKILL) when it reaches step R1 for the
 third time, in the phase ``after``.
@@ -9,8 +9,10 @@ third time, in the phase ``after``.
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, not reported to any caller                                | all of it is in the socket           |
 
-The steps are rules of PROTOCOL.md, recognised by ledger lines, deletions and frames: the engine has no code for
-failpoints.
+Step ``boot``, the opening of the store, has the phases ``before`` and ``after`` only.
+
+The other steps are events (section 5) and messages (section 4) of PROTOCOL.md. They are recognised by ledger lines,
+deletions and frames, so the engine has no code for failpoints.
 """
 
 import asyncio
@@ -41,7 +43,7 @@ COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "S2": (Side.SENDER, (Event.SENT,)),
     "S3": (Side.SENDER, (Event.FORWARDED,)),
     "S4": (Side.SENDER, (Event.STORED,)),
-    "S5": (Side.SENDER, ENDS),
+    "S5": (Side.SENDER, ENDS),  # every end of a row: also S5c, refusals, and the ends of classes 1 and 2
     "S8": (Side.SENDER, (Event.AGAIN,)),  # also S3b, S9 and S15
     "H3-line": (Side.HUB, (Event.FORWARDED,)),  # the hub takes no custody
     "H4": (Side.HUB, (Event.STORED,)),
@@ -185,7 +187,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit makes the step after its first ``lines`` ledger lines and ``deleted`` deletions."""
+        """Return whether the unit has the step beyond its first ``lines`` ledger lines and ``deleted`` deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:
@@ -198,14 +200,14 @@ class Failpoint:
         return DELETES[self.step](unit) if self.step in DELETES else 0
 
     def decided(self) -> None:
-        """Note that an open unit contains the step; the commit is sent in this turn of the loop."""
+        """Called when an open unit contains the step. The commit is sent later in this turn of the loop."""
         if self.phase == BEFORE:
             self._reached()
         elif self.phase == AMID:
             _later(self._reached, 1)
 
     def committed(self) -> None:
-        """Note that the step is durable and not yet reported."""
+        """Called when the step is durable and not yet reported."""
         if self.phase == AFTER:
             self._reached()
 
