@@ -107,9 +107,9 @@ def test_malformed_heads_are_refused_at_once(raw: bytes, error: type[AmqpError])
         (HEAD + b"\x20\x00\x00\x00\x00\x09", "headers", FrameError),
         (HEAD + b"\x20\x00\x00\x00\x00", "headers", FrameError),
         (HEAD + b"\x00\x40\x00\x00", "timestamp", FrameError),
-        (HEAD + b"\x00\x00\x00", "priority", FrameError),  # surplus
+        (HEAD + b"\x00\x00\x00", "priority", FrameError),  # surplus octets
         (HEAD + b"\x00\x02", "priority", SyntaxFault),  # a property that does not exist
-        (HEAD + b"\x00\x01\x00\x00", "priority", SyntaxFault),  # more flags
+        (HEAD + b"\x00\x01\x00\x00", "priority", SyntaxFault),  # a second word of flags
         (HEAD + b"\x80\x00\x01\xff", "content_type", SyntaxFault),
         (HEAD + b"\x80\x00\x01\x00", "content_type", SyntaxFault),
         (HEAD + b"\x20\x00\x00\x00\x00\x03\x01kZ", "headers", SyntaxFault),

@@ -166,7 +166,7 @@ def test_short_payloads_use_the_general_path(size: int) -> None:
     for fast_readers, method in contents:
         payload = encode_method(method)[:4] + b"\0" * size
         assert fast_read(fast_readers, method, frame(FRAME_METHOD, 1, payload)) is None
-    if size != 9:  # a tag and its bits have nine bytes
+    if size != 9:  # nine bytes are complete: a delivery tag and its bits
         for method in (m.BasicAck(), m.BasicNack(), m.BasicReject()):
             payload = encode_method(method)[:4] + b"\0" * size
             assert fast_read(SERVER_READERS, method, frame(FRAME_METHOD, 1, payload)) is None

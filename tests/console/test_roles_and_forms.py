@@ -100,7 +100,7 @@ async def test_a_payload_needs_its_role_and_each_access_is_in_the_audit_log(scen
     assert any("msg.body" in line for line in (await admin.get("/audit?payloads=1")).text.splitlines())
 
 
-async def test_hostile_texts_are_text_on_every_page_that_shows_them(scene: Scene) -> None:
+async def test_hostile_texts_are_escaped_on_every_page_that_shows_them(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in()
     failed = scene.lk0s["failed too"]
     for path in ("/messages", "/failed", f"/messages/{failed}", "/stuck?cause=PARKED", f"/messages?find={XSS[:20]}"):

@@ -21,7 +21,7 @@ class CarrierQueue:
     """The carrier: one queue of messages, in order unless ``shuffle`` changes the order."""
 
     def __init__(self) -> None:
-        self.members: dict[int, Instance] = {}  #: by incarnation of the process
+        self.members: dict[int, Instance] = {}  #: instances by incarnation of their process
         self.waiting: list[tuple[int, Destination, Message]] = []  #: incarnation of the sender, destination, message
         self.passed: list[Message] = []  #: delivered messages
         self.lose: Callable[[Message], bool] = lambda message: False
@@ -110,7 +110,7 @@ class Instance:
         return session is not None and not session.is_here
 
     def end_second(self, node: Address) -> None:
-        """End the session of a node that has one at another instance."""
+        """End this instance's session of a node that also has one at another instance."""
         self.ended_sessions.append(node)
         for local in self.several.nodes:
             if local.address == node and self.several.places[local] is self:

@@ -197,7 +197,7 @@ def test_the_result_is_the_same_when_every_unit_is_decided_twice(scene: Callable
     once = play(scene)
     with twice(set()):
         again = play(scene)
-    for result in (once, again):  # events are prepared at each decision
+    for result in (once, again):  # events are prepared at each decision, so repeats are removed
         result["events"] = [sorted(set(events)) for events in result["events"]]
     assert again == once
 

@@ -132,7 +132,7 @@ def test_a_lost_ack_save_is_found_by_inquiry() -> None:
     assert trio.is_clean()
 
 
-def test_forwards_of_a_session_that_ends_are_reported_and_stored() -> None:
+def test_documents_forwarded_in_a_session_that_ends_are_reported_and_stored() -> None:
     """Break B17, rule N27b."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.down
@@ -149,7 +149,7 @@ def test_forwards_of_a_session_that_ends_are_reported_and_stored() -> None:
 
 
 @pytest.mark.parametrize("crashed", ["a", "b", "hub"])
-def test_a_crash_in_the_middle_loses_nothing_and_marks_every_repeat(crashed: str) -> None:
+def test_a_crash_of_any_node_loses_nothing_and_every_repeat_is_marked(crashed: str) -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"1", b"2")

@@ -104,7 +104,7 @@ def test_a_document_of_class_2_without_a_receipt_leaves_no_row_once_it_is_sent()
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
+def test_a_refused_document_with_an_order_key_leaves_a_marker_at_its_position() -> None:
     """PROTOCOL.md section 9, break F3: later documents with the order key need an entry at its position."""
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)

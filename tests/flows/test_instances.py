@@ -100,7 +100,7 @@ def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
     several.a.send(b"x")
     several.settle()
     assert not several.instances[0].is_elsewhere(several.b.address)
-    assert several.held == 1  # the carrier has reported the end of the instance
+    assert several.held == 1  # stored, because the carrier has reported the end of the instance
 
 
 def test_a_silent_instance_counts_as_gone() -> None:
@@ -259,7 +259,7 @@ def test_a_document_waits_while_the_carrier_is_away() -> None:
     assert several.is_clean()
 
 
-def test_frames_for_a_node_without_a_session_are_reported_by_its_instance() -> None:
+def test_an_instance_reports_frames_for_a_node_without_a_session() -> None:
     several = pair(1, 2, 1, 1)
     several.carrier.lose = lambda message: True
     several.cut(several.b)

@@ -248,6 +248,6 @@ def test_a_secret_is_renewed() -> None:
     assert pair.flow()[1] == [MethodReceived(0, m.ConnectionUpdateSecretOk())]
 
 
-def test_the_login_reaches_the_owner_octet_by_octet() -> None:
+def test_a_login_that_arrives_octet_by_octet_is_accepted() -> None:
     pair = opened(cut=octet_by_octet, response=sasl.plain("u", "p"))
     assert pair.server.is_open

@@ -86,7 +86,7 @@ def test_later_messages_of_higher_priority_are_delivered_first() -> None:
     assert drain(model, queue, 1) == sorted(range(90), key=lambda number: (-(number % 3), number))
 
 
-def test_returned_messages_precede_those_out_of_memory() -> None:
+def test_returned_messages_precede_those_that_are_only_in_the_store() -> None:
     model, queue = filled(40)
     unacked: list[QueueEntry] = []
     while len(unacked) < 9:

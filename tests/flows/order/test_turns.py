@@ -86,7 +86,7 @@ def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
 
 
 def test_a_flood_of_order_keys_keeps_no_other_source_waiting() -> None:
-    """All order keys of a node are one source."""
+    """All documents of a node are of one source, whatever their order keys."""
     trio = without_consumer()
     trio.b.receive(*(document_of(FLOOD, n, order_key=f"k{n % 50}") for n in range(200)))
     trio.b.receive(*(document_of(QUIET, n) for n in range(5)))

@@ -243,7 +243,7 @@ async def test_a_waiting_sender_learns_of_the_last_member_by_its_event(
 
 @asynccontextmanager
 async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
-    """Run the door of folders over a root."""
+    """Run the door of folders on a root folder."""
 
     async def changes() -> AsyncIterator[None]:
         while True:

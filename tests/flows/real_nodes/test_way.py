@@ -1,4 +1,4 @@
-"""Documents pass the modules that the pictures of their way in ARCHITECTURE.md name, in this order, at these nodes."""
+"""Documents pass modules in the order, and at the nodes, that the pictures of their way in ARCHITECTURE.md show."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
-# Maximum number of modules on the way of a document, with those that timers call and those that answer the sender.
+# Maximum number of modules on the way of a document, including those that timers call and those that answer the sender.
 MODULES_MAX = 155
 R = TypeVar("R")
 Call = tuple[str, str]  # node, and module as a path without the ending
@@ -30,7 +30,7 @@ NODE: ContextVar[str] = ContextVar("NODE", default="")
 
 
 class Step(NamedTuple):
-    """A line of a picture. ``number``: 0 without a place in the order."""
+    """A line of a picture. ``number``: 0 if the step has no place in the order."""
 
     number: int
     node: str
