@@ -28,20 +28,20 @@ class Progress:
     def step(self, name: str) -> Iterator[None]:
         begun = self._clock.monotonic()
         done = threading.Event()
-        painter = threading.Thread(target=self._paint, args=(name, begun, done), daemon=True)
+        display = threading.Thread(target=self._show_elapsed, args=(name, begun, done), daemon=True)
         if self._is_terminal:
-            painter.start()
+            display.start()
         try:
             yield
         finally:
             done.set()
             self.seconds[name] = round(self._clock.monotonic() - begun, 3)
             if self._is_terminal:
-                painter.join()
+                display.join()
                 self._stream.write(f"\r\033[K  {name:<28} {self.seconds[name]:8.1f} s\n")
                 self._stream.flush()
 
-    def _paint(self, name: str, begun: float, done: threading.Event) -> None:
+    def _show_elapsed(self, name: str, begun: float, done: threading.Event) -> None:
         while not done.wait(REFRESH_S):
             elapsed = self._clock.monotonic() - begun
             self._stream.write(f"\r\033[K  {name:<28} {elapsed:8.1f} s {self._tasks()}")

@@ -116,7 +116,7 @@ class Deliveries:
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
         """Park a document with a reason, or without it if the node cannot store the reason."""
-        # The remedy of the error is for a document that waits.
+        # The error's own remedy is about a document that still waits.
         error = error.with_remedy(RefusedByWebhook.remedy)
         self._states.count(self._settings.name, "set_aside")
         log.error("document_set_aside", webhook=self._settings.name, document=lk0, error=str(error))

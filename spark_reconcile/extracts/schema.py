@@ -60,7 +60,7 @@ def schema_difference(schema: pa.Schema) -> str:
         if index < 0:
             return f"column {column.name} is missing"
         if names.count(column.name) > 1:
-            return f"column {column.name} is there twice"  # Spark ignores case in column names
+            return f"column {column.name} occurs twice"  # Spark ignores case in column names
         stored = schema.field(index).type
         plain = stored.value_type if pa.types.is_dictionary(stored) else stored
         if plain not in (column.arrow, _LARGE.get(column.arrow)):

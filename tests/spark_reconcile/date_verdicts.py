@@ -1,4 +1,4 @@
-"""Verdicts of a date without a report, for two thirds of the time of a run."""
+"""Verdicts of a date without a report, in two thirds of the time that a run takes."""
 
 import io
 from datetime import date

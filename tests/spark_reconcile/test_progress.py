@@ -13,14 +13,14 @@ from spark_reconcile.progress import Progress
 class Terminal(io.StringIO):
     def __init__(self) -> None:
         super().__init__()
-        self.painted = threading.Event()
+        self.has_shown_tasks = threading.Event()
 
     def isatty(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
         if "tasks" in text:
-            self.painted.set()
+            self.has_shown_tasks.set()
         return super().write(text)
 
 
@@ -48,7 +48,7 @@ def test_on_a_terminal_a_line_shows_the_progress_of_a_step(monkeypatch: pytest.M
     context = type("Context", (), {"statusTracker": lambda self: FakeTracker()})()
     shown.session = type("Session", (), {"_sc": context})()
     with shown.step("gather facts"):
-        assert terminal.painted.wait(30)
+        assert terminal.has_shown_tasks.wait(30)
     assert "4 of 16 tasks" in terminal.getvalue()
     assert terminal.getvalue().endswith("s\n")
 

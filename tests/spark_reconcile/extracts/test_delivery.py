@@ -49,7 +49,7 @@ def test_pieces_are_joined_in_any_order_and_when_repeated(folder: Place, collect
     assert (collector.root / SPOOL / "source=1.a").folders() == []
 
 
-def test_a_large_piece_contains_a_complete_parcel(folder: Place, collector: Collector) -> None:
+def test_a_small_extract_is_one_piece(folder: Place, collector: Collector) -> None:
     [piece] = cut(folder)
     assert collector.accept(document(piece.encode())) is not None
 

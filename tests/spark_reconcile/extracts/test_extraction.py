@@ -126,7 +126,7 @@ async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: 
     assert (code, result["extracts"], result["documents"]) == (0, [], 0)
 
 
-def test_without_a_node_or_its_database_nothing_is_extracted(tmp_path: Path) -> None:
+def test_commands_are_refused_without_a_node_or_its_database_or_with_a_short_salt(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text(LOCAL_CONFIG.format(name="10008", hub=1))
     assert commands.main(["extract"]) == 2

@@ -47,7 +47,7 @@ def test_a_truncated_parcel_changes_nothing(packed: bytes, tmp_path: Path, end: 
     assert not list((tmp_path / "hub").rglob("manifest.json"))
 
 
-def test_a_parcel_of_another_node_or_with_more_bytes_is_refused(packed: bytes, tmp_path: Path) -> None:
+def test_a_parcel_that_is_too_long_or_of_another_node_is_refused(packed: bytes, tmp_path: Path) -> None:
     hub = Place.at(tmp_path / "hub")
     for stream, node, state in ((packed, "1.b", "OTHER_NODE"), (packed + b"x", "1.a", "OTHER_ROWS")):
         with pytest.raises(BadExtract) as caught:

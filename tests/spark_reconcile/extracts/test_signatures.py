@@ -70,9 +70,9 @@ def test_a_node_of_the_hub_signs_for_the_hub(tmp_path: Path, trust: Path) -> Non
     assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT), None)
 
 
-def test_other_authorities_and_old_certificates_are_refused(tmp_path: Path, trust: Path) -> None:
+def test_foreign_authorities_and_expired_certificates_are_refused(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
-    signers = {"foreign": sign_of(tmp_path, FOREIGN), "old": sign_of(tmp_path / "..", days=10, age=20)}
+    signers = {"foreign": sign_of(tmp_path, FOREIGN), "expired": sign_of(tmp_path / "..", days=10, age=20)}
     for name, sign in signers.items():
         assert not verify("1.10008", CONTENT, sign(CONTENT), None), name
 

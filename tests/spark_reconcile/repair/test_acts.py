@@ -35,7 +35,7 @@ def repair_line(lk0: str, deed: str = "inquire", side: str = "sender") -> Repair
 
 
 def repair_list(folder: Path, **lists: list[RepairLine]) -> Path:
-    """Write a repair folder as the job does. ``lists``: lines by node, with ``n1_10008`` for 1.10008."""
+    """Write a repair folder as a run does. ``lists``: lines by node, with ``n1_10008`` for 1.10008."""
     nodes = {}
     for name, lines in lists.items():
         node = name.replace("_", ".").removeprefix("n")

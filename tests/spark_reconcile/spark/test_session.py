@@ -125,7 +125,7 @@ SETTINGS = {
 }
 
 
-def test_a_submitted_run_keeps_its_settings_and_its_exit_status(tmp_path: Path) -> None:
+def test_a_submitted_run_keeps_its_settings_except_the_fixed_ones_and_its_exit_status(tmp_path: Path) -> None:
     script = tmp_path / "submitted.py"
     script.write_text(SUBMITTED_PROGRAM)
     conf = [f"--conf={key}={value}" for key, (value, _) in SETTINGS.items() if value]
