@@ -20,7 +20,7 @@ class NoTrust(BadInput):
     """Neither --trust nor --any-authority was given."""
 
     code = "SEMQ-2220"
-    remedy = "Give --trust FILE with the authority's certificate (`semq cert trust`), or --any-authority."
+    remedy = "Give --trust FILE with the authority's certificate (`semq cert trust --pem`), or --any-authority."
 
 
 def verify(
