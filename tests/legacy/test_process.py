@@ -38,7 +38,7 @@ from semq.legacy.source import open_source
 from semq.legacy.transfer import PARALLEL_MAX, Transfer
 from semq.umx_t.address import Address
 
-class Answers:
+class AcceptingClient:
     under_way = highest = 0
     async def send(self, *_, **__):
         self.under_way += 1
@@ -48,7 +48,7 @@ class Answers:
         return Sent("1.10008.1.1.a.1", "", False, "")
 
 async def run(file):
-    mapping, client = read_mapping(None), Answers()
+    mapping, client = read_mapping(None), AcceptingClient()
     report = ImportReport(file, "1.10008", False)
     transfer = Transfer(client, open_source(file, mapping), mapping, ImportJournal(Path(file + ".journal")), report,
                         own=Address(1, "10008"))
@@ -75,12 +75,15 @@ def journal_entries(folder: Path) -> int:
     return int(count)
 
 
-def _until_imported(process: "subprocess.Popen[bytes]", folder: Path, count: int) -> None:
+def until_imported(process: "subprocess.Popen[bytes]", folder: Path, count: int) -> None:
     until_sync(lambda: process.poll() is not None or journal_entries(folder) >= count)
 
 
 async def received(network: Network) -> Counter[str]:
-    """Return how often the receiver's application gets each key; redeliveries count after all keys have arrived."""
+    """Return how often the receiver's application gets each key.
+
+    Redeliveries are not counted until all keys have arrived; after that every document is counted.
+    """
     keys = Counter[str]()
     async with Client(network.receiver.url, patience_s=60) as client:
         async with client.receive(USER, idle_s=60) as documents:
@@ -99,7 +102,7 @@ def test_an_import_that_is_killed_and_repeated_sends_nothing_twice(network: Netw
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
     for part in (1, DOCUMENTS // 3, DOCUMENTS // 2):
         process = start_import(network, tmp_path)
-        _until_imported(process, tmp_path, part)
+        until_imported(process, tmp_path, part)
         process.kill()
         process.communicate()
     process = start_import(network, tmp_path)
@@ -115,7 +118,7 @@ def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Netw
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
     sender, process, interrupted = network.sender, start_import(network, tmp_path), 0
     for part in (1, DOCUMENTS // 3, DOCUMENTS // 2):
-        _until_imported(process, tmp_path, part)
+        until_imported(process, tmp_path, part)
         sender.end(signal.SIGKILL)
         interrupted += journal_entries(tmp_path) < DOCUMENTS
         sender.launch()
@@ -173,7 +176,7 @@ def test_an_interrupted_import_prints_no_stack_trace(network: Network, tmp_path:
     rows = [sample.outbound(number, target="56001/nobody-reads") for number in range(1, 5000)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
     process = start_import(network, tmp_path)
-    _until_imported(process, tmp_path, 1)
+    until_imported(process, tmp_path, 1)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert (process.returncode, b"Traceback" in err) in ((130, False), (0, False))

@@ -67,12 +67,12 @@ class MemoryStore:
         self._owner = self.tables.owner
         self._group = group
         self._queue: list[Work] = []
-        self._ahead: list[Work] = []  # work with bodies ``ahead``, which follows the queued work
+        self._ahead: list[Work] = []  # work whose bodies are stored ahead; it follows the queued work
         self._is_due = False  # whether queued work is processed without waiting for more
         self._fault: SemqError | None = None  # set when the store is lost
         self._open: list[Work] = []  # work of the open transaction
         self._unit: Unit | None = None
-        self._loaded: list[AnyRow] = []  # unusable after the unit
+        self._loaded: list[AnyRow] = []  # rows of the open unit, which are made unusable at its end
         self._to_notify: list[tuple[Work, Exception | None]] = []
 
     # --- WorkStore

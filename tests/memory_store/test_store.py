@@ -393,7 +393,7 @@ def test_unsettled_rows_are_found_within_their_limits(store: MemoryStore) -> Non
     assert ids(query_rows(store, Unsettled(0, 9, 1))) == [2]
 
 
-def test_expired_rows_are_found_in_order(store: MemoryStore) -> None:
+def test_expired_rows_are_found_except_markers_stored_copies_and_sent_rows_of_class_2(store: MemoryStore) -> None:
     put(
         store,
         own(1),

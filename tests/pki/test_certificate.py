@@ -49,7 +49,10 @@ def test_bytes_that_are_no_certificate_are_refused(data: bytes) -> None:
 
 
 def test_a_certificate_with_a_repeated_extension_is_refused() -> None:
-    """The key identifier is replaced by a second list of names, which is an error only when extensions are read."""
+    """The extension *key identifier* becomes a second *subject alternative name*.
+
+    The library detects this only when it reads the extensions.
+    """
     repeated = CERTIFICATE.der.replace(bytes.fromhex("0603551d0e"), bytes.fromhex("0603551d11"))
     assert repeated != CERTIFICATE.der
     with pytest.raises(Untrusted):

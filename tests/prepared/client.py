@@ -47,7 +47,7 @@ def start_server(stack: ExitStack) -> None:
             stdin=subprocess.PIPE, cwd=Path(__file__).parents[2], pass_fds=[listening.fileno()], start_new_session=True,
         )  # fmt: skip
     os.environ[SOCKET] = path
-    stack.callback(server.communicate, timeout=STOP_S)  # closes its standard input, which ends it
+    stack.callback(server.communicate, timeout=STOP_S)  # closes the standard input of the server, which ends the server
 
 
 class PreparedProcess:

@@ -29,7 +29,7 @@ from tests.waiting import until
 
 SIZE = 6 * PIECE_BYTES + 5
 COUNT = 7
-LATE = PIECES + "overdue_s = 0.001\n"
+OVERDUE_AT_ONCE = PIECES + "overdue_s = 0.001\n"
 
 
 async def answer(admin: Any, operation: str, **arguments: Any) -> Any:
@@ -62,7 +62,7 @@ async def start_sender(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
     hub.
     """
     hub = await inprocess.hub()
-    a = await local(inprocess, "10008", hub.port, LATE)
+    a = await local(inprocess, "10008", hub.port, OVERDUE_AT_ONCE)
     await linked(a)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1", Token="T1")
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
@@ -125,7 +125,7 @@ async def test_a_sender_does_not_return_a_manifest_as_body(sender: Any) -> None:
     assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1225"
 
 
-async def test_counts_are_counts_of_documents_and_not_of_pieces(sender: Any) -> None:
+async def test_numbers_are_those_of_documents_and_bytes_those_of_pieces(sender: Any) -> None:
     _, admin, _ = sender
     counts = await answer(admin, "queue.counts")
     assert counts["tb_0031"] == {}
@@ -153,7 +153,7 @@ async def test_a_receiver_sees_size_and_body_of_the_document(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, admin_a, hub = await start_sender(inprocess)
-    b = await local(inprocess, "56001", hub.port, LATE)
+    b = await local(inprocess, "56001", hub.port, OVERDUE_AT_ONCE)
     admin = await inprocess.client(b)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
     (row,) = await answer(admin, "msg.list")

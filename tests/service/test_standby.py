@@ -125,7 +125,9 @@ async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_e
     await third.wait_ready()
 
 
-async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(processes: HubProcesses) -> None:
+async def test_a_killed_node_restarts_at_once_and_a_standby_takes_over_or_can_be_stopped(
+    processes: HubProcesses,
+) -> None:
     first = await processes.start("one")
     await first.wait_ready()
     first.process.kill()
@@ -169,7 +171,7 @@ class OpeningNode:
         """Do nothing."""
 
 
-async def test_a_process_that_becomes_a_standby_after_a_signal_ends() -> None:
+async def test_a_process_ends_if_it_becomes_a_standby_after_sigterm() -> None:
     node = OpeningNode()
     running = asyncio.create_task(process.run(node))
     await node.is_opening.wait()

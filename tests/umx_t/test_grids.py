@@ -99,7 +99,7 @@ RETURNS_TO_INIT: dict[SenderEvent, tuple[SenderState, ...]] = {
     SenderEvent.refused_again: (SenderState.SS_SENT,),  # section 18: as a void marker
     SenderEvent.returned: UNSETTLED,  # S15: as a void marker
     SenderEvent.cancel: UNSETTLED,  # S10: as a void marker
-    # an operator requests another copy, or it gets a new signature (S16); sending again is always safe
+    # an operator requests another copy, or the message gets a new signature (S16); sending again is always safe
     SenderEvent.resend: (*UNDER_WAY, SenderState.SS_ACK, SenderState.GONE, SenderState.AWAY),
 }
 FROM_HUB = (
@@ -111,7 +111,7 @@ FROM_HUB = (
     SenderEvent.unavail,
     SenderEvent.offline,
 )
-EVIDENCE = {  # S5: only entries of the receiver's ledger end a row of class 3
+EVIDENCE = {  # S5: an entry of the receiver's ledger, and the state in which it ends a row
     SenderEvent.recv: SenderState.SS_ACK2,
     SenderEvent.rej: SenderState.REJECTED,
     SenderEvent.void: SenderState.CANCELLED,

@@ -1,4 +1,4 @@
-"""Words and statuses as dictionary keys."""
+"""Members of ``Word`` and ``Status`` enums as dictionary keys."""
 
 import pickle
 
@@ -17,7 +17,7 @@ def test_statuses_are_keys_like_their_numbers() -> None:
     assert {50: "the end"}[SendStatus.SS_ACK2] == "the end"
 
 
-def test_a_member_from_another_process_is_the_same_object() -> None:
+def test_an_unpickled_state_is_the_same_object() -> None:
     assert pickle.loads(pickle.dumps(SenderState.GONE)) is SenderState.GONE
 
 

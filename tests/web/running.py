@@ -57,7 +57,7 @@ class Site:
         self.web = web
         self.server = server
         self.url = server.url
-        self.link = link  #: the one-time link
+        self.link = link  #: the one-time link; the address of the console if somebody can sign in
         self.inbox = f"inbox-{next(_numbers)}"  #: a user whose inbox no other test uses
         self.tokens: list[Token] = []  #: made by ``token``, the newest last
         self._stack = stack

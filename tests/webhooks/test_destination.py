@@ -1,4 +1,4 @@
-"""The address of a webhook."""
+"""Requests to the address of a webhook: signature, answers, permitted addresses, pauses after failures."""
 
 import asyncio
 import socket

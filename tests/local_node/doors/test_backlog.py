@@ -6,15 +6,18 @@ from local_node.doors.backlog import COUNT_MAX, FRESH_S, Backlog
 from semq.errors import Unavailable
 
 
-class Rows:
-    """A store with the counts ``answers``; ``asked``: maximum of each query; ``out``: number of unsettled documents."""
+class CountedInbox:
+    """A store with the counts ``answers``. ``asked``: the maximum that each query states.
+
+    ``unacknowledged``: number of documents given to applications and not acknowledged.
+    """
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.out = 2
+        self.unacknowledged = 2
         self.asked: list[int] = []
         self.answers: list[int | Exception] = []
-        self.backlog = Backlog(self._count, lambda: self.out, lambda: self.now)
+        self.backlog = Backlog(self._count, lambda: self.unacknowledged, lambda: self.now)
 
     async def _count(self, at_most: int) -> int:
         self.asked.append(at_most)
@@ -31,26 +34,26 @@ class Rows:
 
 
 async def test_documents_given_to_applications_are_not_counted_as_waiting() -> None:
-    rows = Rows()
-    rows.answers = [12, 1]
-    assert await rows.counted() == 10
-    assert rows.asked == [COUNT_MAX + 2]
-    rows.backlog.subtract_delivered()
-    assert await rows.counted(fresh=False) == 9
-    rows.now += FRESH_S
-    assert await rows.counted(fresh=False) == 0  # a document was finished between the two queries
-    rows.backlog.subtract_delivered()
-    assert await rows.counted(fresh=False) == 0
+    inbox = CountedInbox()
+    inbox.answers = [12, 1]
+    assert await inbox.counted() == 10
+    assert inbox.asked == [COUNT_MAX + 2]
+    inbox.backlog.subtract_delivered()
+    assert await inbox.counted(fresh=False) == 9
+    inbox.now += FRESH_S
+    assert await inbox.counted(fresh=False) == 0  # one was acknowledged after the count: 1 row, 2 given out
+    inbox.backlog.subtract_delivered()
+    assert await inbox.counted(fresh=False) == 0
 
 
 async def test_simultaneous_questions_share_one_count() -> None:
-    rows = Rows()
-    rows.answers = [5]
-    assert await asyncio.gather(*(rows.counted() for _ in range(10))) == [3] * 10
-    assert len(rows.asked) == 1
+    inbox = CountedInbox()
+    inbox.answers = [5]
+    assert await asyncio.gather(*(inbox.counted() for _ in range(10))) == [3] * 10
+    assert len(inbox.asked) == 1
 
 
 async def test_without_a_store_the_last_count_is_reported() -> None:
-    rows = Rows()
-    rows.answers = [Unavailable(), 5, Unavailable(), RuntimeError("a defect"), 9]
-    assert [await rows.counted() for _ in range(5)] == [0, 3, 3, 3, 7]
+    inbox = CountedInbox()
+    inbox.answers = [Unavailable(), 5, Unavailable(), RuntimeError("a defect"), 9]
+    assert [await inbox.counted() for _ in range(5)] == [0, 3, 3, 3, 7]

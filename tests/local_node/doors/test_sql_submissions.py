@@ -101,7 +101,7 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
     assert (submissions.waiting, tables.waits) == ({}, {})
 
 
-def test_a_row_with_the_token_of_other_content_is_refused_and_kept() -> None:
+def test_a_row_that_repeats_a_token_with_other_content_is_refused_and_kept() -> None:
     trio = Trio()
     trio.a.store.tables.submitted |= {
         n: Submitted(n, "56001", body, "", 3, 1, "", "T", "", {}) for n, body in ((1, b"x"), (2, b"y"), (3, b"x"))

@@ -116,9 +116,9 @@ class RunningInstallation(RunningServer):
 
 @contextmanager
 def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
-    """Yield the URL of a database for a server, and drop those of its institutions at the end.
+    """Yield the URL of a database for a server, and drop the databases of its institutions at the end.
 
-    The server's template is a copy of the empty database.
+    The server finds a template for those databases, with the newest schema.
     """
     database = inprocess.new_database()
     with psycopg.connect(database, autocommit=True) as connection:

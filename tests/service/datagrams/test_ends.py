@@ -319,7 +319,7 @@ async def test_datagrams_need_no_room_on_the_connection(start: Start, monkeypatc
     assert await scene.received(1) == [b"two"]  # those for the connection were dropped
 
 
-async def test_other_classes_never_travel_as_datagrams(start: Start) -> None:
+async def test_reliable_documents_never_travel_as_datagrams(start: Start) -> None:
     scene = await start()
     await scene.until_open()
     await scene.send(b"class 3", **{"@SaveFwd": 3, "@Reliable": 1, "@Ack2": 1})

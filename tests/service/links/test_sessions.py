@@ -40,7 +40,7 @@ class LinksScene:
     login: dict[str, Any]
     link: ClientLink
     channel: ClientChannel
-    before: Mapping[str, int]  #: events that the hub had counted
+    before: Mapping[str, int]  #: the hub's counts of events when the session began
 
     async def send(self, frame: Frame, user_id: str | None = None) -> None:
         key, header, body = write_frame(frame)

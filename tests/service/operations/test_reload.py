@@ -53,8 +53,8 @@ def rewrite(node: Any, *changes: tuple[str, str]) -> None:
     file.write_text(text)
 
 
-async def client(inprocess: InProcess, node: LocalNode, user: str, host: str = "/", **more: Any) -> ClientLink:
-    return await inprocess.client(node, **{"user": user, "password": user[0], "virtual_host": host, **more})
+async def client(inprocess: InProcess, node: LocalNode, user: str, virtual_host: str = "/", **more: Any) -> ClientLink:
+    return await inprocess.client(node, **{"user": user, "password": user[0], "virtual_host": virtual_host, **more})
 
 
 async def reload(link: ClientLink, **arguments: Any) -> Any:
@@ -113,8 +113,8 @@ async def test_a_user_that_removes_itself_gets_the_answer_first(inprocess: InPro
 async def test_changed_rights_apply_to_connected_users(inprocess: InProcess) -> None:
     node = await local(inprocess)
     ops, allowed, forbidden, shop = [
-        await client(inprocess, node, user, host)
-        for user, host in (("ops", "/"), ("web", "/"), ("web", "/"), ("web", "shop"))
+        await client(inprocess, node, user, virtual_host)
+        for user, virtual_host in (("ops", "/"), ("web", "/"), ("web", "/"), ("web", "shop"))
     ]
     for name, link in (("web.a", allowed), ("web.b", forbidden)):
         await (await link.open_channel()).declare_queue(name)
@@ -193,7 +193,9 @@ async def test_changed_limits_apply_immediately_and_other_changes_are_named(inpr
     await until(lambda: node.server.alarm is None)
 
 
-async def test_a_virtual_host_is_added_at_once_unless_it_has_stored_contents(inprocess: InProcess) -> None:
+async def test_new_virtual_hosts_without_stored_contents_are_added_at_once_and_other_changes_need_a_restart(
+    inprocess: InProcess,
+) -> None:
     node = await local(inprocess)
     ops = await client(inprocess, node, "ops")
     shop = await client(inprocess, node, "web", "shop")
@@ -205,7 +207,7 @@ async def test_a_virtual_host_is_added_at_once_unless_it_has_stored_contents(inp
     )  # fmt: skip
     result = await reload(ops)
     assert "amqp.virtual_hosts" in result["changed"]
-    assert result["restart"] == ["amqp.virtual_hosts"]  # shop has stored contents
+    assert result["restart"] == ["amqp.virtual_hosts"]  # a removed virtual host stays until the next start
     await wait_closed(shop)
     fresh = await client(inprocess, node, "web", "fresh")
     await (await fresh.open_channel()).declare_queue("kept", durable=True)

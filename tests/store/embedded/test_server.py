@@ -287,7 +287,7 @@ def test_the_data_get_the_owner_of_the_new_identity(tmp_path: Path, monkeypatch:
 
 
 def test_an_identity_of_root_may_access_a_program_in_a_closed_folder(tmp_path: Path) -> None:
-    """By access(2), with which Postgres looks for its own program."""
+    """The test calls access(2), as Postgres does to find its own program."""
     program = tmp_path / "program"
     program.touch(0o755)
     tmp_path.chmod(0o700)

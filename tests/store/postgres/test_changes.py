@@ -1,4 +1,4 @@
-"""A unit is written if any of its fields has a change."""
+"""A unit is written if any of its fields, except those with loaded rows, has content."""
 
 import pytest
 

@@ -48,7 +48,7 @@ async def test_a_store_that_was_taken_over_writes_nothing(database: str) -> None
 
 
 def suspend(notified: NotifiedStore, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Suspend a store in the transaction of its next COPY; the event is set then."""
+    """Let a store stop in the transaction of its next COPY; return an event that is set then."""
     suspended = asyncio.Event()
     monkeypatch.setattr(writer, "COPY_FROM", 1)
     monkeypatch.setattr(notified.store._wire, "_feed", lambda _exchange: suspended.set())
@@ -80,7 +80,7 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_is_take
 
 @pytest.mark.usefixtures("expires_soon")
 async def test_the_store_of_a_process_that_is_suspended_beside_its_writer_is_taken_over(database: str) -> None:
-    """As while the broker loads: a takeover changes semq_meta, too."""
+    """Its transaction has changed semq_meta, as the load of a broker does; a takeover changes that row, too."""
     async with open_notified_store(database) as first:
         suspended, resumed = threading.Event(), threading.Event()
 
@@ -125,7 +125,9 @@ async def test_a_former_session_of_the_owner_does_not_end_the_owner(database: st
 
 
 @pytest.mark.usefixtures("expires_soon")
-async def test_a_lock_of_another_role_is_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_is_not_opened_while_another_role_locks_its_lease(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lease, "END_SUSPENDED", "SELECT pg_terminate_backend(0) WHERE %(renew_s)s = 0")
     async with open_notified_store(database) as first:
         with psycopg.connect(database) as other:

@@ -27,7 +27,7 @@ def vault(salt: int = 0, master: bytes = MASTER) -> Vault:
     return Vault(master, bytes([salt] * 32), bytes)
 
 
-async def do(store: PostgresStore, job: Job) -> None:
+async def perform(store: PostgresStore, job: Job) -> None:
     store.post(job)
     async with asyncio.timeout(60):
         await job.over.wait()
@@ -45,7 +45,7 @@ def stage(unit: Unit) -> None:
         unit.insert_pending(row_, Stored(b"envelope", SECRET))
 
 
-def replace(unit: Unit) -> None:
+def replace_second_body(unit: Unit) -> None:
     unit.replace_body(2, Stored(b"envelope", SECRET + b" again"))
 
 
@@ -55,7 +55,7 @@ async def bodies(store: PostgresStore) -> dict[int, bytes]:
     def note_bodies(unit: Unit) -> None:
         seen.update({key: body.payload for key, body in (unit.bodies | unit.pending_bodies).items()})
 
-    await do(store, Job(note_bodies, NEEDS))
+    await perform(store, Job(note_bodies, NEEDS))
     return seen
 
 
@@ -69,8 +69,8 @@ def stored(database: str) -> bytes:
 
 async def test_bodies_are_unreadable_in_the_database_and_readable_for_the_node(database: str) -> None:
     async with opened(database, vault=vault(1)) as store:
-        await do(store, Job(stage))
-        await do(store, Job(replace, Needs(outbound={2}, bodies={2})))
+        await perform(store, Job(stage))
+        await perform(store, Job(replace_second_body, Needs(outbound={2}, bodies={2})))
         assert await bodies(store) == {1: SECRET, 2: SECRET + b" again", 3: SECRET, 4: SECRET}
     assert SECRET not in stored(database)
     async with opened(database, vault=vault(2)) as store:
@@ -79,14 +79,14 @@ async def test_bodies_are_unreadable_in_the_database_and_readable_for_the_node(d
 
 async def test_bodies_written_before_the_encryption_are_read(database: str) -> None:
     async with opened(database) as store:
-        await do(store, Job(stage))
+        await perform(store, Job(stage))
     assert SECRET in stored(database)
     async with opened(database, vault=vault()) as store:
         assert set((await bodies(store)).values()) == {SECRET}
 
 
 @pytest.mark.parametrize("other_vault", [None, vault(0, b"another master key of it")])
-async def test_a_node_without_the_master_key_does_not_start(database: str, other_vault: Vault | None) -> None:
+async def test_a_node_without_the_right_master_key_does_not_start(database: str, other_vault: Vault | None) -> None:
     async with opened(database, vault=vault()):
         pass
     with pytest.raises(VaultLocked):
@@ -115,14 +115,14 @@ async def test_a_damaged_body_is_marked_and_logged_and_does_not_end_the_store(
 ) -> None:
     faults: list[Exception] = []
     async with opened(database, vault=vault(), lost=faults.append) as store:
-        await do(store, Job(stage))
+        await perform(store, Job(stage))
         with psycopg.connect(database) as connection:
             connection.execute(
                 "UPDATE tb_0031_body SET payload = set_byte(payload, length(payload) - 1,"
                 " get_byte(payload, length(payload) - 1) # 1) WHERE object_id = 1"
             )
         seen: dict[int, Stored] = {}
-        await do(store, Job(lambda unit: seen.update(unit.bodies), needs=Needs(bodies={1, 2})))
+        await perform(store, Job(lambda unit: seen.update(unit.bodies), needs=Needs(bodies={1, 2})))
         assert seen[1] == DAMAGED
         assert seen[2] != DAMAGED
     assert faults == []

@@ -1,7 +1,8 @@
-"""Requests that Schemathesis makes from the OpenAPI document, with all rights, with one right that is enough, and with
-all rights that are not enough.
+"""Requests that Schemathesis makes from the OpenAPI document.
 
-No status may be 500 or more, except 503 and 504. No request is answered without the right that the document names.
+All are made with all rights; the first one of each endpoint also with one right that is enough, and with all rights
+that are not enough. No status may be 500 or more, except 503 and 504. No request is answered without a right that the
+document names.
 """
 
 import asyncio

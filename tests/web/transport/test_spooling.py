@@ -1,4 +1,4 @@
-"""Large documents over HTTP: in temporary files within a budget, of which an incomplete body releases its share."""
+"""Large documents over HTTP: their temporary files have a budget. An incomplete body releases its share of it."""
 
 import asyncio
 import resource
