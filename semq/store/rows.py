@@ -255,7 +255,7 @@ class KeptKey:
     peer: str
     key_id: str  #: of the node's own key
     alg: str
-    text: str
+    text: str  #: the wrapped session key
 
 
 @dataclass(slots=True, frozen=True)
@@ -265,7 +265,7 @@ class KeptReceipts:
     number: int
     source: str
     signature: str
-    leaves: bytes
+    leaves: bytes  #: hashes of all receipts; the signature is over the root of their tree
 
 
 @dataclass(slots=True, frozen=True)

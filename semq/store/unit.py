@@ -35,7 +35,10 @@ from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """Unsent rows of tb_0031 (SS_INIT, not held) to one node, in order of object_id, with their bodies."""
+    """Unsent rows of tb_0031 (SS_INIT, not held) to one node, of one source and priority, with their bodies.
+
+    The rows are in the order of their object_ids.
+    """
 
     dest: str
     after: int  #: object_id, exclusive

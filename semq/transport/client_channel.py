@@ -145,7 +145,8 @@ class ClientChannel:
     ) -> None:
         """Send a message on a channel without confirms, with the body in blocks, as fast as the server reads.
 
-        If ``blocks`` raises, the connection is aborted. Raises LinkLost, or the AmqpError that closed the channel.
+        If ``blocks`` raises, or the caller is cancelled, the connection is aborted. Raises LinkLost, or the AmqpError
+        that closed the channel.
         """
         await self.wait_ready()
         self._machine.start_content(self.number, m.BasicPublish(exchange, routing_key), header)

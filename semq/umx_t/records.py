@@ -53,7 +53,7 @@ PortNumber = Annotated[int, Meta(ge=0, le=65_535)]
 class AckFlag(Word):
     """Values of ``Receipt.ack_flag``."""
 
-    TRANSPORT = 1  #: Ack, ReAck: between receiver and hub
+    TRANSPORT = 1  #: Ack, ReAck: between receiver and hub; ReAck of a refusal: from the sender to the hub
     END_TO_END = 2  #: Ack2, ReAck2: between receiver and sender
 
 
@@ -237,7 +237,7 @@ def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
 
 
 def record_size(record: Any) -> int:
-    """Return the estimated bytes of a record, without the members of a group."""
+    """Return the estimated bytes of a record. Names of members and users in a record of presence do not count."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

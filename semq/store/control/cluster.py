@@ -64,7 +64,7 @@ class HomesRead(NamedTuple):
 class InstanceRow:
     """One incarnation of an instance, as last reported."""
 
-    life: int
+    life: int  #: number of the incarnation
     semq_id: int
     semq_db_id: int
     host: str

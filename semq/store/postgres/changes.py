@@ -44,7 +44,7 @@ Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Any]]]  # by table; values in the order of the columns
 
 LEDGER = "semq_ledger"
-FIRST_ID = 1 << 40  # first record id of a store; submissions by SQL have smaller ids
+FIRST_ID = 1 << 40  # record ids of a store are above this number; those of submissions by SQL are below
 _TABLES = [table.name for table in INSERTED]
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
 STAGED = [name for name in Unit.__slots__ if name not in LOADED and name != "submissions_wait"]
