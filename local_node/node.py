@@ -428,7 +428,7 @@ class LocalNode(Node[LocalEngine]):
             | direct,
             known_nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
             away_rows=engine.sender.away_since,
-            inquiry_counts=engine.sender.asked,
+            inquiry_counts=engine.sender.inquiry_counts,
             blocked_rows={order.blocked for order in engine.handover.orders.values() if order.blocked},
         )
 

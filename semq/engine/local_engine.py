@@ -111,7 +111,7 @@ class LocalEngine:
         self._users_reported = []
         self.introduce()
         self.sender.began()
-        self.owed_acks.schedule.hurry(
+        self.owed_acks.schedule.begin_again(
             self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random()
         )
         self.rows.pump.run_all()
@@ -125,7 +125,7 @@ class LocalEngine:
         """Inquire about unanswered messages, and send the waiting ones for the peer of the link."""
         self.core.mail.schedule_flush()
         self.sender.inquire_soon()
-        self.owed_acks.schedule.hurry(
+        self.owed_acks.schedule.begin_again(
             self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random()
         )
         self.rows.pump.run(self.rows.pump.lane(str(link.peer)))

@@ -22,7 +22,7 @@ def level(priority: int) -> int:
 
 
 def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
-    """Divide ``limit`` equally among the next sources; the first ones get the remainder."""
+    """Divide ``limit`` equally among the first SOURCES_AT_ONCE sources; the remainder goes to the first of them."""
     chosen = sources[: min(SOURCES_AT_ONCE, limit)]
     count = len(chosen)
     return [(source, limit // count + (index < limit % count)) for index, source in enumerate(chosen)]
@@ -43,7 +43,7 @@ class Track:
     cursor: int = 0  #: rows up to here have been read
     has_waiting: bool = False  #: the store may hold waiting rows
     blocked: bool = False  #: the next row may not be sent yet
-    arrived: int = 0  #: number of calls of ``wake``
+    wake_count: int = 0  #: number of calls of ``wake``
     low: int = NEVER  #: lowest row passed to ``wake`` since the last pick, minus one
 
 
@@ -54,7 +54,7 @@ class Pick:
     track: Track
     limit: int
     after: int
-    arrived: int  #: ``track.arrived`` when the read was posted
+    wake_count: int  #: ``track.wake_count`` when the read was posted
 
 
 class Tracks:
@@ -65,7 +65,7 @@ class Tracks:
         self._ready: dict[str, dict[int, Track]] = {}  #: by source, in the order of turns
 
     @property
-    def ready(self) -> bool:
+    def has_ready(self) -> bool:
         """Whether the store may hold waiting rows that are not blocked."""
         return bool(self._ready)
 
@@ -89,7 +89,7 @@ class Tracks:
 
     def _wake(self, track: Track, row: int | None) -> None:
         track.has_waiting = True
-        track.arrived += 1
+        track.wake_count += 1
         if row is not None:
             track.cursor = min(track.cursor, row - 1)
             track.low = min(track.low, row - 1)
@@ -104,7 +104,7 @@ class Tracks:
                 self._ready.setdefault(track.source, {})[track.priority] = track
 
     def pick(self, limit: int) -> list[list[Pick]]:
-        """Return the reads of each of the next sources, which share ``limit``."""
+        """Return the reads of the sources whose turn it is, a list for each; the sources share ``limit``."""
         picks = []
         for source, share in shares(list(self._ready), limit):
             self._ready[source] = self._ready.pop(source)  # to the end
@@ -124,7 +124,7 @@ class Tracks:
         for priority in sorted(levels, reverse=True)[:TRACKS_AT_ONCE]:
             track = levels[priority]
             track.low = NEVER
-            picks.append(Pick(track, limit, track.cursor, track.arrived))
+            picks.append(Pick(track, limit, track.cursor, track.wake_count))
         return picks
 
     def note_read(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
@@ -133,7 +133,7 @@ class Tracks:
         # Not past rows that ``wake`` has named since the pick.
         track.cursor = min(cursor, track.low)
         track.blocked = blocked and track.low == NEVER
-        if not found and track.arrived == pick.arrived:
+        if not found and track.wake_count == pick.wake_count:
             track.has_waiting = False
         if track.blocked or not track.has_waiting:
             levels = self._ready.get(track.source, {})

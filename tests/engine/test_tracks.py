@@ -21,7 +21,7 @@ def test_shares_are_equal_but_for_the_remainder() -> None:
 
 def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     tracks = Tracks()
-    assert not tracks.ready
+    assert not tracks.has_ready
     assert not tracks.has_waiting
     tracks.wake("flood", 0)
     tracks.wake("flood", 9)
@@ -60,9 +60,9 @@ def test_a_track_beyond_the_window_delays_no_other() -> None:
     assert low.track.priority == 0
     tracks.note_read(low, 9, found=False)
     assert tracks.has_waiting
-    assert not tracks.ready
+    assert not tracks.has_ready
     tracks.wake("", 9)  # after the blocked row
-    assert not tracks.ready
+    assert not tracks.has_ready
     tracks.unblock()
     assert first_picks(tracks.pick(10)) == [("", 9, 10)]
     tracks.note_read(tracks.pick(10)[0][0], 6, found=True, blocked=True)

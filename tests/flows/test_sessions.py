@@ -212,7 +212,7 @@ def test_a_message_for_an_unknown_target_is_not_stored() -> None:
     assert [(row.outcome, row.void) for row in trio.a.store.tables.outbound.values()] == [(None, True)]
     assert trio.a.lines(Event.UNKNOWN) == 1  # class 1 does not wait
     assert trio.a.lines(Event.SENT) < 6
-    assert min(trio.a.engine.sender.asked.values()) >= SILENT_AFTER
+    assert min(trio.a.engine.sender.inquiry_counts.values()) >= SILENT_AFTER
     trio.lose = lambda wire, frame: False
     trio.directory.addresses.append(trio.b.address)
     trio.connect(trio.b)

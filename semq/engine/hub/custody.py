@@ -151,7 +151,7 @@ class Custody:
     # --- sessions
     def note_online(self, node: str) -> None:
         """H13: a target is online. Inquire soon about sent copies, and send the waiting ones."""
-        self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
+        self.schedule.begin_again(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
         if self.rows_by_target.get(node):
             self.pump.wake_all(node)  # also parked copies
 

@@ -120,7 +120,7 @@ class Pump:
 
     def run(self, lane: Lane) -> None:
         """Claim the next rows of a lane, if it has rows and capacity."""
-        if not lane.tracks.ready or lane.claiming:
+        if not lane.tracks.has_ready or lane.claiming:
             return
         limit = min(self.owner.capacity(lane), self._core.settings.claim_rows)
         if limit > 0:

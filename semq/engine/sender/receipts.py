@@ -322,7 +322,7 @@ class _Answers(Statements):
         row, answer = self.row(lk0), record.effective_answer
         if row is None or answer is None:
             return
-        self.sender.asked.pop(row.object_id, None)
+        self.sender.inquiry_counts.pop(row.object_id, None)
         if answer in ARRIVAL_BY_ANSWER:
             self._arrival(row, lk0, record, ARRIVAL_BY_ANSWER[answer])
         elif answer is Answer.CUSTODY:
@@ -377,12 +377,12 @@ class _Answers(Statements):
         if row.outcome is not None:
             return
         self._negatives[row.object_id] += 1
-        count = self.sender.unanswered[row.object_id] + self._negatives[row.object_id]
+        count = self.sender.negative_answers[row.object_id] + self._negatives[row.object_id]
         if count >= self.core.settings.give_up_after:
             self.apply_event(row, SenderEvent.give_up, f"{count} inquiries")
 
     def apply(self) -> None:
-        self.sender.unanswered.update(self._negatives)
+        self.sender.negative_answers.update(self._negatives)
         for custodian in self._lost:
             self.sender.lost_copy(custodian)
         super().apply()

@@ -24,7 +24,7 @@ from semq.umx_t.status import SaveFwd
 
 
 class Sender:
-    """Own rows on their way out, and the volatile facts about them."""
+    """The rows of messages that this node sends, and the volatile facts about them."""
 
     def __init__(
         self,
@@ -44,8 +44,9 @@ class Sender:
         self.rejected_proofs = RejectedProofs(core, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: schedule of inquiries
         self.nonces: dict[int, int] = {}  #: nonce of the last inquiry, by row; answers to earlier ones may be outdated
-        self.asked: dict[int, int] = {}  #: number of inquiries about a row since the last answer
-        self.unanswered: Counter[int] = Counter()  #: class 1 and 2: answers to inquiries that settled nothing
+        self.inquiry_counts: dict[int, int] = {}  #: number of inquiries since the last answer, by row
+        #: classes 1 and 2: number of answers to inquiries that did not settle the message, by row
+        self.negative_answers: Counter[int] = Counter()
         self.away_since: dict[int, float] = {}  #: rows in custody: since when the custodian cannot be reached
         self._lossy: set[tuple[int, int]] = set()  #: stores that have lost copies, as found in this session
 
@@ -90,27 +91,27 @@ class Sender:
     def inquire_soon(self) -> None:
         """Inquire soon, because a direct session has begun or ended."""
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
-        self.schedule.hurry(self.core.now() + spread)
+        self.schedule.begin_again(self.core.now() + spread)
 
     def began(self) -> None:
         """Inquire soon in a new session with the hub: about rows without custody, and a sample of those in custody."""
         self._lossy.clear()
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
-        self.schedule.hurry(self.core.now() + spread, self.core.settings.ask_rows)
+        self.schedule.begin_again(self.core.now() + spread, self.core.settings.ask_rows)
 
     def lost_copy(self, custodian: LK1) -> None:
-        """Inquire about all rows now, once for each store in a session, because a store of the hub has lost a copy."""
+        """Inquire about all rows now, because a store of the hub has lost a copy; once per session for each store."""
         if custodian[:2] not in self._lossy:
             self._lossy.add(custodian[:2])
             self.core.count("custody_lost")
-            self.schedule.rush(self.core.now())
+            self.schedule.make_all_due(self.core.now())
 
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
         link = self.uplink.link
         if not self.uplink.reaches(row.target.node):
             return
         nonce = self.nonces[row.object_id] = self.core.new_nonce()
-        self.asked[row.object_id] = self.asked.get(row.object_id, 0) + 1
+        self.inquiry_counts[row.object_id] = self.inquiry_counts.get(row.object_id, 0) + 1
         floor = self.rows.floor(row).value if row.save_fwd is SaveFwd.MUST else 0
         facts: dict[str, Any] = {
             "role": InquiryRole.S,
@@ -130,5 +131,5 @@ class Sender:
 
     def forget(self, row: Outbound) -> None:
         self.rejected_proofs.forget(row.object_id)
-        for volatile in (self.nonces, self.asked, self.unanswered, self.away_since):
+        for volatile in (self.nonces, self.inquiry_counts, self.negative_answers, self.away_since):
             volatile.pop(row.object_id, None)

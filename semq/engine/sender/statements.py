@@ -119,7 +119,7 @@ class Statements:
             self.note_violation(error, str(row.lk0) if row is not None else "")
 
     def apply(self) -> None:
-        """Apply the changes in memory, after the commit, and search for refused documents to send again."""
+        """Apply the changes in memory, after the commit. Search for refused documents that can be sent again."""
         for end in self.after.settled:
             self.sender.forget(end.row)
         self.sender.rows.apply(self.after)

@@ -155,11 +155,11 @@ class Acceptance:
 
     @work
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
-        """``faults``: by index in ``submissions``."""
+        """Accept or refuse documents in one unit. ``faults``: by index in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
         accepted = _UnitAcceptance(self.core, self.rows, unit, began, self._uplink)
         for index, submission in enumerate(submissions):
-            accepted.submission(submission, faults.get(index))
+            accepted.decide(submission, faults.get(index))
         yield COMMITTED
         accepted.apply()
 
@@ -286,7 +286,7 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
 
 
 def _in_pieces(submission: Submission) -> str:
-    """Return the size in a manifest; empty for other documents."""
+    """Return the number of pieces and the size from a manifest, as text; empty for other documents."""
     if not submission.attributes.pieces:
         return ""
     manifest = read_manifest(bytes(submission.body))
@@ -309,7 +309,8 @@ class _UnitAcceptance:
         self._events: list[Any] = []
         self._unkept: list[Outbound] = []  #: documents that are sent and not stored
 
-    def submission(self, submission: Submission, fault: SemqError | None) -> None:
+    def decide(self, submission: Submission, fault: SemqError | None) -> None:
+        """Accept a document, answer a repeated token, or refuse the document."""
         known = self._unit.tokens.get(submission.token) if submission.token else None
         if known is None and fault is not None:
             self._refused.append((submission, fault))

@@ -69,7 +69,7 @@ class Sweep:
         query = self._query(slice_.first, slice_.last, settings.ask_rows)
         unit = yield Needs(queries={query})
         asked = self._ask(unit, query)
-        # With the rows that earlier work of this unit has settled: the number of all shows whether more may follow.
+        # Rows that earlier work of this unit has settled count, too: the number shows whether the query was full.
         found = unit.found.get(query, [])
         is_full = len(found) >= settings.ask_rows
         last = row_id(found[-1]) if found else slice_.last

@@ -1,8 +1,9 @@
 """The times of inquiries, without a timer per row: slices of record ids that are due together.
 
 Record ids grow with time, so a slice has the rows of one period. A due slice is read by one query; if unsettled rows
-remain, it is due again after twice the interval. Neighbouring slices of equal age are merged: a target that is offline
-for weeks has few. Rows in custody, and received rows that owe no acknowledgement, have a slower pace (``patient``).
+remain, it is due again after twice the interval. Neighbouring slices of equal age are merged, so that a target that is
+offline for weeks has few slices. Rows in custody, and received rows that owe no acknowledgement, have a slower pace
+(``patient``).
 Time is monotonic (rule N21).
 """
 
@@ -12,8 +13,8 @@ from math import inf
 
 from semq.umx_t import retry
 
-GAP_MAX = 4096  # largest number of ids between neighbouring slices, which a merged slice includes
-SLICES_MAX = 256  # with this number of slices, any two may be merged
+GAP_MAX = 4096  # largest number of ids between two slices that are merged; the merged slice includes them
+SLICES_MAX = 256  # with this number of slices, slices are merged however many ids are between them
 
 
 @dataclass(slots=True)
@@ -23,7 +24,7 @@ class Slice:
     first: int
     last: int
     due: float  #: time of the next inquiry
-    asked: int = 0  #: number of inquiries since the last ``hurry`` or ``rush``
+    asked: int = 0  #: number of inquiries since the last ``begin_again`` or ``make_all_due``
     patient: bool = False  #: whether the rows have the slower pace
 
     def covers(self, other: "Slice") -> bool:
@@ -75,8 +76,8 @@ class Schedule:
         if following <= last:
             self._slices.append(Slice(following, last, due))
 
-    def hurry(self, due: float, sample: int = 0) -> None:
-        """Make all rows due at ``due``, with the first interval after that.
+    def begin_again(self, due: float, sample: int = 0) -> None:
+        """Make all rows due at ``due``, and again after the first interval.
 
         Of each slice with the slower pace, only the last ``sample`` ids get the usual pace.
         """
@@ -92,7 +93,7 @@ class Schedule:
             slice_.due, slice_.asked = min(slice_.due, due), 0
         self._slices, self._open = patient + merged + newest, None
 
-    def rush(self, due: float) -> None:
+    def make_all_due(self, due: float) -> None:
         """Make all rows due at ``due``, at the usual pace."""
         for slice_ in self._slices:
             slice_.due, slice_.asked, slice_.patient = due, 0, False

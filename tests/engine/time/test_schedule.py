@@ -53,10 +53,10 @@ def test_a_reconnect_makes_all_rows_due_together() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     for n in range(10):
         schedule.add(n, now=float(n * 10))
-    schedule.hurry(due=101.0)
+    schedule.begin_again(due=101.0)
     slice_ = schedule.take(101.0)
     assert slice_ == Slice(0, 9, 101.0)
-    Schedule(FIRST_S, MAX_S).hurry(0.0)  # an empty schedule has nothing due
+    Schedule(FIRST_S, MAX_S).begin_again(0.0)  # an empty schedule has nothing due
 
 
 def test_a_span_that_is_made_due_replaces_the_slices_inside_it() -> None:
@@ -127,7 +127,7 @@ def test_after_a_reconnect_slices_keep_the_slower_pace_and_a_sample_of_their_row
     schedule.put_back(Slice(0, 9_999, 80.0, 5, patient=True), 80.0)
     schedule.put_back(Slice(20_000, 29_999, 900.0, 5, patient=True), 900.0)
     schedule.put_back(Slice(10_000, 10_099, 700.0, 5), 700.0)
-    schedule.hurry(due=100.0, sample=10)
+    schedule.begin_again(due=100.0, sample=10)
     soon = [schedule.take(100.0, patient=False) for _ in range(4)]
     spans = [(slice_.first, slice_.last) for slice_ in soon if slice_ is not None]
     assert sorted(spans) == [(9_990, 9_999), (10_000, 10_099), (29_990, 29_999)]
@@ -139,7 +139,7 @@ def test_after_a_reconnect_slices_keep_the_slower_pace_and_a_sample_of_their_row
 def test_a_rush_ends_the_slower_pace_of_all_slices() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.put_back(Slice(0, 99, 900.0, 5, patient=True), 900.0)
-    schedule.rush(3.0)
+    schedule.make_all_due(3.0)
     assert schedule.take(3.0, patient=False) == Slice(0, 99, 3.0)
 
 

@@ -137,7 +137,7 @@ def test_a_document_that_ends_before_its_inquiry_causes_none() -> None:
     trio.a.store.run()
     assert trio.a.engine.asker.sweep.next_due is None
     sender = trio.a.engine.sender
-    assert (sender.nonces, sender.asked, sender.unanswered, sender.away_since) == ({}, {}, {}, {})
+    assert (sender.nonces, sender.inquiry_counts, sender.negative_answers, sender.away_since) == ({}, {}, {}, {})
 
 
 # ------------------------------------------------------------------------------------------------------------- receiver
