@@ -13,12 +13,12 @@ REPLACEMENT = "\ufffd"
 
 # DEL and C1 controls; the soft hyphen; letters without a glyph; zero-width and bidirectional controls; separators of
 # lines and paragraphs; lone surrogates; byte-order marks, annotations, noncharacters, musical controls and tags.
-_UNSEEN = (
+_INVISIBLE = (
     "\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\ufffe\uffff\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
-_IN_LINE = re.compile(f"[\x00-\x1f{_UNSEEN}]")
-_IN_PAGE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]")  # tabs and line ends are markup of the page
+_IN_LINE = re.compile(f"[\x00-\x1f{_INVISIBLE}]")
+_IN_PAGE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_INVISIBLE}]")  # tabs and line ends are markup of the page
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

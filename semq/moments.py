@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 # The form of ``utc_text``, also with a space, a fraction or Z; and the milliseconds ("stated at …") that older nodes
 # wrote into ledger lines about receipts.
-_WITHIN = re.compile(
+_TIME_IN_TEXT = re.compile(
     r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)(?![\d:])|(?<=\bstated at )\d{12,14}\b"
 )
 EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
@@ -60,7 +60,7 @@ def time_of_day(moment: datetime, unit: str = "seconds") -> str:
 
 def in_local(text: str) -> str:
     """Return a text with the times in it converted to the local time zone."""
-    return _WITHIN.sub(_as_local, text)
+    return _TIME_IN_TEXT.sub(_as_local, text)
 
 
 def _as_local(match: re.Match[str]) -> str:

@@ -97,8 +97,8 @@ class Layout:
     ) -> Path | None:
         """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
-        Return the new path, with ``name`` or a number if another file has the path. Return None if the file, which then
-        stays, is not ``expected``. Raises OSError.
+        Return the new path, with ``name`` or a number if another file has the path. If the file is not ``expected``,
+        move it back and return None. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
         destination = free_path(folder / with_room_for_note(relative_path), name)

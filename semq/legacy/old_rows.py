@@ -63,7 +63,7 @@ class OldRow:
     kind: str  #: tb_0031, tb_0030 or tb_0032
     object_id: int
     task: RowTask
-    status: str  #: status in the older SEMQ; for tb_0030 both, separated by /
+    status: str  #: status in the older SEMQ; for tb_0030 those of the hub and of the sender, separated by /
     lk0: str = ""  #: locator of the message in the older SEMQ; empty for to-do rows
     target: str = ""
     sender: str = ""  #: user who sends a message within the institution; else empty

@@ -22,7 +22,7 @@ from semq.pki.trust import fingerprint_of
 from semq.store.files import write_safely
 from semq.umx_t.address import Address
 
-REQUEST_MAX = 16 * 1024
+REQUEST_MAX = 16 * 1024  # bytes
 CLOCK_MARGIN = timedelta(minutes=5)  # a certificate is valid from this time before its creation, because clocks differ
 AUTHORITY_YEARS = 20  # validity of an authority
 HOST_NAME = re.compile(r"(?!.{254})([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}")

@@ -24,7 +24,7 @@ PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 CURVES = ("secp256r1", "secp384r1")
 RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # smaller keys are weak, larger ones slow to verify
 RSA_BITS_NEW = 3072
-KEY_FILE_MAX = 64 * 1024
+KEY_FILE_MAX = 64 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class SignerGone(BadInput):
     code = "SEMQ-5214"
     remedy = (
         "None needed if the sender has enrolled again: its node sends the document again under its new key, as a new "
-        "message. A document that remains in `semq failed list` there must be submitted again."
+        "message. A document that remains in `semq failed list` of the sender must be submitted again."
     )
 
     @classmethod
@@ -81,8 +81,9 @@ class SignatureWrong(ProtocolViolation):
 
     code = "SEMQ-5205"
     remedy = (
-        "Nothing is lost: it was rejected, and the inquiry is repeated. If this continues, traffic of the two nodes "
-        "is altered or signed in another's name: inform both operators (check `violations` of `semq node health`)."
+        "Nothing is lost: the data was rejected, and the inquiry is repeated. If this continues, traffic between the "
+        "two nodes is altered, or signed in another's name: inform both operators (check `violations` of `semq node "
+        "health`)."
     )
 
 

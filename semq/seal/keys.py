@@ -1,4 +1,4 @@
-"""Keys by kind: a table of algorithms, names of keys, wrapping of session keys, and signatures.
+"""Keys by kind: a table of algorithms, ids of keys, wrapping of session keys, and signatures.
 
 Session keys are wrapped by HPKE in base mode (RFC 9180: DHKEM over the curve of the certificate, HKDF, AES-256-GCM) for
 EC keys, and by RSA-OAEP with SHA-256 (RFC 8017) for RSA keys. Signatures are ECDSA with the hash that matches the curve

@@ -31,7 +31,7 @@ class Origin(NamedTuple):
     size: int  #: bytes of the body as its sender sent it
     place: int  #: index of the leaf, from 0
     document_count: int  #: number of documents under the signature
-    path: tuple[bytes, ...]
+    path: tuple[bytes, ...]  #: hashes of the neighbours from the leaf to the root; an empty hash means no neighbour
 
     def message(self, source: str, target: str, facts: bytes) -> bytes:
         """Return the data that the sender has signed, if it has bound these facts."""

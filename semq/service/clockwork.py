@@ -93,7 +93,7 @@ class Clockwork:
         self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
         self._wall_timer: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
-            # Two, because a run that hastens its job at its end still counts. `_run` permits one at a time.
+            # Two instances: a run that hastens its job at its end is still one of them. `_run` permits one at a time.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
         )
 

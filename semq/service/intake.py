@@ -2,8 +2,8 @@
 
 A speaker is, for instance, a session (at the listening end of links), the source of a packet (at the dialling end), or
 a queue (on the carrier of a hub). In each turn of the event loop the intake passes on a bounded number of frames and
-bytes, speaker by speaker, so that no speaker delays the others, and none while too much work is not committed. The
-callers limit the bytes that wait for a speaker.
+bytes, speaker by speaker, so that no speaker delays the others. While too much work is not committed, it passes on
+nothing. The callers limit the bytes that wait for a speaker.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ FRAME_OVERHEAD_BYTES = 200  # counted for a frame besides header and body
 
 
 class Intake(Generic[Speaker, Frame]):
-    """The queues of the speakers of one kind of link."""
+    """Queues of received frames, one for each speaker."""
 
     def __init__(
         self,

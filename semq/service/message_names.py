@@ -57,7 +57,7 @@ async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
             if row["outcome"] is not None:
                 raise error_for_ended(await past_record(store, row["lk0"]))
             return row
-    raise NotThere("This node has not sent the message; only its sender can do that.", **_names(rows[0]["lk0"]))
+    raise NotThere("This node has not sent the message; only the sender's node can do this.", **_names(rows[0]["lk0"]))
 
 
 async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:

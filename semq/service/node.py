@@ -58,7 +58,8 @@ NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the 
 # Companion programs by section of the configuration; any other section has CompanionModule("semq.SECTION").
 PROGRAMS = {"http": CompanionModule("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-# Seconds between checks of the node's own Postgres: child processes may keep connections open after its death.
+# Seconds between checks of the node's own Postgres. They are needed because, after the death of its main process, the
+# other processes of Postgres may keep connections open.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection

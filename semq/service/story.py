@@ -25,7 +25,8 @@ LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
 PRIVATE_EVENTS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
-# Detail of the line of the receiver's import for a legacy message; the sender's import learns of the arrival from it.
+# Detail of the ledger line that the import at a receiver writes about a message of an older SEMQ that has arrived. The
+# import at the sender asks for the story, and learns of the arrival from this line.
 IMPORTED = "imported: it has arrived through an older SEMQ"
 FIELDS = ("at", "side", "event", "words", "att")
 

@@ -18,7 +18,7 @@ from semq.store.work import Work, after_commit
 
 WAITING_MAX = 8 << 20  # bytes of bodies that may wait
 IDLE_S = 30.0  # time without bodies after which the connection is closed
-ENDED_MAX = 100  # number of keys in ``_ended`` of a table at which bodies are deleted
+ENDED_MAX = 100  # keys in ``_ended`` of a table; when there are so many, the bodies under them are deleted
 
 INSERT = {
     "tb_0031_body": "INSERT INTO tb_0031_body (object_id, envelope, payload) VALUES (%b, ''::bytea, %b)",
@@ -45,7 +45,7 @@ class BodiesAhead:
         self._queue: deque[tuple[Work, bool]] = deque()
         self._waiting_bytes = 0
         self._keys: dict[tuple[str, int], int] = {}  #: keys of stored bodies, by table and identity of the payload
-        #: keys of ended work, by table; no unit has taken a body that remains under one of them
+        #: keys of work that has ended, by table; a body still stored under such a key was not taken by a unit
         self._ended: dict[str, list[int]] = {table: [] for table in DELETE}
         self._must_delete = False
         self._arrived = asyncio.Event()

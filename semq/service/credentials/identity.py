@@ -45,7 +45,7 @@ class NodeIdentity:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.ring = ring_of(settings)
-        # Read before the authorities: if the node is not enrolled, only this error says so.
+        # First, because only its error says that the node is not enrolled; the authorities are missing then, too.
         self.current: Identity = self.ring.identity()
         self.trust = trust_of(settings, self.ring)
         self._settings = settings

@@ -124,7 +124,7 @@ class NodeKeys:
 
     def knows(self, node: str) -> bool:
         """Return whether a certificate of a node was ever trusted."""
-        # Otherwise the directory could make this node accept unsigned statements, by removing certificates.
+        # Past certificates count: else the directory could remove them to make this node accept unsigned statements.
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:

@@ -59,7 +59,7 @@ class Alerts:
         self._settings = settings
         self._clock = clock
         self._checks = checks
-        self._reported: dict[str, str] = {}  #: last reported verdict by check; a check without an entry was ok
+        self._reported: dict[str, str] = {}  #: last reported verdict by check; without an entry: ok
         self._changes: dict[str, _Change] = {}  #: by check
         self._process: Process | None = None
         self._is_stopping = False

@@ -88,8 +88,8 @@ def _links(status: Status) -> Iterable[Check]:
 
 
 def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
-    """Return the check of datagrams. It warns of recent loss, and of a closed path to a linked peer if documents for
-    the peer have been sent over the AMQP connection since it closed.
+    """Return the check of datagrams. It warns of recent loss, and of a closed path to a linked peer if documents had to
+    use the AMQP connection since the path closed.
     """
     closed, lossy = [], []
     for peer, path in sorted(peers.items()):

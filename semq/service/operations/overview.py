@@ -101,7 +101,7 @@ class SelectStuck(SelectMessages, frozen=True, kw_only=True):
 
 
 class Views:
-    """The handlers."""
+    """The handlers of ``OVERVIEW``."""
 
     def __init__(self, node: OverviewNode) -> None:
         self._node = node
@@ -187,8 +187,8 @@ class Views:
     async def _submitted(self, wanted: SelectStuck, cause: StuckCause) -> dict[str, Any]:
         """Return a page of submissions with one cause. ``outbound``: smallest number of the page before."""
         surroundings = self._node.surroundings()
-        is_sent_message = wanted.mark is not None or wanted.source not in (None, "")  # of a hub, of a sent message
-        if wanted.side == "inbound" or is_sent_message:
+        # A mark belongs to a sent message, a source to a message of a hub; submissions have neither.
+        if wanted.side == "inbound" or wanted.mark is not None or wanted.source not in (None, ""):
             return {"rows": [], "next": None, "looked_at": 0}
         listed = await self._submissions(
             wanted,

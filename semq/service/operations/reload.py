@@ -2,7 +2,7 @@
 
 First the whole configuration is read and checked; then all reloadable keys change in one turn of the event loop. Any
 other changed key is reported and keeps its value until the next start. Of ``amqp.virtual_hosts``, only new ones without
-stored contents are added. ``direct`` changes, unless the section is new or removed.
+stored contents are added. Section ``direct`` is reloadable unless it is new or removed.
 """
 
 import asyncio

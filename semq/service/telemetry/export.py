@@ -1,4 +1,4 @@
-"""The export of one node: a bounded queue of spans, sent in batches, and its state for ``node.status``.
+"""The export of a node's spans: a bounded queue, sent in batches, and its state for ``node.status``.
 
 If the collector cannot accept a batch now (no connection, no answer, 429, 502, 503, 504), the batch is sent again with
 growing pauses, or after the pause that the collector requests. After any other refusal the batch is dropped.
@@ -43,7 +43,7 @@ class SpanExport:
         self._is_stopping = False
         self.exported = 0
         self.dropped = 0
-        self.failures = 0  #: in a row
+        self.failures = 0  #: failed requests in a row
         self.failing_since: int | None = None  #: milliseconds since 1970 UTC
         self.last_error = ""
         self.documents = DocumentSpans(section.sample_ratio, self._now_ms, self.add)
