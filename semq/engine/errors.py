@@ -4,7 +4,7 @@ from semq.errors import BadInput, ProtocolViolation, SemqError, Unavailable
 
 
 class UnknownTarget(BadInput):
-    """The hub knows no such institution as a partner."""
+    """The hub knows no such institution, or it is no partner of this one."""
 
     code = "SEMQ-1201"
     remedy = (
