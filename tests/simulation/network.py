@@ -40,7 +40,7 @@ class SimLink:
         self.stalled = False  #: frames leave and never arrive
         self.data = FrameLane(session.world.time.now)
         self.control = FrameLane(session.world.time.now)
-        self.was_full = False  #: the owner's engine is notified when there is room again
+        self.was_full = False  #: the engine has found no room, and is notified when there is room again
 
     @property
     def room(self) -> int:
@@ -109,7 +109,7 @@ class SimSession:
         world = self.world
         if world.plan.codec:
             frame = through_the_codec(frame)
-        world.faults.remember(link, frame)
+        world.faults.draw_replay(link, frame)
         arrives, ghosts = world.faults.draw_arrivals(frame)
         if arrives and not link.stalled and not world.faults.withholds(link, frame):
             channel = link.data if isinstance(frame, Data) else link.control

@@ -28,7 +28,7 @@ HUB = "2.hub"
 INCARNATION = "3f2a"
 MIDNIGHT = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp() * 1000)
 HOUR = 3_600_000
-# Messages that are delivered: forwarded by the hub, or from its store.
+# Courses of messages that are delivered: forwarded by the hub, or from its store.
 FORWARD_COURSE = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
 STORE_COURSE = (
     "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@60000c R:RECEIVED@60020c H:RELEASED@60050c "

@@ -232,7 +232,7 @@ def test_refusals_are_reported_to_every_inquiry() -> None:
     assert reported == {HubEvent.again, HubEvent.inquired, HubEvent.asked, HubEvent.ask, HubEvent.refuse}
 
 
-def test_the_answer_not_sends_nothing_again_while_a_store_has_custody() -> None:
+def test_nothing_is_sent_again_after_the_answer_not_while_a_store_has_custody() -> None:
     rule = SENDER.step(SenderState.SS_ACK, SenderEvent.not_here)
     assert (rule.after, rule.deed) == (SenderState.SS_ACK, None)
 
@@ -295,7 +295,7 @@ def test_every_ack_about_a_stored_copy_is_answered() -> None:
             assert HUB.step(state, event).deed is HubDeed.reack
 
 
-def test_the_first_record_of_a_message_is_the_last() -> None:
+def test_a_message_is_recorded_once_and_its_recorded_status_stays() -> None:
     for state, event in RECEIVER.cells():
         rule = RECEIVER.step(state, event)
         if state is Arrival.NOT and event is not ReceiverEvent.inquiry:
@@ -306,7 +306,7 @@ def test_the_first_record_of_a_message_is_the_last() -> None:
             assert rule.after is state
 
 
-def test_noted_and_done_are_final() -> None:
+def test_noted_acknowledgements_and_documents_that_are_done_stay_so() -> None:
     assert all(OWED.step(AckStatus.AS_ACK, event).after is AckStatus.AS_ACK for event in OwedEvent)
     done = [HANDLING.step(state, event) for state, event in HANDLING.cells() if state is AppStatus.DONE]
     assert all((rule.after, rule.deed) == (AppStatus.DONE, None) for rule in done)

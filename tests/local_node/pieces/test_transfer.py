@@ -228,7 +228,7 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(
 async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     shared_inprocess: InProcess, pair: tuple[LocalNode, LocalNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise copies of its pieces would stay at the receiver after the delivery of the document."""
+    """Copies of its pieces that arrive after its delivery would stay at the receiver."""
     a, b = pair
     execute, may_go_on = a.store.execute, asyncio.Event()
     assert await published(await confirming(shared_inprocess, a), "56001", body_of(MEDIUM))

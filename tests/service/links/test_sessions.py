@@ -300,15 +300,15 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> N
 
 
 async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksScene) -> None:
-    """Else a node whose session began while a new engine started would count as online."""
+    """The engine may be a new one, in which a node has already logged in: it must not count as online."""
     await until(lambda: scene.hub.engine.sessions)
     scene.hub.links.end_all_sessions(amqp.ConnectionForced("anew"))
     assert not scene.hub.engine.sessions
     await until(lambda: str(HONEST) in scene.hub.engine.sessions)
 
 
-async def test_a_session_with_one_of_its_two_consumers_is_ended_with_the_others(scene: LinksScene) -> None:
-    """Else a second consumer would not bring the node online."""
+async def test_a_session_with_one_of_its_two_consumers_is_ended_with_all_other_sessions(scene: LinksScene) -> None:
+    """The hub forgets that consumer, so the second one would not bring the node online."""
     await scene.link.close()
     await until(lambda: "1.10008" not in scene.hub.links.links)
     link = await scene.inprocess.client(scene.hub, **scene.login)

@@ -312,7 +312,7 @@ class Faults:
             what = SenderEvent.resend if goal is not None and goal[2] is SenderEvent.resend else SenderEvent.cancel
             host.application.act(what.name, self.chance.choice(lk0s))
 
-    def remember(self, link: "SimLink", frame: Frame) -> None:
+    def draw_replay(self, link: "SimLink", frame: Frame) -> None:
         """Draw whether a frame arrives again; if so, plan this."""
         if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15 or _is_presence(frame):
             return

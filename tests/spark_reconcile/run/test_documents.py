@@ -177,7 +177,7 @@ def test_open_messages_are_judged_again_until_they_are_settled(nights: Nights, s
     second = nights.second_run
     # OfficeMessage 14 and the manifest of OPEN
     assert {name: count for name, count in second.verdicts.items() if count} == {"MATCHED": 2}
-    # CROSSING, WAITING and the lost piece of LATE; MISSING; the lost messages of two documents
+    # MATCHED: CROSSING, WAITING and the lost piece of LATE. NOT_DELIVERED: the lost messages of documents 2 and 3.
     assert second.carried == {"MATCHED": 3, "MISSING_AT_HUB": 1, "NOT_DELIVERED": 2}
     assert second.outcome == "met"  # exceptions that an earlier run has reported do not count again
 

@@ -214,7 +214,7 @@ def test_nodes_of_an_absent_hub_store_cause_no_exceptions_and_an_invented_copy_h
     lines += through_second_store(office, elsewhere, FORWARD_COURSE)
     # The delivered stores have lines about 1.b, so a message that is absent there is a contradiction.
     lines += through_second_store(office, [OfficeMessage(50)], FORWARD_COURSE)
-    # So is a message of which only the receiver's line names a copy, in a third store.
+    # Also a contradiction: only the receiver's line of this message names a copy, in a third store.
     lines += [{**line, "lk1": "9.9.1"} if line["node"] == "1.b" else line
               for line in through_second_store(office, [OfficeMessage(51)], FORWARD_COURSE)]  # fmt: skip
     office.deliver(lines)

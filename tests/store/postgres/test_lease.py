@@ -79,7 +79,9 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_is_take
 
 
 @pytest.mark.usefixtures("expires_soon")
-async def test_the_store_of_a_process_that_is_suspended_beside_its_writer_is_taken_over(database: str) -> None:
+async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_beside_its_writer_is_taken_over(
+    database: str,
+) -> None:
     """Its transaction has changed semq_meta, as the load of a broker does; a takeover changes that row, too."""
     async with open_notified_store(database) as first:
         suspended, resumed = threading.Event(), threading.Event()
