@@ -76,7 +76,7 @@ def account(connection: Connection, name: str) -> Account | None:
 
 
 def has_enabled_account(connection: Connection) -> bool:
-    """Whether any account is enabled."""
+    """Return whether any account is enabled."""
     return connection.execute(select(ACCOUNT.name).where(ACCOUNT.disabled_at.is_(None)).limit(1)).first() is not None
 
 

@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
 
 def is_hub(node: Address) -> bool:
-    """Whether an address is that of a hub, and not of an institution."""
+    """Return whether an address is that of a hub, and not of an institution."""
     return node.type == NodeType.PLATFORM
 
 

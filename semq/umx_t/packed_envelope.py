@@ -2,7 +2,7 @@
 
 The field ``@Envelope`` is a msgpack array of attributes. AMQP properties, headers of the application, and attributes of
 later releases stay outside the array: a node forwards an attribute that it does not know only if the attribute has a
-field of its own. An AMQP table of a dozen fields takes twice as long to read.
+field of its own. An AMQP table with the same attributes takes twice as long to read.
 """
 
 from collections.abc import Mapping

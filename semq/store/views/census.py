@@ -22,7 +22,7 @@ OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_
 
 
 def groups(connection: Connection, late_before_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
-    """Return the groups of both queues, at most GROUPS_MAX of each query, the largest.
+    """Return the groups of both queues; of each query, the GROUPS_MAX groups with the most rows.
 
     Open rows accepted or received before ``late_before_ms`` are late: sent ones without an outcome, and received ones
     that are NEW or whose acknowledgement is not noted.

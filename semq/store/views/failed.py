@@ -1,7 +1,7 @@
-"""View of failed documents: received ones that are parked, sent ones that were refused or wait for an operator, and
-refused submissions. Read-only.
+"""View of failed documents: received ones that are parked, sent ones that the receiver, the hub or its operator
+refused, and refused submissions. Read-only.
 
-The error of a document is in the last line of the ledger that parked or refused it.
+The error of a document is in the last ledger line about its parking or refusal.
 """
 
 from collections.abc import Mapping, Sequence
