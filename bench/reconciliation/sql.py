@@ -24,7 +24,7 @@ from spark_reconcile.judgement.situation import (
     REMARKS,
     SENDER_WORDS,
     SENDERS,
-    SideStanding,
+    SideWord,
 )
 
 YOUNG_MS = 900_000  # age of the last step below which a message counts as young
@@ -118,7 +118,7 @@ def situation_sql(window: Window, dialect: Dialect) -> str:
     return " | ".join(parts)
 
 
-def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str) -> str:
+def _words(column: str, words: Sequence[SideWord], names: Sequence[str], special: str) -> str:
     """Return SQL for the index in ``names`` of the word for one side. ``special``: condition of the word at index 2."""
     rows = " ".join(
         f"WHEN {column} & {word.shown_by} <> 0"

@@ -34,8 +34,8 @@ def short_name(lk0: str) -> str:
     object_id = lk0.rpartition(".")[2]
     if not (object_id.isascii() and object_id.isdecimal()):
         return ""
-    opening, number_since = divmod(int(object_id), 1 << NUMBER_BITS)
-    return f"{_to_base32(opening)}-{_to_base32(number_since)}-{_check(lk0)}"
+    opening, number = divmod(int(object_id), 1 << NUMBER_BITS)
+    return f"{_to_base32(opening)}-{_to_base32(number)}-{_check(lk0)}"
 
 
 def read_short_name(text: str) -> ShortName | None:
@@ -43,8 +43,8 @@ def read_short_name(text: str) -> ShortName | None:
     match = _FORM.fullmatch(text.upper()) if text.isascii() else None
     if match is None:
         return None
-    opening, number_since, check = (part.translate(_READ_AS) for part in match.groups())
-    object_id = (_from_base32(opening) << NUMBER_BITS) + _from_base32(number_since)
+    opening, number, check = (part.translate(_READ_AS) for part in match.groups())
+    object_id = (_from_base32(opening) << NUMBER_BITS) + _from_base32(number)
     return ShortName(object_id, check) if object_id <= INT64_MAX else None
 
 

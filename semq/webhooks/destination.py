@@ -74,7 +74,7 @@ class Webhook:
 
         Raises RefusedByWebhook, NoAnswerFromWebhook, AddressNotAllowed.
         """
-        async with self._turn():
+        async with self._after_pause():
             began_at = self._clock.monotonic()
             try:
                 async with asyncio.timeout(self._settings.timeout_s) as limit:
@@ -120,7 +120,7 @@ class Webhook:
         self._states.failed(self._settings.name, error, is_paused=self.failures >= OPEN_AFTER)
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _after_pause(self) -> AsyncIterator[None]:
         """Wait for the end of the pause. Requests that must wait go one at a time."""
         if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
             yield

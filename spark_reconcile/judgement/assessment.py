@@ -39,7 +39,7 @@ from spark_reconcile.judgement.situation import (
     REMARKS,
     SENDER_WORDS,
     SENDERS,
-    SideStanding,
+    SideWord,
     bit,
 )
 from spark_reconcile.judgement.verdicts import RULES, VERDICT, Verdict
@@ -242,13 +242,13 @@ def _row() -> Column:
     return F.expr(f"CASE {rows} ELSE -1 END")
 
 
-def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str, missing: str) -> str:
+def _words(column: str, words: Sequence[SideWord], names: Sequence[str], special: str, missing: str) -> str:
     """Return SQL for the index in ``names`` of the word for one side, from its bits in ``column``.
 
     ``special``: condition of the word at index 2, which has priority. ``missing``: condition of the word at index 1.
     """
 
-    def case(word: SideStanding) -> str:
+    def case(word: SideWord) -> str:
         tests = ((word.shown_by, "<>"), (word.unless, "="), (word.needs, "<>"))
         shown = " AND ".join(f"({column} & {bits}) {sign} 0" for bits, sign in tests if bits)
         return f"WHEN {shown} THEN {names.index(word.name)}"

@@ -10,7 +10,7 @@ from semq.store.rows import Event
 from spark_reconcile.extracts.events import NOTES, mask
 
 
-class SideStanding(NamedTuple):
+class SideWord(NamedTuple):
     """A word for the state of a message at one side. It applies if an event of ``shown_by`` is present, no event of
     ``unless``, and, if ``needs`` is not 0, an event of ``needs``."""
 
@@ -31,37 +31,37 @@ RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 
 # Before these tables ``assessment`` tests "torn" (two outcomes) and "mixed" (two kinds of record).
 SENDER_WORDS = (
-    SideStanding("delivered", mask(Event.DELIVERED)),
-    SideStanding("rejected", mask(Event.REJECTED)),
-    SideStanding("cancelled", mask(Event.CANCELLED)),
-    SideStanding("lost", mask(Event.LOST)),
-    SideStanding("unknown", mask(Event.UNKNOWN)),
-    SideStanding("dropped", mask(Event.DROPPED)),
-    SideStanding("stored", mask(Event.STORED)),  # Ack-Save
-    SideStanding("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd
-    SideStanding("sent", mask(Event.SENT)),
-    SideStanding("refused", mask(Event.REFUSED)),  # as a submission
-    SideStanding("accepted", _ANY),
+    SideWord("delivered", mask(Event.DELIVERED)),
+    SideWord("rejected", mask(Event.REJECTED)),
+    SideWord("cancelled", mask(Event.CANCELLED)),
+    SideWord("lost", mask(Event.LOST)),
+    SideWord("unknown", mask(Event.UNKNOWN)),
+    SideWord("dropped", mask(Event.DROPPED)),
+    SideWord("stored", mask(Event.STORED)),  # Ack-Save
+    SideWord("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd
+    SideWord("sent", mask(Event.SENT)),
+    SideWord("refused", mask(Event.REFUSED)),  # as a submission
+    SideWord("accepted", _ANY),
 )
 HUB_WORDS = (
     # Refused by an operator of the hub; "returned" once the sender has noted the refusal.
-    SideStanding("returning", mask(Event.REFUSED), mask(Event.RELEASED), mask(Event.OPERATOR)),
-    SideStanding("returned", mask(Event.REFUSED), 0, mask(Event.OPERATOR)),
-    SideStanding("refused", mask(Event.REFUSED), _TAKEN),
-    SideStanding("dropped", mask(Event.DROPPED), _TAKEN),
-    SideStanding("released", mask(Event.RELEASED)),
-    SideStanding("parked", mask(Event.PARKED)),
-    SideStanding("sent", mask(Event.SENT)),  # a stored copy, on its way to the receiver
-    SideStanding("stored", mask(Event.STORED)),
-    SideStanding("forwarded", mask(Event.FORWARDED)),
-    SideStanding("stored", _ANY),
+    SideWord("returning", mask(Event.REFUSED), mask(Event.RELEASED), mask(Event.OPERATOR)),
+    SideWord("returned", mask(Event.REFUSED), 0, mask(Event.OPERATOR)),
+    SideWord("refused", mask(Event.REFUSED), _TAKEN),
+    SideWord("dropped", mask(Event.DROPPED), _TAKEN),
+    SideWord("released", mask(Event.RELEASED)),
+    SideWord("parked", mask(Event.PARKED)),
+    SideWord("sent", mask(Event.SENT)),  # a stored copy, on its way to the receiver
+    SideWord("stored", mask(Event.STORED)),
+    SideWord("forwarded", mask(Event.FORWARDED)),
+    SideWord("stored", _ANY),
 )
 RECEIVER_WORDS = (
-    SideStanding("parked", mask(Event.PARKED), mask(Event.DONE), mask(Event.RECEIVED)),
-    SideStanding("received", mask(Event.RECEIVED)),
-    SideStanding("rejected", mask(Event.REJECTED)),
-    SideStanding("void", mask(Event.CANCELLED)),
-    SideStanding("traces", _ANY, is_by_absence=True),  # later events of a message without a record
+    SideWord("parked", mask(Event.PARKED), mask(Event.DONE), mask(Event.RECEIVED)),
+    SideWord("received", mask(Event.RECEIVED)),
+    SideWord("rejected", mask(Event.REJECTED)),
+    SideWord("void", mask(Event.CANCELLED)),
+    SideWord("traces", _ANY, is_by_absence=True),  # later events of a message without a record
 )
 
 # none: the ledger has no line. missing: it has no line and is absent, or does not cover the time of the message.

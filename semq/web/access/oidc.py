@@ -88,7 +88,7 @@ class OidcProvider:
         address = str(metadata["authorization_endpoint"])
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
-    async def end(self, browser_secret: str, query: Mapping[str, str]) -> tuple[Person, str]:
+    async def complete(self, browser_secret: str, query: Mapping[str, str]) -> tuple[Person, str]:
         """Complete a sign-in; return the person and ``next_path``. Raises OidcRefused, OidcAway.
 
         ``query``: parameters with which the provider sent the browser back.

@@ -49,7 +49,7 @@ async def callback(visit: Visit) -> Response:
         raise BadRequest
     visit.web.attempts.begin(peer)
     try:
-        person, path = await provider.end(visit.request.cookies.get(_cookie(visit), ""), visit.query)
+        person, path = await provider.complete(visit.request.cookies.get(_cookie(visit), ""), visit.query)
     except OidcRefused as error:
         name = str(error.facts.get("name", ""))
         await visit.web.audit.note(name, VIA, peer, "sign-in", outcome="refused", detail=str(error))

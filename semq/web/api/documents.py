@@ -21,7 +21,7 @@ from semq.web.api.node_operations import PATIENCE_S, received_object
 from semq.web.errors import BadRequest, NoSuchPage
 from semq.web.node.payloads import payload_chunks
 from semq.web.transport.bodies import ChunkedResponse
-from semq.web.transport.ranges import ByteRange, entity_tag, holds
+from semq.web.transport.ranges import ByteRange, entity_tag, if_range_holds
 from semq.web.transport.spooling import kept_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
@@ -110,7 +110,7 @@ async def body(call: Call) -> Response:
     try:
         answer = await call.web.operations.ask(call.visitor, "msg.body", arguments, PATIENCE_S)
         tag = entity_tag(str(answer["digest"]))
-        extent = byte_range.within(answer["size"]) if byte_range and holds(call.request, tag) else None
+        extent = byte_range.within(answer["size"]) if byte_range and if_range_holds(call.request, tag) else None
         client = call.visitor.login or call.web.client
         chunks, size = payload_chunks(client, call.visitor.name, answer, arguments["offset"], extent)
         chunks = chunks if has_body else ()

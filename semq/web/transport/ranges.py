@@ -75,7 +75,7 @@ def entity_tag(digest: str) -> str:
     return f'"{digest}"' if digest else ""
 
 
-def holds(request: Request, tag: str) -> bool:
+def if_range_holds(request: Request, tag: str) -> bool:
     """Whether the condition of a range (If-Range) holds. A time never holds, because bodies have no Last-Modified."""
     condition = request.headers.get("if-range")
     return condition is None or (bool(tag) and condition.strip() == tag)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from semq.web.errors import RangeNotSatisfiable
-from semq.web.transport.ranges import ByteRange, Extent, entity_tag, holds
+from semq.web.transport.ranges import ByteRange, Extent, entity_tag, if_range_holds
 
 SIZE = 1000
 
@@ -75,4 +75,4 @@ def test_the_bytes_to_read_before_the_size_is_known_include_those_of_the_range(
 )  # fmt: skip
 def test_a_condition_holds_for_the_same_strong_tag_only(condition: str | None, digest: str, is_true: bool) -> None:
     headers = [] if condition is None else [(b"if-range", condition.encode())]
-    assert holds(Request({"type": "http", "headers": headers}), entity_tag(digest)) is is_true
+    assert if_range_holds(Request({"type": "http", "headers": headers}), entity_tag(digest)) is is_true
