@@ -105,7 +105,7 @@ async def relayed(port: int, loss: float) -> AsyncIterator[int]:
 
 
 class BestEffortSubmitter(LoadSubmitter):
-    def use(self, way: str) -> None:
+    def choose(self, way: str) -> None:
         """Send the next documents by ``way``: DATAGRAMS or CONNECTION."""
         self._extra_headers = {"@SaveFwd": 1, "@Ack2": 0, "@Reliable": 0 if way == DATAGRAMS else 1}
 
@@ -208,7 +208,7 @@ class DatagramBench:
 
     async def _latency(self, way: str, arguments: argparse.Namespace) -> Result:
         say(f"latency, {way} ...")
-        self._submitter.use(way)
+        self._submitter.choose(way)
         sent: dict[int, float] = {}
         numbers = self._numbers(max(round(arguments.rate * arguments.seconds), 2))
         await self._publish(numbers, arguments.rate, sent)
@@ -228,7 +228,7 @@ class DatagramBench:
 
     async def _rate(self, way: str, arguments: argparse.Namespace) -> Result:
         say(f"{arguments.messages} documents, {way} ...")
-        self._submitter.use(way)
+        self._submitter.choose(way)
         numbers = self._numbers(arguments.messages)
         began = time.perf_counter()
         if arguments.rate_of_bulk:

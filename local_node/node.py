@@ -65,7 +65,7 @@ from semq.service.operations.jobs import Jobs
 from semq.service.operations.messages import MessageReading
 from semq.service.operations.node import NodeOperations
 from semq.service.operations.outlook import Outlook
-from semq.service.operations.overview import Views
+from semq.service.operations.overview import OverviewOperations
 from semq.service.operations.proofs import LedgerCheck, Proofs
 from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
@@ -112,7 +112,7 @@ class LocalNode(Node[LocalEngine]):
             self.sealing = sealing_of(self.node_identity, self.address, self.settings, self.clock, partner_certificates)
 
     def tls(self) -> ssl.SSLContext | None:
-        return self.node_identity.server() if self.node_identity is not None and self.settings.amqp.tls else None
+        return self.node_identity.server_tls() if self.node_identity is not None and self.settings.amqp.tls else None
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
         if self.engine_starts == 1:
@@ -228,7 +228,7 @@ class LocalNode(Node[LocalEngine]):
         hub = self.settings.hub
         if hub is None:
             return DialAddresses([])
-        tls = self.node_identity.client() if self.node_identity is not None and hub.is_tls else None
+        tls = self.node_identity.client_tls() if self.node_identity is not None and hub.is_tls else None
         limits = link_limits(self.link_bytes_max)
         configs = hub_dial_configs(hub, self.address, tls, UMX)
         return DialAddresses([replace(config, limits=limits) for config in configs])
@@ -260,7 +260,7 @@ class LocalNode(Node[LocalEngine]):
     def dial(self) -> None:
         self.uplink.start()
         if self.direct is not None and self.node_identity is not None:
-            self.direct.dial(self.address, self.node_identity.client(), self.link_bytes_max)
+            self.direct.dial(self.address, self.node_identity.client_tls(), self.link_bytes_max)
 
     async def end_sessions(self) -> None:
         self.engine.acceptance.stop()
@@ -336,11 +336,11 @@ class LocalNode(Node[LocalEngine]):
         """Apply the present authorities to new connections and to partners' certificates."""
         if self.node_identity is not None:
             if self.settings.amqp.tls:
-                self.server.listener.use_tls(self.node_identity.server())
+                self.server.listener.use_tls(self.node_identity.server_tls())
             if self.settings.hub is not None and self.settings.hub.is_tls:
-                self.uplink.use_tls(self.node_identity.client())
+                self.uplink.use_tls(self.node_identity.client_tls())
             if self.direct is not None:
-                self.direct.use_tls(self.node_identity.client())
+                self.direct.use_tls(self.node_identity.client_tls())
         if self.sealing is not None:
             self.sealing.check_all()
 
@@ -357,7 +357,7 @@ class LocalNode(Node[LocalEngine]):
             Proofs(self),
             LedgerCheck(self),
             MessageReading(self),
-            Views(self),
+            OverviewOperations(self),
             Outlook(self),
             Jobs(self),
             Traces(self),

@@ -40,7 +40,7 @@ class Renewing:
 
     async def renew_if_due(self) -> None:
         self._identity.maintain()
-        if self._identity.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
+        if self._identity.is_renewal_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:
                 await self.renew_now()
             except (SemqError, OSError) as error:

@@ -81,9 +81,9 @@ class SuccessionDuty:
     def _renew(self) -> None:
         """Renew in a task: a renewal takes longer than the hub waits for an answer, and ends the link."""
         if self._node.renewing is not None and (self._renewal is None or self._renewal.done()):
-            self._renewal = asyncio.get_running_loop().create_task(self._renewed(self._node.renewing))
+            self._renewal = asyncio.get_running_loop().create_task(self._carry_out_renewal(self._node.renewing))
 
-    async def _renewed(self, renewing: Renewing) -> None:
+    async def _carry_out_renewal(self, renewing: Renewing) -> None:
         try:
             await renewing.renew_now()
         except (SemqError, OSError) as error:

@@ -117,7 +117,7 @@ class AuthorityRoll:
             new.write(folder, self._passphrase())
         return Roll(generation, Phase.BELIEVE, state_succession(former, new), now)
 
-    def leave(self, nodes: Sequence[str]) -> None:
+    def leave_behind(self, nodes: Sequence[str]) -> None:
         """Stop waiting for these nodes. Raises NoRoll."""
         with self._locked_state():
             if self.state is None or self.state.phase is Phase.DONE:

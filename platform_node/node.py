@@ -53,7 +53,7 @@ from semq.service.operations.messages import MessageReading
 from semq.service.operations.node import NodeOperations
 from semq.service.operations.operation import OfferedOperation
 from semq.service.operations.outlook import Outlook
-from semq.service.operations.overview import Views
+from semq.service.operations.overview import OverviewOperations
 from semq.service.operations.proofs import LedgerCheck
 from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
@@ -111,7 +111,7 @@ class HubNode(Node[HubEngine]):
             self.control = self.membership.execute
 
     def tls(self) -> ssl.SSLContext | None:
-        return self.node_identity.server() if self.node_identity is not None else None
+        return self.node_identity.server_tls() if self.node_identity is not None else None
 
     def greeting(self) -> Mapping[str, Any]:
         # Nodes that enrol compare the authority with the operator's fingerprint.
@@ -259,7 +259,7 @@ class HubNode(Node[HubEngine]):
         """Renew the hub's own certificate when due, and act on expired certificates."""
         if self.node_identity is not None:
             if self.registry.authority is not None and (
-                self.node_identity.is_due() or self.node_identity.is_outdated()
+                self.node_identity.is_renewal_due() or self.node_identity.is_outdated()
             ):
                 self.renew_own()
             self.node_identity.maintain()
@@ -285,7 +285,7 @@ class HubNode(Node[HubEngine]):
     def apply_authorities(self) -> None:
         """Apply the present authorities to new connections and to the directory's certificates."""
         if self.node_identity is not None:
-            self.server.listener.use_tls(self.node_identity.server())
+            self.server.listener.use_tls(self.node_identity.server_tls())
         self._check_certificates()
 
     async def apply_authorities_and_end_sessions(self) -> None:
@@ -337,7 +337,7 @@ class HubNode(Node[HubEngine]):
             InquiryOperation(self),
             LedgerCheck(self),
             MessageReading(self),
-            Views(self),
+            OverviewOperations(self),
             Outlook(self),
             Jobs(self),
             self.ask_service,
@@ -369,7 +369,7 @@ class HubNode(Node[HubEngine]):
                 "node": str(node),
                 "online": str(node) in self.engine.sessions,
                 "held": self.engine.custody.rows_by_target.get(str(node), 0),
-                **self._process(str(node)),
+                **self._stated_process(str(node)),
             }
             for node in self.directory.nodes()
         ]
@@ -382,7 +382,7 @@ class HubNode(Node[HubEngine]):
             known_nodes=frozenset(map(str, self.directory.nodes())),
         )
 
-    def _process(self, node: str) -> dict[str, Any]:
+    def _stated_process(self, node: str) -> dict[str, Any]:
         stated = self.links.statements.get(node)
         if stated is None:
             return {}

@@ -181,11 +181,11 @@ async def _slowdown(node: NodeProcess, browser: HttpConnection, arguments: argpa
         for _ in range(ROUNDS):
             alone.append(await _rate(client, arguments.documents // 2, arguments.size))
             watched.append(await _while_open(browser, lambda: _rate(client, arguments.documents // 2, arguments.size)))
-    before, after = statistics.median(alone), statistics.median(watched)
+    alone_per_s, watched_per_s = statistics.median(alone), statistics.median(watched)
     return {
-        "node_per_s": round(before),
-        "node_watched_per_s": round(after),
-        "node_slowdown": round(1 - after / before, 4),
+        "node_per_s": round(alone_per_s),
+        "node_watched_per_s": round(watched_per_s),
+        "node_slowdown": round(1 - watched_per_s / alone_per_s, 4),
     }
 
 

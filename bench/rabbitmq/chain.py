@@ -95,8 +95,10 @@ class RunningChain:
         self._size = size
         self._receipts_max = receipts_max
         self._unanswered: deque[Delivered] = deque()
-        self._header = ContentHeader.build(size, Properties(content_type="application/octet-stream", delivery_mode=2))
-        self._receipt = ContentHeader.build(SIZE_MIN, Properties(delivery_mode=2))
+        self._document_header = ContentHeader.build(
+            size, Properties(content_type="application/octet-stream", delivery_mode=2)
+        )
+        self._receipt_header = ContentHeader.build(SIZE_MIN, Properties(delivery_mode=2))
         self._links: list[ClientLink] = []
         self._next_number = 0
 
@@ -144,7 +146,7 @@ class RunningChain:
             while publisher.unconfirmed >= UNCONFIRMED_MAX or not publisher.may_publish:
                 self._document_settled.clear()
                 await self._document_settled.wait()
-            publisher.publish("", DOCUMENTS, self._header, number.to_bytes(SIZE_MIN, "big") + filler)
+            publisher.publish("", DOCUMENTS, self._document_header, number.to_bytes(SIZE_MIN, "big") + filler)
             if number % BURST == 0:
                 await asyncio.sleep(0)
 
@@ -167,7 +169,7 @@ class RunningChain:
         while self._unanswered and self._receipt_publisher.unconfirmed < self._receipts_max:
             delivered = self._unanswered.popleft()
             number = bytes(delivered.body[:SIZE_MIN])
-            self._receipt_publisher.publish("", RECEIPTS, self._receipt, number, token=delivered.delivery_tag)
+            self._receipt_publisher.publish("", RECEIPTS, self._receipt_header, number, token=delivered.delivery_tag)
 
     def _on_receipts_settled(self, documents: ClientChannel, settled: list[tuple[Any, bool]]) -> None:
         for tag, confirmed in settled:

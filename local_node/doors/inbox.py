@@ -61,7 +61,7 @@ class InboxQueue(ServiceQueue):
             lambda at_most: count(user, at_most), self._count_unacknowledged, lambda: engine().core.now()
         )
         self._is_feed_planned = False  #: ``_feed`` runs at the end of this turn
-        self._is_checking = False  #: ``_checked`` is called after the next commit
+        self._is_checking = False  #: ``_check_again`` is called after the next commit
         self._checks = 0  #: since the last basic.get
         self._assembly = assembly
         self._joining = 0  #: documents whose pieces are being found
@@ -168,11 +168,11 @@ class InboxQueue(ServiceQueue):
         may_come = self._is_settling or (handover.is_searching and self._checks <= CHECKS_MAX)
         if may_come or handover.is_feeding(self.user):
             self._is_checking, self._is_settling = True, False
-            self._engine().answers.when_committed(ActReport(lambda _: self._checked(), self._check_failed))
+            self._engine().answers.when_committed(ActReport(lambda _: self._check_again(), self._check_failed))
         else:
             self._answer_empty()
 
-    def _checked(self) -> None:
+    def _check_again(self) -> None:
         self._is_checking = False
         self._check()
 

@@ -21,7 +21,7 @@ SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 
 
 def own_headers(header: ContentHeader) -> dict[str, Any]:
-    """Return the headers of a document, with the properties in CARRIED. Raises FrameError.
+    """Return the headers of a document, with the properties in CARRIED. Raises FrameError, SyntaxFault.
 
     A header of the application has priority over a property. With ``reply_to``, the ``correlation_id`` belongs to the
     answer and is left out.

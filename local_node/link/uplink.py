@@ -1,7 +1,7 @@
 """A link that this node dials, and dials again after a loss: to the hub, or directly to a partner.
 
-Rules: PROTOCOL.md sections 10 and 26. AMQP confirms and acks only limit the documents in progress; they prove neither
-custody nor receipt.
+Rules: PROTOCOL.md sections 10, 14 and 26. AMQP confirms and acks only limit the documents in progress; they prove
+neither custody nor receipt.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ from platform_node.all_stores.combination import (
     store_text,
     with_store,
 )
-from platform_node.all_stores.store_questions import StoreAnswer, StoreQuestions, plain
+from platform_node.all_stores.store_questions import StoreAnswer, StoreQuestions, as_received
 from semq.engine.hub.carrier import StoreName
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, StoresUnreached
@@ -93,7 +93,7 @@ class FanOut:
         if store != self._hub.store:
             return await self._hub.store_questions.ask(store, name, given, caller.user)
         try:
-            return StoreAnswer(store, plain(await self._own[name](given, caller)))
+            return StoreAnswer(store, as_received(await self._own[name](given, caller)))
         except Unavailable as error:
             return StoreAnswer(store, unreached=f"{error.code} {error.text}")
         except SemqError as error:
@@ -212,7 +212,7 @@ class FanOut:
         answered = await self.ask_all("queue.census", {}, caller)
         return sum(answer.result["failed"] for answer in answered if answer.result is not None)
 
-    async def copies(self, name: str, given: Given, caller: Caller) -> Any:
+    async def act_on_copies(self, name: str, given: Given, caller: Caller) -> Any:
         """Act on named copies, or on the next batch of one store."""
         if given.get("ids"):
             return await self._named_copies(name, given, caller)
@@ -256,8 +256,8 @@ def health(answers: Answers, arguments: Mapping[str, Any]) -> combination.Rows:
 FANNED: dict[str, FannedRun] = {
     "held.list": FanOut.listed,
     "held.count": _combined(combination.rows),
-    "held.refuse": FanOut.copies,
-    "held.resend": FanOut.copies,
+    "held.refuse": FanOut.act_on_copies,
+    "held.resend": FanOut.act_on_copies,
     "msg.list": _combined(combination.newest),
     "msg.show": FanOut.find_message,
     "msg.body": FanOut.find_message,

@@ -183,7 +183,7 @@ class StoreQuestions:
             return {"error": describe(SemqError("The instance failed on this question; its log has the reason."))}
 
 
-def plain(value: Any) -> Any:
+def as_received(value: Any) -> Any:
     """Return a result in the form in which it arrives from another instance."""
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 

@@ -68,7 +68,7 @@ class AuthorityOperations:
     async def leave(self, arguments: LeaveBehind, caller: Caller) -> dict[str, Any]:
         """Exclude these institutions from the change of the authority; they must enrol again."""
         roll = self._roll()
-        roll.leave(self._names(arguments.nodes))
+        roll.leave_behind(self._names(arguments.nodes))
         self._hub.roll_soon()
         return await roll.status()
 
