@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 log = logging.getLogger(__name__)
 
-PAUSE_S = 0.5  # pause in accepting after the machine has run out of file descriptors
-OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+PAUSE_S = 0.5  # pause in accepting after the machine has run out of file descriptors or memory
+OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class HandshakeCounter(Protocol):
@@ -78,7 +78,7 @@ class Handshakes:
         try:
             accepted, name = listening.accept()
         except OSError as error:
-            if error.errno in OUT_OF_DESCRIPTORS:
+            if error.errno in OUT_OF_RESOURCES:
                 log.warning("cannot accept a connection: %s", error)
                 self._pause(listening)
             return  # otherwise the peer closed the socket before it was accepted (accept(2))

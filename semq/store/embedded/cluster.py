@@ -55,7 +55,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType({
 def make_cluster(data: Path, password_file: Path, programs: Programs, identity: SystemUser) -> None:
     """Run initdb in a new folder and move the result to ``data``, so that a kill leaves nothing incomplete there.
 
-    Raises ServerFailed(log) with the output of initdb.
+    Raises ServerFailed(log) with the last lines of initdb's output.
     """
     fresh = data.with_name("data.new")
     if fresh.exists():
