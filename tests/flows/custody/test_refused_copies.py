@@ -243,7 +243,7 @@ def test_a_copy_possibly_delivered_to_a_removed_target_ends_unknown_with_its_bod
     assert (row.outcome, row.has_payload) == (Outcome.UNKNOWN, True)
     assert row.reason is not None
     assert row.reason[0] == RefusedByOperator.code
-    assert "it has closed. The hub knows no such target any more" in row.reason[1]
+    assert "it has closed. The hub does not know the target any more" in row.reason[1]
     trio.later(60)
     assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
     assert trio.held == 0

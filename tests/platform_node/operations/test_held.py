@@ -201,7 +201,7 @@ async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
     await until(partial(_has_outcome, scene, lk0, "UNKNOWN"))
     [row] = (await ask(scene.app, "failed.list"))["result"]
     assert row["lk0"] == lk0
-    assert "closed. The hub knows no such target any more" in row["error"]
+    assert "closed. The hub does not know the target any more" in row["error"]
     assert (await ask(scene.app, "stuck.explain", {"id": lk0}))["result"]["stuck"]["cause"] == "REFUSED"
     result = await scene.semq("failed", "remove", lk0, "--why", "sent by post", node=scene.node)
     assert result.out == "remove: 1\n"
