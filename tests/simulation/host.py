@@ -357,7 +357,7 @@ class LocalHost(Host):
         engine = self.engine
         sender, rows, handover = engine.sender, engine.rows, engine.handover
         facts: dict[str, object] = {
-            name: getattr(sender, name) for name in ("nonces", "asked", "unanswered", "away_since")
+            name: getattr(sender, name) for name in ("nonces", "inquiry_counts", "negative_answers", "away_since")
         }
         facts |= {"doubts": rows.doubts, "unsettled": {dest for dest, count in rows.unsettled.items() if count}}
         facts |= {"out": handover.out, "orders": handover.orders, "flight": flying(rows.pump.lanes)}
