@@ -10,6 +10,6 @@
 | order      | documents with an order key, one at a time                           |
 | pieces     | bounds of documents in pieces                                        |
 | delivery   | the events of a document at the application                          |
-| answers    | answers of applications, and acts on documents set aside             |
+| answers    | answers of applications, and acts of operators on received documents |
 | completion | documents that applications finished through SQL                     |
 """
