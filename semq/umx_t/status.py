@@ -73,12 +73,3 @@ class Direction(Status):
 
     OWN = 510  #: accepted from an application of this node
     RELAYED = 520  #: a copy at the hub
-
-
-# Outcome by the receiver's answer (S5). For VOID, the cause of the void marker, noted in the row, may give another one.
-OUTCOME_OF = {
-    Arrival.RECV: Outcome.DELIVERED,
-    Arrival.REJ: Outcome.REJECTED,
-    Arrival.VOID: Outcome.CANCELLED,
-    Arrival.SETTLED: Outcome.UNKNOWN,
-}

@@ -35,7 +35,7 @@ from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 NIGHTS = 7  # number of last completed dates for which ``--nightly`` makes the missing extracts
-PATIENCE_S = 60.0  # time to wait for an unavailable node
+PATIENCE_S = 60.0  # longest wait for an unavailable node
 PrintMessage = Callable[[str], None]
 Arguments = argparse.Namespace
 

@@ -25,7 +25,7 @@ from spark_reconcile.storage import Place
 PrintMessage = Callable[[str], None]
 UNKNOWN_OR_ENDED = ("SEMQ-1207", "SEMQ-1208")  # the node does not know the message, or the message has ended
 CLASS_3 = 3
-PATIENCE_S = 15.0  # time to wait for an unavailable node; short, because a person waits
+PATIENCE_S = 15.0  # longest wait for an unavailable node; short, because a person waits
 UNKNOWN_MESSAGE: Mapping[str, Any] = {}  # the row of a message that the node does not know
 
 

@@ -17,7 +17,7 @@ from spark_reconcile.tables import read_rows
 Row = dict[str, Any]
 
 PER_PAIR = 6  # exceptions chosen of each pair on the page
-PER_PAIR_AND_FINDING = 2  # among them, of each finding
+PER_PAIR_AND_FINDING = 2  # at most so many of them with the same finding
 
 
 class ExceptionColumn(NamedTuple):
@@ -88,12 +88,12 @@ def write_exceptions(
 class _Sample:
     """A choice of exceptions: the first ``per_finding`` of every finding, and up to PER_PAIR of every shown pair.
 
-    Those of a pair are of as many findings as possible.
+    The exceptions chosen of a pair have as many different findings as possible.
     """
 
     def __init__(self, per_finding: int, pairs: Collection[str]) -> None:
         self._per_finding = per_finding
-        self._of_finding: dict[str, int] = {}  # number of rows by finding
+        self._of_finding: dict[str, int] = {}  # number of chosen rows by finding
         # By pair: for each row, how many of the same pair and finding precede it, its number, and the row.
         self._of_pair: dict[str, list[tuple[int, int, Row]]] = {pair: [] for pair in pairs}
         self._of_pair_and_finding: dict[tuple[str, str], int] = {}

@@ -18,7 +18,7 @@ from subprocess import TimeoutExpired
 import pyspark
 from pyspark import SparkContext
 
-END_S = 60.0  # time for Java to end by itself
+END_S = 60.0  # longest wait for Java to end by itself
 # Classes of Spark, loaded and checked (``class_archive``): a start takes 4.5 s of processor time instead of 10.6. Java
 # ignores an archive that does not fit its version and class path.
 CLASS_ARCHIVE = Path(sys.prefix) / "semq-spark-classes.jsa"

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from semq.umx_t import status
-from semq.umx_t.status import OUTCOME_OF, AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 ENUMS = (SendStatus, Outcome, AckStatus, AppStatus, Arrival, SaveFwd, Direction)
 PINNED = {
@@ -19,7 +19,7 @@ PINNED = {
 
 def test_the_numbers_of_statuses_are_the_published_ones() -> None:
     assert {enum.__name__: {member.name: int(member) for member in enum} for enum in ENUMS} == PINNED
-    assert {name for name in dir(status) if name[0].isupper()} - {"OUTCOME_OF", "Status"} == set(PINNED)
+    assert {name for name in dir(status) if name[0].isupper()} - {"Status"} == set(PINNED)
 
 
 def test_no_two_enums_share_a_number() -> None:
@@ -29,9 +29,3 @@ def test_no_two_enums_share_a_number() -> None:
 
 def test_send_statuses_are_numbered_in_their_order() -> None:
     assert list(SendStatus) == sorted(SendStatus)
-
-
-def test_every_entry_of_the_ledger_has_an_outcome_at_the_sender() -> None:
-    assert set(OUTCOME_OF) == set(Arrival) - {Arrival.NOT}
-    assert OUTCOME_OF[Arrival.RECV] is Outcome.DELIVERED
-    assert OUTCOME_OF[Arrival.SETTLED] is Outcome.UNKNOWN

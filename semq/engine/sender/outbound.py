@@ -20,7 +20,7 @@ from semq.umx_t.floor import Floor
 from semq.umx_t.grid import GridRule
 from semq.umx_t.grids import SENDER, SENDER_12, SenderDeed, SenderEvent, SenderState
 from semq.umx_t.locator import LK1
-from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
+from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
 
 # For each end: the outcome, the event in the ledger and the event for the application.
 ENDS: dict[SenderState, tuple[Outcome, Event, str]] = {
@@ -56,7 +56,7 @@ EVENT_OF_ARRIVAL = {
     Arrival.VOID: SenderEvent.void,
     Arrival.SETTLED: SenderEvent.settled,
 }
-assert set(EVENT_OF_ARRIVAL) == set(OUTCOME_OF)  # both tables have all statuses except NOT
+assert set(EVENT_OF_ARRIVAL) == set(Arrival) - {Arrival.NOT}
 
 
 class Asker(Protocol):
