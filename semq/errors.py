@@ -12,7 +12,7 @@ A ``code`` is never reused. The first line of a docstring is the sentence shown 
 | codes     | errors about                                                                  |
 |-----------|-------------------------------------------------------------------------------|
 | 1000–1999 | the protocol and its documents; client library, folders, web, webhooks        |
-| 2000–2999 | configuration, start-up, command line                                         |
+| 2000–2999 | configuration, start-up, operations, command line, import                     |
 | 3000–3999 | the store                                                                     |
 | 4000–4999 | AMQP, transport, datagrams (4nnn is the reply code nnn; 49nn: no reply code)  |
 | 5000–5999 | identity and secrecy                                                          |

@@ -39,7 +39,7 @@ class FileContent:
             position += len(block)
             is_shorter = not block
             is_last = position == self._file.size
-            if is_shorter or (is_last and not self._file.is_still(os.fstat(self._handle))):
+            if is_shorter or (is_last and not self._file.is_unchanged(os.fstat(self._handle))):
                 raise FileChanged
             yield block
 
@@ -58,7 +58,7 @@ def content_of(file: Offered) -> tuple[bytes | BlockBody, bytes, str]:
     handle = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     content = FileContent(file, handle)
     status = os.fstat(handle)
-    if not (stat.S_ISREG(status.st_mode) and file.is_still(status)):
+    if not (stat.S_ISREG(status.st_mode) and file.is_unchanged(status)):
         raise FileChanged
     if file.size <= READ_MAX:
         body = b"".join(content.blocks())

@@ -38,10 +38,10 @@ class Offered(NamedTuple):
     modified_ns: int
     changed_ns: int  #: ctime, which also changes when the file is moved
 
-    def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
+    def is_unchanged(self, status: os.stat_result, *, moved: bool = False) -> bool:
         """Whether the file is unchanged. ``status``: of the present file. ``moved``: ignore ctime."""
-        is_unchanged = (status.st_size, status.st_mtime_ns) == (self.size, self.modified_ns)
-        return is_unchanged and (moved or status.st_ctime_ns == self.changed_ns)
+        has_same_size_and_time = (status.st_size, status.st_mtime_ns) == (self.size, self.modified_ns)
+        return has_same_size_and_time and (moved or status.st_ctime_ns == self.changed_ns)
 
 
 class Route(NamedTuple):
@@ -108,7 +108,7 @@ class Layout:
         except OSError:
             note_of(destination).unlink(missing_ok=True)
             raise
-        if expected is not None and not expected.is_still(destination.lstat(), moved=True):
+        if expected is not None and not expected.is_unchanged(destination.lstat(), moved=True):
             note_of(destination).unlink(missing_ok=True)
             destination.rename(free_path(path))
             return None

@@ -16,7 +16,7 @@ The package reads and writes files, but uses neither sockets nor rows. Time is a
 """
 
 from semq.pki.certificate import NodeCertificate, read_certificate
-from semq.pki.keys import Passphrase, PrivateKey, PublicKey, key_id
+from semq.pki.keys import PrivateKey, PublicKey, SecretSource, key_id
 from semq.pki.slots import Identity, KeyRing
 from semq.pki.trust import TrustStore
 
@@ -24,9 +24,9 @@ __all__ = [
     "Identity",
     "KeyRing",
     "NodeCertificate",
-    "Passphrase",
     "PrivateKey",
     "PublicKey",
+    "SecretSource",
     "TrustStore",
     "key_id",
     "read_certificate",

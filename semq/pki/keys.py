@@ -28,11 +28,12 @@ KEY_FILE_MAX = 64 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Passphrase:
-    """The source of the passphrase of key files; if all fields are empty, keys are stored in clear.
+class SecretSource:
+    """The source of the passphrase of key files, or of the master key of stored bodies.
 
-    Precedence: ``file``, ``credential`` (a name below $CREDENTIALS_DIRECTORY, systemd.exec(5) LoadCredential),
-    ``variable`` (a name in the environment). The passphrase is read at each use, so that settings do not contain it.
+    If all fields are empty, there is no secret: keys or bodies are stored in clear. Precedence: ``file`` (its first
+    line), ``credential`` (a name below $CREDENTIALS_DIRECTORY, systemd.exec(5) LoadCredential), ``variable`` (a name in
+    the environment). The secret is read at each use, so that settings do not contain it.
     """
 
     file: Path | None = None
@@ -40,7 +41,7 @@ class Passphrase:
     variable: str = ""
 
     def read(self, environment: Mapping[str, str] | None = None) -> bytes | None:
-        """Return the passphrase, or None if none is configured. Raises KeyRefused if it cannot be read.
+        """Return the secret, or None if none is configured. Raises KeyRefused if it cannot be read.
 
         ``environment`` None: that of the process.
         """
@@ -55,7 +56,7 @@ class Passphrase:
         if self.variable:
             value = env.get(self.variable)
             if not value:
-                raise KeyRefused(f"The passphrase is not in the environment ({self.variable}).")
+                raise KeyRefused(f"The environment variable {self.variable} is not set, or is empty.")
             return value.encode()
         return None
 
@@ -63,7 +64,7 @@ class Passphrase:
 def _first_line(path: Path) -> bytes:
     line = read_private(path).split(b"\n", 1)[0].strip()
     if not line:
-        raise KeyRefused("The first line of the passphrase file is empty.", file=str(path))
+        raise KeyRefused("The first line of the file is empty.", file=str(path))
     return line
 
 

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from semq.foreign_text import shortened
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRefused, NoIdentity, Untrusted, WrongName
-from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, read_key, write_key
+from semq.pki.keys import PrivateKey, SecretSource, is_encrypted, key_id, new_key, read_key, write_key
 from semq.pki.trust import TrustStore
 from semq.store.files import sync_folder, write_safely
 from semq.umx_t.address import Address
@@ -72,10 +72,10 @@ class Identity:
 class KeyRing:
     """The slots of one node, on disk. No lock protects them: only one process at a time may change them."""
 
-    def __init__(self, folder: Path, node: Address, passphrase: Passphrase | None = None) -> None:
+    def __init__(self, folder: Path, node: Address, passphrase: SecretSource | None = None) -> None:
         self.folder = folder
         self.node = node
-        self._passphrase = passphrase or Passphrase()
+        self._passphrase = passphrase or SecretSource()
 
     # --- reading
     def slots(self) -> Slots:

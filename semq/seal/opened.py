@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from semq.seal.errors import KeyUnknown, SealBroken, SealMalformed
 from semq.seal.keys import PrivateKey, PublicKey, unwrap, verify
-from semq.seal.session import SECRET_LENGTH, Opening, session_id_of
+from semq.seal.session import SECRET_LENGTH, OpeningKey, session_id_of
 from semq.seal.token import SealScope, check_alg, read_token, signature_message, wrap_context
 
 OPENED_MAX = 4096  # session keys in the cache
@@ -52,9 +52,9 @@ class OpenedKeys:
         self._find_own_key = find_own_key
         self._find_signer_key = find_signer_key
         self._opened_max = opened_max
-        self._opened: OrderedDict[tuple[str, str, str, str, str, str], Opening] = OrderedDict()
+        self._opened: OrderedDict[tuple[str, str, str, str, str, str], OpeningKey] = OrderedDict()
 
-    def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> Opening:
+    def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> OpeningKey:
         """Return the session key of a message, ready to open bodies. Raises the errors of ``unwrap_session_key``."""
         cache_key = (text, alg, key_id, source, target, resent)
         opening = self._opened.get(cache_key)
@@ -62,7 +62,7 @@ class OpenedKeys:
             if not text:
                 raise SealMalformed("The sealed document has no @SessionKey.")
             secret = unwrap_session_key(*cache_key, self._find_own_key, self._find_signer_key)
-            opening = self._opened[cache_key] = Opening(secret)
+            opening = self._opened[cache_key] = OpeningKey(secret)
             if len(self._opened) > self._opened_max:
                 self._opened.popitem(last=False)
         else:

@@ -53,7 +53,7 @@ def session_id_of(secret: bytes) -> bytes:
     return _derived(secret, b"session id", ID_LENGTH)
 
 
-class Opening:
+class OpeningKey:
     """A session key for opening bodies and for salts and digests."""
 
     __slots__ = ("_cipher", "_digests", "id")
@@ -89,7 +89,7 @@ def salted_digest(salt: bytes, payload_digest: bytes) -> bytes:
     return sha256(b"semq digest 1" + salt + payload_digest).digest()
 
 
-class SessionKey(Opening):
+class SessionKey(OpeningKey):
     """A session key that this process has drawn for one receiver, and may seal with."""
 
     __slots__ = ("_bytes", "_ends_at", "_limits", "_messages", "_secret", "alg", "key_id", "text")

@@ -9,7 +9,7 @@ from cryptography.x509.oid import NameOID
 
 from semq.pki.authority import Authority, create_authority, key_of_request, new_request
 from semq.pki.certificate import NodeCertificate
-from semq.pki.keys import Passphrase, PrivateKey, new_key, write_key
+from semq.pki.keys import PrivateKey, SecretSource, new_key, write_key
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
 from semq.store.files import write_safely
@@ -41,7 +41,7 @@ def ring(
     *,
     at: datetime = NOW,
     days: float = 90,
-    passphrase: Passphrase | None = None,
+    passphrase: SecretSource | None = None,
 ) -> KeyRing:
     """Return a key ring with an active certificate, which is valid from ``at`` for ``days``."""
     keys = KeyRing(folder, parse_address(node), passphrase)

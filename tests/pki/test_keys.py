@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from semq.pki.errors import KeyRefused
-from semq.pki.keys import Passphrase, is_strong, key_id, new_key, read_key, read_private, write_key
+from semq.pki.keys import SecretSource, is_strong, key_id, new_key, read_key, read_private, write_key
 
 SECRET = b"correct horse battery staple"
 
@@ -81,17 +81,19 @@ def test_the_passphrase_comes_from_the_configured_source(tmp_path: Path) -> None
     file = tmp_path / "passphrase"
     file.write_bytes(SECRET + b"\nmore\n")
     file.chmod(0o600)
-    assert Passphrase().read({}) is None
-    assert Passphrase(file=file).read({}) == SECRET
-    assert Passphrase(credential="passphrase").read({"CREDENTIALS_DIRECTORY": str(tmp_path)}) == SECRET
-    assert Passphrase(variable="KEY_PASS").read({"KEY_PASS": SECRET.decode()}) == SECRET
+    assert SecretSource().read({}) is None
+    assert SecretSource(file=file).read({}) == SECRET
+    assert SecretSource(credential="passphrase").read({"CREDENTIALS_DIRECTORY": str(tmp_path)}) == SECRET
+    assert SecretSource(variable="KEY_PASS").read({"KEY_PASS": SECRET.decode()}) == SECRET
     file.chmod(0o644)
     with pytest.raises(KeyRefused, match="Users other than its owner"):
-        Passphrase(file=file).read({})
+        SecretSource(file=file).read({})
 
 
-@pytest.mark.parametrize("source", [Passphrase(credential="x"), Passphrase(variable="X"), Passphrase(file=Path("nil"))])
-def test_a_configured_passphrase_must_exist(source: Passphrase) -> None:
+@pytest.mark.parametrize(
+    "source", [SecretSource(credential="x"), SecretSource(variable="X"), SecretSource(file=Path("nil"))]
+)
+def test_a_configured_passphrase_must_exist(source: SecretSource) -> None:
     with pytest.raises(KeyRefused):
         source.read({})
 
@@ -100,7 +102,7 @@ def test_an_empty_passphrase_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "passphrase").write_bytes(b"\n")
     (tmp_path / "passphrase").chmod(0o600)
     with pytest.raises(KeyRefused, match="empty"):
-        Passphrase(file=tmp_path / "passphrase").read({})
+        SecretSource(file=tmp_path / "passphrase").read({})
 
 
 def test_a_key_in_clear_is_read_although_a_passphrase_is_configured(tmp_path: Path) -> None:

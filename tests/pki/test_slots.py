@@ -8,7 +8,7 @@ import pytest
 
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import KeyRefused, NoIdentity, OutOfDate, Untrusted, WrongAuthority, WrongName
-from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, write_key
+from semq.pki.keys import PrivateKey, SecretSource, is_encrypted, key_id, new_key, write_key
 from semq.pki.slots import SLOTS_FILE, KeyRing
 from semq.umx_t.address import Address
 from tests.pki.people import DAY, NOW, add, authority, issued, ring, trust
@@ -109,7 +109,7 @@ def test_a_passphrase_may_be_introduced(tmp_path: Path) -> None:
     file.write_bytes(b"secret\n")
     file.chmod(0o600)
     assert keys.encrypt_clear_keys() == 0
-    encrypted_keys = KeyRing(tmp_path / "pki", keys.node, Passphrase(file=file))
+    encrypted_keys = KeyRing(tmp_path / "pki", keys.node, SecretSource(file=file))
     assert encrypted_keys.encrypt_clear_keys() == 1
     active = encrypted_keys.slots().active
     assert active is not None

@@ -9,7 +9,7 @@ from cryptography import x509
 
 from semq.pki.authority import Authority
 from semq.pki.errors import KeyRefused, NoIdentity
-from semq.pki.keys import Passphrase
+from semq.pki.keys import SecretSource
 from semq.pki.names import node_of
 from semq.pki.slots import KeyRing
 from semq.pki.tls import client_context, load_pair, server_context
@@ -97,7 +97,7 @@ def test_a_key_under_a_passphrase_is_used(tmp_path: Path, hub: ssl.SSLContext) -
     file = tmp_path / "passphrase"
     file.write_bytes(b"secret\n")
     file.chmod(0o600)
-    keys = ring(tmp_path / "a", OURS, passphrase=Passphrase(file=file))
+    keys = ring(tmp_path / "a", OURS, passphrase=SecretSource(file=file))
     handshake(client_context(trust(OURS), keys), hub)
     active = keys.slots().active
     assert active is not None

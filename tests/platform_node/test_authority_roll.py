@@ -215,7 +215,7 @@ async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
         # The steps of a start
         hub.registry.authority = prepare_authority(hub.settings, hub.clock)
         hub.node_identity = NodeIdentity(hub.settings, hub.clock)
-        hub.server.listener.use_tls(hub.node_identity.server())
+        hub.server.listener.use_tls(hub.node_identity.server_tls())
         hub.authority_roll = AuthorityRoll(hub)
         hub.announce_authority()
         try:

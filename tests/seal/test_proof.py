@@ -9,7 +9,7 @@ from semq.seal.errors import ProofWrong
 from semq.seal.keys import sign
 from semq.seal.proof import Proof, check_document, check_proof, read_proof, write_proof
 from semq.seal.receipts import Statement, leaf, path, root, tree_message
-from semq.seal.session import Opening
+from semq.seal.session import OpeningKey
 from tests.seal.parties import KINDS, SECRET, A, B, SealingPair
 
 DOCUMENT = b"<Order/>"
@@ -18,7 +18,7 @@ DOCUMENT = b"<Order/>"
 def proof_of(kind: str = "P256", salt: bytes | None = None) -> Proof:
     digest = sha256(DOCUMENT).digest()
     if salt is not None:
-        digest = Opening(SECRET).digest("lk0-2", digest)
+        digest = OpeningKey(SECRET).digest("lk0-2", digest)
     statements = [Statement(B, f"lk0-{n}", "RECV", digest.hex(), 5) for n in range(5)]
     leaves = [leaf(statement) for statement in statements]
     return Proof(
@@ -38,7 +38,7 @@ def test_a_proof_is_valid_after_it_was_written_and_read(kind: str) -> None:
 
 
 def test_a_sealed_document_is_proved_with_its_salt() -> None:
-    salt = Opening(SECRET).salt("lk0-2")
+    salt = OpeningKey(SECRET).salt("lk0-2")
     proof = proof_of(salt=salt)
     check_proof(proof, SealingPair().b.public_key())
     check_document(proof, DOCUMENT)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from semq.seal.errors import SealBroken
 from semq.seal.keys import PublicKey, alg_of, key_id
 from semq.seal.opened import OpenedKeys
-from semq.seal.session import NONCE_LENGTH, OVERHEAD, KeyLimits, Opening, salted_digest, session_id_of
+from semq.seal.session import NONCE_LENGTH, OVERHEAD, KeyLimits, OpeningKey, salted_digest, session_id_of
 from tests.seal.parties import SECRET, A, SealingPair
 
 RANDOM = bytes(8)
@@ -21,7 +21,7 @@ RANDOM = bytes(8)
 def test_a_sealed_payload_opens_with_the_same_bound_data(payload: bytes, bound: bytes) -> None:
     sealed = SealingPair().session_key().seal(payload, bound, RANDOM)
     assert len(sealed) == len(payload) + OVERHEAD
-    assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
+    assert OpeningKey(SECRET).open(sealed, bound) == OpeningKey(SECRET).open(memoryview(sealed), bound) == payload
 
 
 @given(st.binary(min_size=1, max_size=60), st.data())
@@ -30,11 +30,11 @@ def test_any_altered_byte_breaks_the_seal(payload: bytes, data: st.DataObject) -
     at = data.draw(st.integers(0, len(sealed) - 1))
     sealed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(SealBroken):
-        Opening(SECRET).open(bytes(sealed), b"bound")
+        OpeningKey(SECRET).open(bytes(sealed), b"bound")
 
 
 def test_truncated_mixed_and_foreign_ciphertexts_break_the_seal() -> None:
-    session, opening = SealingPair().session_key(), Opening(SECRET)
+    session, opening = SealingPair().session_key(), OpeningKey(SECRET)
     first = session.seal(b"first document", b"1", RANDOM)
     second = session.seal(b"other document", b"2", RANDOM)
     broken = [(first[:n], b"1") for n in (0, 5, NONCE_LENGTH, OVERHEAD - 1, len(first) - 1)]
@@ -44,7 +44,7 @@ def test_truncated_mixed_and_foreign_ciphertexts_break_the_seal() -> None:
         with pytest.raises(SealBroken):
             opening.open(body, bound)
     with pytest.raises(SealBroken):
-        Opening(bytes(32)).open(first, b"1")
+        OpeningKey(bytes(32)).open(first, b"1")
 
 
 def test_nonces_never_repeat_under_a_key_and_sessions_have_different_keys() -> None:
@@ -74,17 +74,17 @@ def test_two_runs_from_one_memory_snapshot_repeat_no_nonce() -> None:
 
 def test_a_salt_is_the_hmac_of_the_lk0() -> None:
     key = HKDFExpand(SHA256(), 32, b"semq 1 digests").derive(SECRET)
-    assert Opening(SECRET).salt("1.10008.1.1.a.7") == hmac.digest(key, b"1.10008.1.1.a.7", "sha256")
+    assert OpeningKey(SECRET).salt("1.10008.1.1.a.7") == hmac.digest(key, b"1.10008.1.1.a.7", "sha256")
 
 
 def test_a_salted_digest_depends_on_payload_lk0_and_key() -> None:
-    opening, plain = Opening(SECRET), bytes(32)
+    opening, plain = OpeningKey(SECRET), bytes(32)
     digest = opening.digest("lk0", plain)
     assert digest == salted_digest(opening.salt("lk0"), plain)
     others = (
         opening.digest("lk0", bytes([1] * 32)),
         opening.digest("other", plain),
-        Opening(bytes(32)).digest("lk0", plain),
+        OpeningKey(bytes(32)).digest("lk0", plain),
     )
     assert len({digest, plain, *others}) == 5
 

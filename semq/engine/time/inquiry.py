@@ -78,7 +78,7 @@ class Sweep:
         now = self.core.now()
         if is_full and last < slice_.last:
             # One piece of work may not read more rows: the rest of the slice is due immediately.
-            unread = Slice(last + 1, slice_.last, slice_.due, slice_.asked, slice_.patient)
+            unread = Slice(last + 1, slice_.last, slice_.due, slice_.inquiry_count, slice_.patient)
             self.schedule.put_back(unread, slice_.due)
             slice_.last = last
         if asked.rows:

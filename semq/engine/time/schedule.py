@@ -24,7 +24,7 @@ class Slice:
     first: int
     last: int
     due: float  #: time of the next inquiry
-    asked: int = 0  #: number of inquiries since the last ``begin_again`` or ``make_all_due``
+    inquiry_count: int = 0  #: number of inquiries since the last ``begin_again`` or ``make_all_due``
     patient: bool = False  #: whether the rows have the slower pace
 
     def covers(self, other: "Slice") -> bool:
@@ -40,7 +40,7 @@ class Schedule:
         self._first_s = first_s
         self._max_s = max_s
         self._width_s = first_s / 4
-        self._asked_max = retry.doublings(first_s, max_s)  #: number of inquiries with growing intervals
+        self._growing_max = retry.doublings(first_s, max_s)  #: number of inquiries with growing intervals
         self._slices: list[Slice] = []
         self._open: Slice | None = None  #: the slice to which ``add`` may add rows
         self._open_until = 0.0
@@ -90,13 +90,13 @@ class Schedule:
             else:
                 merged.append(Slice(slice_.first, slice_.last, due))
         for slice_ in patient:
-            slice_.due, slice_.asked = min(slice_.due, due), 0
+            slice_.due, slice_.inquiry_count = min(slice_.due, due), 0
         self._slices, self._open = patient + merged + newest, None
 
     def make_all_due(self, due: float) -> None:
         """Make all rows due at ``due``, at the usual pace."""
         for slice_ in self._slices:
-            slice_.due, slice_.asked, slice_.patient = due, 0, False
+            slice_.due, slice_.inquiry_count, slice_.patient = due, 0, False
         self._open = None
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
@@ -114,15 +114,16 @@ class Schedule:
     def again(self, slice_: Slice, now: float, jitter: float, max_s: float | None = None) -> None:
         """Plan the next inquiry for a slice with remaining rows."""
         longest = self._max_s if max_s is None else max_s
-        slice_.due = now + retry.interval(slice_.asked + 1, self._first_s, longest, jitter)
-        slice_.asked += 1
+        slice_.due = now + retry.interval(slice_.inquiry_count + 1, self._first_s, longest, jitter)
+        slice_.inquiry_count += 1
         if any(other.covers(slice_) for other in self._slices):
             return  # a row that is sent repeatedly is in many slices
         self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
         for other in self._slices:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
             # Of equal age: with an equal number of inquiries, or both at the longest interval.
-            alike = other.asked == slice_.asked or min(other.asked, slice_.asked) >= self._asked_max
+            fewest = min(other.inquiry_count, slice_.inquiry_count)
+            alike = other.inquiry_count == slice_.inquiry_count or fewest >= self._growing_max
             near = near and (slice_.patient or self._is_near(other, slice_.first, slice_.last))
             if other is not self._open and alike and near and other.patient is slice_.patient:
                 other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)

@@ -16,7 +16,7 @@ from semq.config.settings import Settings
 from semq.moments import utc_text
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import TrustNeeded, Untrusted, WrongName
-from semq.pki.keys import Passphrase
+from semq.pki.keys import SecretSource
 from semq.pki.slots import Identity, KeyRing
 from semq.pki.tls import client_context, load_active, server_context
 from semq.pki.trust import TrustStore
@@ -31,7 +31,7 @@ WARN_EVERY = timedelta(hours=12)
 def ring_of(settings: Settings) -> KeyRing:
     """Return the key ring of a configuration."""
     tls = settings.tls
-    passphrase = Passphrase(tls.passphrase_file, tls.passphrase_credential, tls.passphrase_variable)
+    passphrase = SecretSource(tls.passphrase_file, tls.passphrase_credential, tls.passphrase_variable)
     return KeyRing(settings.pki_dir, settings.address, passphrase)
 
 
@@ -58,11 +58,11 @@ class NodeIdentity:
             log.info("keys_encrypted", count=encrypted_keys)
 
     # --- contexts
-    def server(self) -> ssl.SSLContext:
+    def server_tls(self) -> ssl.SSLContext:
         """Return the TLS context of this node's port."""
         return self._registered(server_context(self.trust, self.ring, self._settings.tls.minimum))
 
-    def client(self) -> ssl.SSLContext:
+    def client_tls(self) -> ssl.SSLContext:
         """Return the TLS context for dialled links."""
         return self._registered(client_context(self.trust, self.ring, self._settings.tls.minimum))
 
@@ -128,7 +128,7 @@ class NodeIdentity:
         """The time of renewal: after two thirds of the lifetime, with jitter."""
         return self.certificate.renew_at(self._jitter)
 
-    def is_due(self) -> bool:
+    def is_renewal_due(self) -> bool:
         return self._clock.wall() >= self.renew_at
 
     @property
@@ -137,9 +137,9 @@ class NodeIdentity:
         lifetime = self.certificate.not_after - self._clock.wall()
         if lifetime <= timedelta(0):
             return "expired"
-        if lifetime <= timedelta(days=self._settings.tls.warn_days) and self.is_due():
+        if lifetime <= timedelta(days=self._settings.tls.warn_days) and self.is_renewal_due():
             return "ending"
-        return "renew" if self.is_due() else "ok"
+        return "renew" if self.is_renewal_due() else "ok"
 
     def maintain(self) -> None:
         """Warn if the certificate is ending or expired; delete keys retired more than ``tls.keep_keys_days`` ago."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from semq.clock import Clock, draw_secret
 from semq.config.settings import Settings
 from semq.engine.secrecy.sealing import Policy, Sealing
-from semq.pki import Passphrase
+from semq.pki import SecretSource
 from semq.seal.session import KeyLimits
 from semq.seal.vault import SALT_LENGTH, Vault
 from semq.service.credentials.identity import NodeIdentity
@@ -53,7 +53,7 @@ def sealing_of(
 def vault_of(settings: Settings) -> Vault | None:
     """Return the encryption of stored bodies; None if none is configured. Raises KeyRefused, VaultLocked."""
     secrecy = settings.secrecy
-    master = Passphrase(secrecy.bodies_key_file, secrecy.bodies_key_credential, secrecy.bodies_key_variable).read()
+    master = SecretSource(secrecy.bodies_key_file, secrecy.bodies_key_credential, secrecy.bodies_key_variable).read()
     return None if master is None else Vault(master, draw_secret(SALT_LENGTH), draw_secret)
 
 

@@ -100,7 +100,7 @@ class SelectStuck(SelectMessages, frozen=True, kw_only=True):
     cause: Annotated[Text, Meta(min_length=1, description="Name of a cause, for instance HELD.")]
 
 
-class Views:
+class OverviewOperations:
     """The handlers of ``OVERVIEW``."""
 
     def __init__(self, node: OverviewNode) -> None:
@@ -279,11 +279,11 @@ class Views:
 
 
 OVERVIEW = (
-    look("queue.census", AccessRole.VIEWER, Arguments, Views.figures, CONSOLE),
-    look("stuck.causes", AccessRole.VIEWER, Arguments, Views.causes, CONSOLE),
-    look("stuck.page", AccessRole.VIEWER, SelectStuck, Views.stuck, CONSOLE),
-    look("failed.page", AccessRole.VIEWER, SelectFailed, Views.failed, CONSOLE),
-    look("msg.search", AccessRole.VIEWER, SearchMessages, Views.search, CONSOLE),
+    look("queue.census", AccessRole.VIEWER, Arguments, OverviewOperations.figures, CONSOLE),
+    look("stuck.causes", AccessRole.VIEWER, Arguments, OverviewOperations.causes, CONSOLE),
+    look("stuck.page", AccessRole.VIEWER, SelectStuck, OverviewOperations.stuck, CONSOLE),
+    look("failed.page", AccessRole.VIEWER, SelectFailed, OverviewOperations.failed, CONSOLE),
+    look("msg.search", AccessRole.VIEWER, SearchMessages, OverviewOperations.search, CONSOLE),
 )
 
 

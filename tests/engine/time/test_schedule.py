@@ -75,7 +75,7 @@ def test_a_slice_that_is_put_back_counts_no_inquiry() -> None:
     assert slice_ is not None
     schedule.put_back(slice_, due=21.0)
     assert schedule.next_due() == 21.0
-    assert slice_.asked == 0
+    assert slice_.inquiry_count == 0
 
 
 @given(

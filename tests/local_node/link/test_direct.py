@@ -216,7 +216,7 @@ async def test_an_institution_that_is_not_configured_gets_no_session(scene: Dire
 async def test_a_partner_logs_in_at_the_virtual_host_of_links_only(scene: DirectScene) -> None:
     assert scene.a.node_identity is not None
     for vhost, is_admitted in ((UMX, True), ("/", False)):
-        login = {"user": "", "password": None, "tls": scene.a.node_identity.client(), "virtual_host": vhost}
+        login = {"user": "", "password": None, "tls": scene.a.node_identity.client_tls(), "virtual_host": vhost}
         if is_admitted:
             await scene.inprocess.client(scene.b, **login)
         else:
@@ -260,7 +260,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     assert scene.a.node_identity is not None
     assert scene.a.direct is not None
     assert scene.b.sealing is not None
-    stolen = scene.a.node_identity.client()
+    stolen = scene.a.node_identity.client_tls()
     login = {"user": "", "password": None, "virtual_host": UMX}
     before, uplink = scene.b.sealing.known(A), scene.a.direct.uplinks[Address(1, "56001")]
     # The revoked node has dialled the session.
@@ -277,7 +277,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     with pytest.raises((AmqpError, LinkLost)):
         await inprocess.client(scene.b, **login, tls=stolen)
     assert scene.a.node_identity is not None
-    await inprocess.client(scene.b, **login, tls=scene.a.node_identity.client())
+    await inprocess.client(scene.b, **login, tls=scene.a.node_identity.client_tls())
     # The partner of the revoked node has dialled the session.
     assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]

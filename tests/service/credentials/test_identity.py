@@ -42,7 +42,7 @@ def test_a_certificate_changes_its_state_until_it_expires(tmp_path: Path) -> Non
     states = []
     for days in (0, 59, 61, 77, 91):
         clock.now = NOW + days * DAY
-        states.append((node_identity.state, node_identity.is_due()))
+        states.append((node_identity.state, node_identity.is_renewal_due()))
     assert states == [("ok", False), ("ok", False), ("renew", True), ("ending", True), ("expired", True)]
     assert node_identity.status()["state"] == "expired"
     assert node_identity.status()["days_left"] < 0
