@@ -68,7 +68,7 @@ class Bench:
         return [self.network.nodes[name].place.node_id for name in self.network.partners]
 
     async def wait_clean(self) -> None:
-        """Wait until every queue is clean. Raises NoProgress."""
+        """Wait until every queue is empty. Raises NoProgress."""
         await rows.wait_clean(self.databases, ABSENT_NODE)
 
     async def submitter(self, stack: AsyncExitStack) -> LoadSubmitter:

@@ -79,7 +79,7 @@ class Membership:
         self._state = state
         self._life = 0
         self._engine: HubEngine
-        self._read_at: datetime | None = None  #: of the homes, by the clock of the control database
+        self._read_at: datetime | None = None  #: time of the last read of homes, by the clock of the control database
         self._identity: rows.HubIdentity
 
     # --- life

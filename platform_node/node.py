@@ -264,7 +264,7 @@ class HubNode(Node[HubEngine]):
                 self.renew_own()
             self.node_identity.maintain()
             self.guard.check()  # expired certificates count as revoked
-            if self.certificates.is_due(self.clock.wall()):  # not more often: the check blocks the event loop
+            if self.certificates.is_due(self.clock.wall()):  # only then, because the check blocks the event loop
                 self._check_certificates()
 
     async def _warn_of_expiry(self) -> None:

@@ -87,7 +87,7 @@ class PartnerIndex:
     def groups(self, node: Address) -> Sequence[Presence]:
         """Return the groups to which an institution may send, as the records that its node gets.
 
-        The users of an institution form a group. Members to which it may not send are counted, not named.
+        The users of an institution form a group. Members to which ``node`` may not send are counted, not named.
         """
         records = self._groups_found.get(node)
         if records is None:

@@ -54,7 +54,7 @@ class Questions:
         self._clock = clock
         self._turns: dict[str, QuestionTurns] = {}  #: by node that is asked
         self._readers: dict[str, ServiceConsumer] = {}  #: by node: the consumer of its queue
-        self._open: dict[str, tuple[str, asyncio.Future[bytes]]] = {}  #: correlation id | node, answer
+        self._open: dict[str, tuple[str, asyncio.Future[bytes]]] = {}  #: by correlation id: asked node, its answer
         self._last_number = 0  #: the last correlation id
 
     def exchange(self) -> ServiceExchange:

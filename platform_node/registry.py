@@ -211,7 +211,7 @@ def renewals(certificate_days: float) -> RateAllowance:
 
 
 def hash_of(token: str | bytes) -> bytes:
-    """Return a fast hash of a token: tokens are random and long."""
+    """Return the hash of a token. A fast one is enough, because tokens are random and long."""
     return sha256(token.encode() if isinstance(token, str) else token).digest()
 
 

@@ -65,7 +65,7 @@ class InboxQueue(ServiceQueue):
         self._checks = 0  #: since the last basic.get
         self._assembly = assembly
         self._joining = 0  #: documents whose pieces are being found
-        self._is_settling = False  #: more documents may be available after the commit of settlements
+        self._is_settling = False  #: acks or rejects wait for their commit; more documents may be available after it
 
     @property
     def has_consumer(self) -> bool:

@@ -191,8 +191,10 @@ class Transfers:
             log.error("transfer_failed", number=number, error=str(error))
 
     async def _transfer(self, transfer: PieceTransfer) -> None:
-        """Send all pieces of a document, then release the manifest, or refuse the document. Return after the commit,
-        because searches find the document until then."""
+        """Send all pieces of a document, then release the manifest, or refuse the document.
+
+        Return only after the commit: until then a search finds the document, and would begin another transfer.
+        """
         refusal: SemqError | None = None
         is_sent = False
         try:

@@ -120,7 +120,7 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def prefer_row(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of the store with the row of the message; without a row, of one with ledger lines."""
+    """Return the answer of the store with the row of the message; if none has it, of a store with ledger lines."""
     store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
     return with_store(store, message) | ({"other_stores": others} if others else {})

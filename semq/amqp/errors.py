@@ -332,7 +332,7 @@ BY_CODE: dict[int, type[AmqpError]] = {error.reply_code: error for error in (*SO
 def by_code(
     reply_code: int, text: str, class_id: int = 0, method_id: int = 0, *, blame: Blame, level: type[AmqpError]
 ) -> AmqpError:
-    """Return the error that a close method names; for an unknown code, a ``level`` with that code."""
+    """Return the error that a close method names; for an unknown code, an instance of ``level``."""
     error_class = BY_CODE.get(reply_code)
     if error_class is not None:
         return error_class(text, class_id, method_id, blame=blame)
