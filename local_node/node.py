@@ -299,7 +299,7 @@ class LocalNode(Node[LocalEngine]):
         return jobs
 
     def check_disk(self) -> None:
-        """Block publishers while the disk of the embedded database is nearly full, because Postgres stops if it is full."""
+        """Block publishers while the disk of the embedded database is nearly full: a full disk would stop Postgres."""
         free = shutil.disk_usage(self.settings.data_dir).free
         self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
