@@ -25,6 +25,10 @@ CURVES = ("secp256r1", "secp384r1")
 RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # smaller keys are weak, larger ones slow to verify
 RSA_BITS_NEW = 3072
 KEY_FILE_MAX = 64 * 1024  # bytes
+SECRET_REMEDY = (
+    "Provide the passphrase or master key where the configuration says (tls.passphrase_*, secrecy.bodies_key_*); "
+    "a file must be for the node's user only (chmod 600)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +49,22 @@ class SecretSource:
 
         ``environment`` None: that of the process.
         """
-        env = os.environ if environment is None else environment
+        try:
+            return self._read(os.environ if environment is None else environment)
+        except KeyRefused as error:
+            error.with_remedy(SECRET_REMEDY)
+            raise
+
+    def _read(self, environment: Mapping[str, str]) -> bytes | None:
         if self.file is not None:
             return _first_line(self.file)
         if self.credential:
-            folder = env.get("CREDENTIALS_DIRECTORY")
+            folder = environment.get("CREDENTIALS_DIRECTORY")
             if not folder:
                 raise KeyRefused("There is no systemd credential: $CREDENTIALS_DIRECTORY is not set.")
             return _first_line(Path(folder) / self.credential)
         if self.variable:
-            value = env.get(self.variable)
+            value = environment.get(self.variable)
             if not value:
                 raise KeyRefused(f"The environment variable {self.variable} is not set, or is empty.")
             return value.encode()

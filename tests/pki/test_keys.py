@@ -94,8 +94,9 @@ def test_the_passphrase_comes_from_the_configured_source(tmp_path: Path) -> None
     "source", [SecretSource(credential="x"), SecretSource(variable="X"), SecretSource(file=Path("nil"))]
 )
 def test_a_configured_passphrase_must_exist(source: SecretSource) -> None:
-    with pytest.raises(KeyRefused):
+    with pytest.raises(KeyRefused) as caught:
         source.read({})
+    assert "tls.passphrase_" in caught.value.remedy  # the remedy of key files would ask for PKCS#8
 
 
 def test_an_empty_passphrase_file_is_refused(tmp_path: Path) -> None:
