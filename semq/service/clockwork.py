@@ -188,7 +188,10 @@ class Clockwork:
                 self.hasten(job.name, again_in_s)
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
-        """Return when a job runs or its work is due; None if the job is paused or the clockwork does not run."""
+        """Return when a job runs next, or, if that is later, when its work is due.
+
+        Returns None if the job is paused or the clockwork does not run.
+        """
         planned = self._scheduler.get_job(job.name) if self._scheduler.running else None
         if planned is None or self.records[job.name].paused_at is not None:
             return None

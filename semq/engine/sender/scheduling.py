@@ -22,7 +22,7 @@ from semq.umx_t.errors import BadCombination
 from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import read_manifest
 
-DUE_MAX = 500  # documents that one unit releases
+DUE_MAX = 500  # documents that one unit releases, at most
 
 
 def check_times(submission: Submission) -> None:

@@ -79,7 +79,7 @@ class Statements:
     def names_position(self, row: Outbound | None, sid: int) -> bool:
         """Whether the statement names the position of this message; True without a row.
 
-        A hub can obtain a signed statement about another position: it inquires with this LK0 and that position.
+        A signature is not enough: a hub that inquires with this LK0 and another position gets a signed statement.
         """
         if row is None or row.sid == sid or (sid < 0 and (self.proof is None or not self.proof.binds_place)):
             return True
