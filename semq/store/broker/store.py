@@ -36,7 +36,7 @@ CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
 MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
 # Messages of deleted queues
 ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
-ENDED = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
+REMOVE_END_NOTE = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
 PLACES_AND_SIZES = """
     SELECT queue_id, position, priority, body_id, ('x' || encode(substr(header, 5, 8), 'hex'))::bit(64)::bigint
@@ -169,7 +169,7 @@ def clean_up(connection: Connection) -> bool:
     Only the owner may do this: a body is stored before the message that refers to it.
     """
     driver, message, body = _driver(connection), tables.broker_message, tables.broker_body
-    ended = driver.execute(ENDED).fetchone()
+    ended = driver.execute(REMOVE_END_NOTE).fetchone()
     driver.execute(ORPHANS)
     # Messages with large bodies are rare, and only messages refer to bodies.
     used = select(message.c.body_id).where(message.c.body_id != 0)

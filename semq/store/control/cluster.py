@@ -17,7 +17,7 @@ from semq.store.rows import RetiredStore
 from semq.store.tables import semq_retired_store
 
 VALID_S = 15  # time without a sign of life after which an instance counts as ended
-COMMITTED_S = 60  # assumed longest transaction that sets homes
+HOMES_TRANSACTION_S_MAX = 60  # assumed longest time of a transaction that sets homes
 PAGE = 10_000  # homes in one round trip
 KEPT_S = 86_400  # time for which ended instances stay recorded
 StoreName = tuple[int, int]  # semq_id, semq_db_id
@@ -125,7 +125,7 @@ def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
     query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
     if since is not None:
         # A transaction that began before the earlier reading may have been committed after it.
-        query = query.where(node_home.c.since > since - timedelta(seconds=COMMITTED_S))
+        query = query.where(node_home.c.since > since - timedelta(seconds=HOMES_TRANSACTION_S_MAX))
     homes_read: dict[str, StoreName] = {}
     with connection.begin():
         now: datetime = connection.execute(select(func.now())).scalar_one()

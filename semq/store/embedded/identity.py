@@ -25,7 +25,7 @@ class SystemUser:
     def command(self, *argv: str) -> list[str]:
         return [*self.prefix, *argv]
 
-    def own(self, folder: Path) -> None:
+    def give_tree(self, folder: Path) -> None:
         """Give a folder and its content to the owner. An earlier start may have used another identity."""
         if os.geteuid() != 0 or folder.stat().st_uid == self.owner:
             return

@@ -163,9 +163,9 @@ class EmbeddedPostgres:
         port = free_port(self._port())
         self._port_file.write_text(f"{port}\n")
         run.mkdir(mode=0o700, exist_ok=True)
-        identity.own(self.home)
+        identity.give_tree(self.home)
         for path in (self.data, run):
-            identity.own(path)
+            identity.give_tree(path)
         settings = {**self._settings, "port": str(port), "unix_socket_directories": str(self._socket_folder() or "")}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with self._fresh_log() as log:

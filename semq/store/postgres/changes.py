@@ -67,7 +67,7 @@ def changes(unit: Unit) -> Batch:
     return batch
 
 
-def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
+def statements_and_rows(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
     """Return the statements and new rows of a unit. ``line_numbers``: for new lines of the ledger."""
     batch, rows = changes(unit), new_rows(unit, line_numbers)
     if unit.broker:

@@ -44,7 +44,7 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
 
     Return whether the role was created. Raises RoleRefused, SchemaOpen, StoreUnavailable.
     """
-    with _connect(url, role) as connection:
+    with _owner_connection(url, role) as connection:
         schema = _schema(connection)
         _refuse_open(connection, "public")
         is_new = _existing_role(connection, role) is None
@@ -68,7 +68,7 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
 
 def revoke(url: str, role: str, rights: Sequence[str]) -> None:
     """Revoke rights of a role, and keep the role. Raises RoleRefused, StoreUnavailable."""
-    with _connect(url, role) as connection:
+    with _owner_connection(url, role) as connection:
         schema = _schema(connection)
         if _existing_role(connection, role) is None:
             raise RoleRefused("There is no such role.", role=role)
@@ -93,7 +93,7 @@ def _held_rights(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
 
 def rights_of(url: str, role: str) -> list[str]:
     """Return the present rights of a role. Raises RoleRefused, StoreUnavailable."""
-    with _connect(url, role) as connection:
+    with _owner_connection(url, role) as connection:
         return _held_rights(connection, role)
 
 
@@ -104,7 +104,7 @@ def new_password() -> str:
 
 def logins(url: str) -> list[str]:
     """Return the names of all roles of the server that may log in. Raises StoreUnavailable."""
-    with _connected(url) as connection:
+    with _open_connection(url) as connection:
         return [str(name) for (name,) in connection.execute("SELECT rolname FROM pg_roles WHERE rolcanlogin")]
 
 
@@ -160,11 +160,11 @@ def _file(data_dir: Path, role: str) -> Path:
 
 
 @contextmanager
-def _connect(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
+def _owner_connection(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
     """Yield a connection of the owner. Raises StoreUnavailable; RoleRefused for a bad name or a refused statement."""
     check_name(role)
     try:
-        with _connected(url) as connection:
+        with _open_connection(url) as connection:
             yield connection
     except psycopg.OperationalError as error:
         raise StoreUnavailable(fault=str(error).strip()) from error
@@ -172,7 +172,7 @@ def _connect(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
         raise RoleRefused(f"Postgres refused: {error.diag.message_primary or error}", role=role) from error
 
 
-def _connected(url: str) -> "psycopg.Connection[Any]":
+def _open_connection(url: str) -> "psycopg.Connection[Any]":
     try:
         return psycopg.connect(url)
     except psycopg.Error as error:

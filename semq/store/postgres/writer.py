@@ -34,8 +34,8 @@ from semq.store.postgres.changes import (
     is_read_only,
     nothing_stored,
     packed_lines,
+    statements_and_rows,
     use_stored_bodies,
-    written,
 )
 from semq.store.postgres.conversion.binary import int8
 from semq.store.postgres.errors import DecisionFailed, RowRefused, StaleRow, StoreFenced, StoreUnavailable
@@ -349,7 +349,7 @@ class Writer:
 
     def _locked_changes(self, unit: Unit) -> tuple[Batch, NewRows]:
         """Return the statements and new rows of a unit, encrypted if the store has a master key."""
-        batch, rows = _packing(written, unit, self._line_numbers)
+        batch, rows = _packing(statements_and_rows, unit, self._line_numbers)
         return self._locking.lock(batch + use_stored_bodies(rows, self._stored_key), rows), rows
 
     async def _renew(self) -> None:
