@@ -35,7 +35,7 @@ class FolderInUse(Unavailable):
     """Another process serves this folder."""
 
     code = "SEMQ-1343"
-    remedy = "End the process that the fact `pid` names; a node starts one for its own [[folders]]."
+    remedy = "End the process that the fact `pid` names. A node with [[folders]] starts this program itself."
 
 
 class FolderUnusable(Misconfigured):

@@ -15,7 +15,7 @@ from semq.pki.names import node_of
 from semq.umx_t.address import Address
 
 DER_MAX = 16 * 1024  # bytes; certificates of nodes are much shorter
-RENEWED_AFTER = 2 / 3  # of the validity
+RENEWED_AFTER = 2 / 3  # part of the validity after which a certificate is renewed
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def verify_succession(statement: Succession, trust: TrustStore) -> x509.Certific
     message = _message(statement.former, fingerprint_of(new))
     try:
         key = former.public_key()
-        alg_of(key)  # other kinds of keys sign no statements
+        alg_of(key)  # raises KeyUnfit if ``verify`` does not support the key
         verify(cast(PublicKey, key), b64decode(statement.signature), message)
     except (KeyUnfit, SignatureWrong, ValueError, UnsupportedAlgorithm) as error:
         fault = "The former authority has not signed this statement."

@@ -88,7 +88,7 @@ class Nightly:
             *COMMAND, "--config", str(self._settings.file), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE,
             env=dict(os.environ) | dict(self._environment()),
         )  # fmt: skip
-        if self._is_stopping:  # since the process began to start
+        if self._is_stopping:  # `stop` was called while the process was being started
             process.terminate()
         _, output = await process.communicate()
         lines = output.decode("utf-8", "replace").strip().splitlines()

@@ -39,7 +39,7 @@ DESCRIPTIONS: dict[str, str] = {
     "authority": "continues a change of the hub's authority",
 }
 log = structlog.get_logger("semq.jobs")
-WHY_MAX = 500
+WHY_MAX = 500  # characters
 NEVER_PAUSED = frozenset(
     {"engine", "database", "sql_submissions", "sql_done", "disk", "certificate", "node_stores", "revocation", "cluster"}
 )

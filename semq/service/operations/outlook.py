@@ -23,7 +23,7 @@ WAITS: dict[str, str] = {
     "ack": "the hub has to forward or store it",
     "ack2": "the receiver has to confirm it",
     "application": "an application has to take and acknowledge it",
-    "reack": "the other side has to note our acknowledgement",
+    "reack": "the sender or the hub has to note the acknowledgement of this node",
     "sql": "the node accepts or refuses it soon",
     "time": "it is sent at its time",
     "pieces": "its pieces have to be delivered first",
