@@ -38,6 +38,7 @@ class PathProbe:
     def __init__(self, times: PathTimes, now: float) -> None:
         self._times = times
         self.is_open = False
+        self.open_since = now  #: when the path was last opened
         self.size = SIZES[0]  #: the largest datagram that may be sent
         self._unanswered = 0
         self._keep_at = now  #: when the next probe of the present size is due
@@ -87,6 +88,8 @@ class PathProbe:
             return False
         size = probe.size
         was_open, self.is_open = self.is_open, True
+        if not was_open:
+            self.open_since = now
         self._unanswered = 0
         self._keep_at = max(self._keep_at, now + self._times.keep_s)
         if size > self.size or not was_open:

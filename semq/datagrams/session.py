@@ -38,7 +38,7 @@ class DatagramTimes:
     path: PathTimes = field(default_factory=PathTimes)
     report_s: float = 1.0
     renew_s: float = 3600.0  #: lifetime of a channel's keys
-    grace_s: float = 60.0  #: shortest time for which the older channel still receives after the newer one has begun
+    grace_s: float = 60.0  #: time for which the older channel still receives after the path of the newer one has opened
     bytes_per_s: int = 12_500_000
 
 
@@ -265,7 +265,7 @@ class DatagramSession:
 
     def _is_older_replaced(self, now: float) -> bool:
         newest = self.channels[-1] if len(self.channels) > 1 else None
-        return newest is not None and newest.path.is_open and now - newest.began_at >= self._times.grace_s
+        return newest is not None and newest.path.is_open and now - newest.path.open_since >= self._times.grace_s
 
     def _probe(self, channel: DatagramChannel) -> None:
         if channel.address is None:

@@ -6,6 +6,7 @@ Records on the link arrive at once.
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -342,6 +343,24 @@ def test_keys_are_renewed_and_late_datagrams_of_the_former_channel_still_count()
     ends.ports[0].arrive(late, NODE)
     assert len(ends.received[0]) == 1
     assert len({record.secret for record in ends.records if record.secret}) == 2
+
+
+def test_the_former_channel_is_read_for_a_time_after_a_late_opening_of_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = TwoEnds(DatagramTimes(renew_s=100, grace_s=20)).settle()
+    first = ends.node.channels[0]
+    with monkeypatch.context() as lost:
+        lost.setattr(ends, "settle", lambda: [port.sent.clear() for port in ends.ports])
+        ends.pass_time(130)
+    assert len(ends.node.channels) == 2
+    new = ends.node.channels[-1]
+    while not new.path.is_open:
+        ends.pass_time(1)
+    ends.pass_time(10)
+    assert first in ends.node.channels
+    ends.pass_time(15)
+    assert first not in ends.node.channels
 
 
 def test_a_channel_with_many_datagrams_is_renewed() -> None:
