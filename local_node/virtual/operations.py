@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from local_node.virtual.institution import HostedInstitution
 from semq.access_rights import AccessRole
-from semq.engine.errors import UnknownTarget
+from semq.service.errors import BadArguments
 from semq.service.operations.arguments import ADDRESS_MAX, Arguments
 from semq.service.operations.operation import Caller, act, look
 
@@ -44,7 +44,10 @@ class ServerOperations:
         """Stop the node of one institution and start it with the present file."""
         institution = self._server.institutions.get(arguments.institution)
         if institution is None:
-            raise UnknownTarget(target=arguments.institution)
+            raise BadArguments(
+                "This server has no such institution; server.list shows those that it has.",
+                institution=arguments.institution,
+            )
         institution.restart()
         return {"institution": institution.name}
 

@@ -172,6 +172,8 @@ async def test_institutions_are_added_and_removed_while_the_server_runs(inproces
         hosted.write({a: "", b: "", new: "", removed: ""})
         assert (await hosted.ask("/", "server.reload"))["added"] == [removed]
         await hosted.wait_arrived(removed, lk0)
+        with pytest.raises(AssertionError, match="This server has no such institution"):
+            await hosted.ask("/", "server.restart", institution="99")
         await hosted.ask("/", "server.restart", institution=a)
         await until(
             lambda: hosted.server.institutions[a].node is not None and hosted.node(a).recovered.boot == boot + 1
