@@ -63,7 +63,7 @@ async def test_an_idle_engine_is_not_ticked_before_the_backstop(scene: Clockwork
     assert scene.engine.ticks == 0
 
 
-async def test_the_job_is_moved_to_an_earlier_time_and_never_to_a_later_one(scene: ClockworkScene) -> None:
+async def test_the_job_of_the_engine_moves_to_an_earlier_time_and_never_to_a_later_one(scene: ClockworkScene) -> None:
     scene.due_in(8)
     scene.clockwork.reschedule()
     assert scene.planned(ENGINE) <= 8

@@ -48,7 +48,7 @@ def test_a_certificate_changes_its_state_until_it_expires(tmp_path: Path) -> Non
     assert node_identity.status()["days_left"] < 0
 
 
-def test_an_approaching_end_is_logged_twice_a_day(tmp_path: Path) -> None:
+def test_an_approaching_end_is_logged_at_most_twice_a_day(tmp_path: Path) -> None:
     clock = SettableClock()
     node_identity = identity(tmp_path, clock)
     with structlog.testing.capture_logs() as logs:

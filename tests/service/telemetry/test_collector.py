@@ -67,7 +67,7 @@ async def test_a_request_to_a_collector_that_hangs_ends_after_the_time_limit(hoo
     assert "within 0.2 s" in answer.fault or "Timeout" in answer.fault
 
 
-async def test_a_post_without_a_collector_may_be_repeated(hook: Hook) -> None:
+async def test_a_request_to_a_collector_that_does_not_run_may_be_repeated(hook: Hook) -> None:
     [hook.port] = free_ports(1)
     answer = await answer_to(hook)
     assert answer.may_repeat

@@ -83,7 +83,7 @@ async def test_spans_are_sent_in_batches_in_order(tmp_path: Path, hook: Hook) ->
     assert (spans.exported, spans.dropped) == (9, 0)
 
 
-async def test_a_node_without_spans_has_no_connection(tmp_path: Path, hook: Hook) -> None:
+async def test_a_node_without_waiting_spans_has_no_connection(tmp_path: Path, hook: Hook) -> None:
     async with exporting(tmp_path, hook) as spans:
         for number in range(3):
             spans.add(span(number))
