@@ -34,7 +34,7 @@ carrier = ["amqp://guest:guest@127.0.0.1:{port}/"]
 
 
 @dataclass
-class Hubs:
+class HubInstances:
     """The instances of a hub."""
 
     inprocess: InProcess
@@ -75,10 +75,10 @@ class Hubs:
 
 
 @asynccontextmanager
-async def hubs_of(inprocess: InProcess, **broker_settings: Any) -> AsyncIterator[Hubs]:
+async def hubs_of(inprocess: InProcess, **broker_settings: Any) -> AsyncIterator[HubInstances]:
     """Run a broker as the carrier of instances."""
     async with pair(**broker_settings) as broker:
-        yield Hubs(inprocess, broker.server.port)
+        yield HubInstances(inprocess, broker.server.port)
         await inprocess.stack.aclose()  # the nodes end before their broker
 
 

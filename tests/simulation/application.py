@@ -94,7 +94,7 @@ class SimulatedApplications:
         if not self.host.submit(submissions):
             self.world.time.after(self.world.chance.uniform(0.5, 5.0), self.submit, documents)
             return
-        self.world.oracle.handed(documents)
+        self.world.oracle.submitted(documents)
         for document in documents:
             self.world.time.after(20.0, self._repeat, document)
 
@@ -128,7 +128,7 @@ class SimulatedApplications:
         oracle = self.world.oracle
         if document.token in oracle.answered:
             return
-        if accepted.not_before or oracle.schedule.is_name(accepted.lk0):
+        if accepted.not_before or oracle.schedule.is_name_of_scheduled(accepted.lk0):
             self._note_scheduled(document, accepted.lk0)
             return
         oracle.promised(self.host, document, accepted.lk0)

@@ -22,7 +22,7 @@ from tests.simulation.world import CellCoverage, SeedResult, Trace, simulate
 SHARE = 50  # seeds that a process takes at a time
 DRILLS = 200  # largest number of seeds that are tried for one cell
 GC_THRESHOLDS = 100_000, 20, 100
-KINDS = ("violations", "lost", "duplicated", "unclean")
+FINDING_KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
 # Grid without goals | sets of fault kinds that lead to its cells; each seed uses one set.
 FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
@@ -72,7 +72,7 @@ class Totals:
             "faults": self.faults,
             "frames": self.frames,
             "messages": self.messages,
-            **{kind: self.counts[kind] for kind in KINDS},
+            **{kind: self.counts[kind] for kind in FINDING_KINDS},
             "outcomes": dict(sorted(self.outcomes.items())),
             "coverage": {
                 "cells": reached + len(missing),

@@ -234,23 +234,23 @@ class InstancesWorld(World):
 
     def instances(self) -> list[InstanceHost]:
         """Return the running instances, also those whose store was taken over."""
-        return [host for host in self._made if host.engine is not None]
+        return [host for host in self._known_instances if host.engine is not None]
 
     @property
-    def _made(self) -> list[InstanceHost]:
+    def _known_instances(self) -> list[InstanceHost]:
         """The instances of all stores, and running ones whose store was taken over."""
-        former = [host for host in self._former if host.engine is not None]
+        former = [host for host in self._taken_over if host.engine is not None]
         return [
             host
             for host in (*(hub_store.host for hub_store in self.hub_stores), *former)
             if isinstance(host, InstanceHost)
         ]
 
-    _former: tuple[HubHost, ...] = ()  #: processes whose store was taken over
+    _taken_over: tuple[HubHost, ...] = ()  #: processes whose store was taken over
 
     def take_over(self, old_ends_after_s: float) -> None:
         self.hub_store = self._of_instances.choice(self.hub_stores)
-        self._former = (*(host for host in self._former if host.engine is not None), self.hub_store.host)
+        self._taken_over = (*(host for host in self._taken_over if host.engine is not None), self.hub_store.host)
         super().take_over(old_ends_after_s)
 
     def switch_hub_store(self, *, keep_old: bool) -> None:
@@ -293,7 +293,7 @@ class InstancesWorld(World):
             return
         self.trace("replaced", hub_store.host.name, "")
         self.faults.count += 1
-        for host in self._made:
+        for host in self._known_instances:
             if host.tables is tables:
                 host.is_retired = True
                 host.crash()
@@ -310,7 +310,7 @@ class InstancesWorld(World):
     def _set_home(self, node: str, hub_store: SimulatedHubStore) -> None:
         home = hub_store.own_store.semq_id, hub_store.own_store.semq_db_id
         self.homes[node] = home
-        for host in self._made:
+        for host in self._known_instances:
             self.time.after(self._of_instances.uniform(0.0, FOLLOW_S), self._follow, host, node, home)
 
     def _follow(self, host: InstanceHost, node: str, home: StoreName) -> None:

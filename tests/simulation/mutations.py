@@ -48,9 +48,9 @@ class Mutation:
     """One rule, and the patches that remove it."""
 
     rule: str
-    seen: str  #: the violation that the oracle finds
-    first: int  #: first seed of a usual run of the tests; no earlier one finds the violation
-    seeds: int  #: number of seeds within which the violation is found
+    violation: str  #: the violation that the oracle finds
+    first_seed: int  #: first seed of a usual run of the tests; no earlier one finds the violation
+    seed_count: int  #: number of seeds within which the violation is found
     patches: tuple[Patch, ...]
     focus: frozenset[str] = frozenset()
 

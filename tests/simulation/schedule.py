@@ -96,7 +96,7 @@ class ScheduleRecords:
         for number in unit.refused_submissions:
             self._waiting.pop((name, number), None)
 
-    def is_name(self, lk0: LK0) -> bool:
+    def is_name_of_scheduled(self, lk0: LK0) -> bool:
         """Whether a scheduled document has waited under this name.
 
         A repeated submission gets this name as its answer until the document becomes a row of tb_0031.

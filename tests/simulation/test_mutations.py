@@ -12,7 +12,7 @@ from tests.simulation.runs import SimulatorProcess
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_loss_of_a_rule_is_noticed(runs: SimulatorProcess, name: str) -> None:
     mutation = MUTATIONS[name]
-    found = runs(run_share, deeper(mutation.first, 0), mutation.seeds, mutation=name, stop=True)
+    found = runs(run_share, deeper(mutation.first_seed, 0), mutation.seed_count, mutation=name, stop=True)
     assert not found.is_clean
     # The oracle has noticed it; only the guard of late reads raises an exception.
     assert any("Traceback" in text for _, text in found.failed) is (name == "late_read"), found.failed

@@ -280,7 +280,7 @@ class World:
             result.found["lost"] = f"I1: never arrived: {message}"
         elif self._needs_no_record(message):
             return
-        elif message.recorded is Arrival.RECV and not (message.given and message.done):
+        elif message.recorded is Arrival.RECV and not (message.deliveries and message.done):
             result.found["lost"] = f"I1: never given to the application: {message}"
         elif message.recorded_ever and is_contradiction:
             result.found["violations"] = f"I6: the final outcome contradicts the receiver's record: {message}"

@@ -90,14 +90,14 @@ class Office:
     def settings(self) -> ReconcileSettings:
         return ReconcileSettings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
 
-    def node(self, name: str) -> list[dict[str, object]]:
+    def ledger_of(self, name: str) -> list[dict[str, object]]:
         """Return the ledger of a node, and create an empty one if it has none."""
         return self.lines.setdefault(name, [])
 
     def write(self, message: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
         """Write the lines of a course; ``skew``: by node, the milliseconds by which its clock is fast."""
         for name in (message.sender, message.receiver, HUB):
-            self.node(name)
+            self.ledger_of(name)
         for step in course.split():
             side, _, event_and_time = step.partition(":")
             event, _, time_and_marks = event_and_time.partition("@")
@@ -114,7 +114,7 @@ class Office:
 
         The returned line may be changed until ``extract``.
         """
-        ledger = self.node(name)
+        ledger = self.ledger_of(name)
         digest = "d1" if event in (Event.ACCEPTED, Event.RECEIVED) else ""
         line: dict[str, object] = {
             "node": name, "store": "1.1", "seq": len(ledger) + 1, "at": MIDNIGHT + message.at + after, "side": int(side),

@@ -132,7 +132,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         and E.REFUSED in sender_events
         and not sender_events & {E.STORED, E.FORWARDED, E.SENT}
     )
-    torn = len(outcomes) > 1 and not operator_acted
+    outcomes_contradict = len(outcomes) > 1 and not operator_acted
 
     passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     given_up = not direct and E.REFUSED in hub and bool(_of(lines, H, E.OPERATOR))
@@ -147,7 +147,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     hub_missing = not hub_knows and world.hub_mark is None
 
     # Without a line of the sender, no outcome is known.
-    if sender_events and (not receiver_events or receiver_missing) and not torn:
+    if sender_events and (not receiver_events or receiver_missing) and not outcomes_contradict:
         early = _settled_early(
             sender_events, outcome, hub, direct or given_up, young, promised, receipt, bool(hub) and not direct
         )
@@ -167,7 +167,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     kinds = {E(x.event) for x in records}
     if (
         (recorders and targets and recorders != targets)
-        or torn
+        or outcomes_contradict
         or len(kinds) > 1
         or (receiver_events and not kinds)
         or turned_away

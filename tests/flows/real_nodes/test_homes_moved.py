@@ -16,7 +16,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.rows import RetiredStore
 from tests.local_node.test_node import confirming, publish
 from tests.platform_node.all_stores.test_fan_out import semq_at
-from tests.platform_node.test_cluster import Hubs, homes, hubs_of, received, settle_homes
+from tests.platform_node.test_cluster import HubInstances, homes, hubs_of, received, settle_homes
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -33,7 +33,7 @@ async def request(inprocess: InProcess, hub: HubNode, operation: str, **argument
     return dict(await ask(await inprocess.client(hub), operation, arguments))
 
 
-async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *others: HubNode) -> None:
+async def set_home(hubs: HubInstances, hub: HubNode, node: str, store: StoreName, *others: HubNode) -> None:
     """Make a store the home of a node; wait until ``hub`` and ``others`` know."""
     answer = await request(hubs.inprocess, hub, "stores.move", store=f"{store[0]}.{store[1]}", nodes=[node])
     assert answer["ok"], answer

@@ -17,7 +17,7 @@ from semq.engine.hub.carrier import StoreName
 from semq.store.control.cluster_tables import node_home
 from tests.cli.command import CommandResult, semq_aside
 from tests.local_node.test_node import confirming, publish
-from tests.platform_node.test_cluster import Hubs, hubs_of, received, settle_homes
+from tests.platform_node.test_cluster import HubInstances, hubs_of, received, settle_homes
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import serving
@@ -34,7 +34,7 @@ async def semq_at(hub: HubNode, *words: str) -> CommandResult:
 class HubWithTwoInstances:
     """Two instances; 88001 has sent documents to two offline institutions, whose homes are different stores."""
 
-    hubs: Hubs
+    hubs: HubInstances
     first: HubNode
     second: HubNode
     sender: LocalNode

@@ -123,17 +123,14 @@ async def test_children_of_the_program_are_not_awaited(tmp_path: Path) -> None:
 
 async def test_no_recovery_is_reported_for_a_check_that_could_not_run(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path)
-    full, open_, unavailable = (
-        Check("quotas", WARNING, "1.56001"),
-        Check("store", OK),
-        Check("store", FAILING, "SEMQ-3001"),
-    )
-    await desk.at(0, full, open_)
-    assert len(await desk.at(60, full, open_)) == 1
-    await desk.at(100, unavailable)
-    assert [alert["check"] for alert in await desk.at(300, unavailable)] == ["quotas", "store"]
-    await desk.at(400, full, open_)
-    assert [alert["check"] for alert in await desk.at(500, full, open_)] == ["quotas", "store", "store"]
+    full_quota = Check("quotas", WARNING, "1.56001")
+    store_ok, store_away = Check("store", OK), Check("store", FAILING, "SEMQ-3001")
+    await desk.at(0, full_quota, store_ok)
+    assert len(await desk.at(60, full_quota, store_ok)) == 1
+    await desk.at(100, store_away)
+    assert [alert["check"] for alert in await desk.at(300, store_away)] == ["quotas", "store"]
+    await desk.at(400, full_quota, store_ok)
+    assert [alert["check"] for alert in await desk.at(500, full_quota, store_ok)] == ["quotas", "store", "store"]
 
 
 async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:

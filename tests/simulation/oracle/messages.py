@@ -34,10 +34,10 @@ class SimulatedMessage:
     outcomes_ever: set[Outcome] = field(default_factory=set)  #: at the source at any time, also before restores
     custody: set[str] = field(default_factory=set)  #: stores of the hub that ever committed a copy
     copy_lost: bool = False  #: a store of the hub lost a copy in a disaster
-    given: int = 0  #: deliveries to the application
+    deliveries: int = 0  #: to the application
     done: bool = False  #: acknowledged by the application, or parked
     parked: bool = False  #: parked at some time
-    sent: int = 0  #: copies sent by the source
+    copies_sent: int = 0  #: by the source
     attempts: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
     doubled: bool = False  #: an attempt has arrived more than once; it may be both refused and accepted
     sent_after_faults: int = 0  #: transmissions of the payload by any node after the last fault

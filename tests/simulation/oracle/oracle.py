@@ -20,7 +20,7 @@ from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Plan
 from tests.simulation.disturbances.faults import HELL_ONLY
 from tests.simulation.groups import GroupRecords
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage, SourceStream
-from tests.simulation.oracle.truth import belies, is_correction, is_true, new_markers, was_corrected
+from tests.simulation.oracle.truth import is_correction, is_true, new_markers, recv_contradicts_outcome, was_corrected
 from tests.simulation.schedule import ScheduleRecords
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Oracle:
         self.streams: dict[tuple[str, OutStreamKey], SourceStream] = {}
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
-        self.handed_over: dict[str, list[int]] = {}  #: by token: running numbers of its submissions
+        self.submission_numbers: dict[str, list[int]] = {}  #: by token: running numbers of its submissions
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: by process and life: all copies ever in its store
         self.schedule, self.groups = ScheduleRecords(self), GroupRecords(self)
-        self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
+        self.restored_or_lost: set[str] = set()  #: stores of the hub that were restored or lost
 
     # --- what processes and applications do
     def opened(self, host: "Host") -> None:
@@ -59,11 +59,11 @@ class Oracle:
         rows = host.tables.outbound.values()
         self.held[id(host), host.life] = {row.lk0 for row in rows if row.direction is Direction.RELAYED}
 
-    def handed(self, documents: Sequence[PlannedDocument]) -> None:
+    def submitted(self, documents: Sequence[PlannedDocument]) -> None:
         """Note that an application submits documents in this order."""
         for document in documents:
-            times = self.handed_over.setdefault(document.token, [])
-            times.append(sum(map(len, self.handed_over.values())))
+            times = self.submission_numbers.setdefault(document.token, [])
+            times.append(sum(map(len, self.submission_numbers.values())))
 
     # --- reports to applications
     def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
@@ -110,11 +110,11 @@ class Oracle:
         self.demand(message.dest == host.name, "I1", "given to another node", lk0)
         self.demand(message.recorded is Arrival.RECV, "I1", "given, but not recorded", lk0)
         self.demand(delivery.payload == message.payload, "I1", "given with other bytes", lk0)
-        repeated = message.given > 0 and not message.dest_restored
+        repeated = message.deliveries > 0 and not message.dest_restored
         self.demand(delivery.redelivered or not repeated, "I1", "given twice without a flag", lk0, "duplicated")
-        if message.given == 0 and message.order_key:
+        if message.deliveries == 0 and message.order_key:
             self._check_order(message)
-        message.given += 1
+        message.deliveries += 1
 
     def _check_order(self, message: SimulatedMessage) -> None:
         if message.forgotten:
@@ -125,7 +125,7 @@ class Oracle:
                 break
             if earlier.leaves_a_hole:
                 missing.clear()
-            elif not ((earlier.given > 0 and earlier.done) or earlier.makes_way):
+            elif not ((earlier.deliveries > 0 and earlier.done) or earlier.makes_way):
                 missing.append(earlier)
         self.demand(not missing, "ORDER", f"{message.lk0} given before {[str(m.lk0) for m in missing]}")
 
@@ -136,7 +136,7 @@ class Oracle:
             self._stored(host, unit)
         self.schedule.commits(host, unit)
         if len(unit.new_outbound) > 1:
-            self._check_handed(unit)
+            self._check_submission_order(unit)
         for object_id in unit.changed_outbound:
             row = unit.outbound[object_id]
             if row.direction is Direction.OWN:
@@ -193,28 +193,26 @@ class Oracle:
             self.demand(row.prev == before, "ORDER", f"{row.lk0} follows {row.prev}, not {before}")
         order.append(message)
 
-    def _check_handed(self, unit: Unit) -> None:
+    def _check_submission_order(self, unit: Unit) -> None:
         """ORDER: documents accepted in one unit keep the order of their submissions."""
-        rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.handed_over]
+        rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.submission_numbers]
         rows = [row for row in rows if row.token not in self.schedule.tokens]
         for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
             if (one.dest, one.order_key) == (other.dest, other.order_key) and one.token != other.token:
-                first, last = min(self.handed_over[one.token or ""]), max(self.handed_over[other.token or ""])
-                self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
+                numbers = self.submission_numbers
+                first, last = min(numbers[one.token or ""]), max(numbers[other.token or ""])
+                self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, submitted after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
         """R3, R4: when a receiver notes ReAck, the copy is deleted; when it notes ReAck2, the sender has an outcome."""
         for bref in unit.platform_acked & host.tables.pending.keys():
             row = host.tables.pending[bref]
             for hub_store in self.world.hub_stores:
-                copy = hub_store.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
-                is_there = row.lk1 is not None and row.lk1[:2] == (
-                    hub_store.own_store.semq_id,
-                    hub_store.own_store.semq_db_id,
-                )
-                holds = (
-                    not is_there or copy is None or copy.lk0 != row.lk0 or hub_store.tables.store_uuid in self.put_back
-                )
+                tables, store = hub_store.tables, hub_store.own_store
+                copy = tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
+                is_there = row.lk1 is not None and row.lk1[:2] == (store.semq_id, store.semq_db_id)
+                is_excused = tables.store_uuid in self.restored_or_lost
+                holds = not is_there or copy is None or copy.lk0 != row.lk0 or is_excused
                 self.demand(holds, "H6", f"ReAck for {row.lk1}, which its own store still holds", row.lk0)
         for bref in unit.sender_acked & host.tables.pending.keys():
             message = self._message(host.tables.pending[bref].lk0)
@@ -321,7 +319,7 @@ class Oracle:
                 self.demand(payload == message.payload and not message.poison, "I1", "other bytes", message)
                 in_time = not 0 < message.expires_at <= row.received_at
                 self.demand(in_time, "EXPIRY", "recorded as received after its time", message)
-                holds = not belies(message, self._is_rough)
+                holds = not recv_contradicts_outcome(message, self._is_rough)
                 self.demand(holds, "I6", f"recorded after it was reported {message.outcome}", message)
             case Arrival.REJ:
                 has_expired = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
@@ -342,11 +340,12 @@ class Oracle:
             message = self._message(row.lk0)
             message.done = status is not AppStatus.NEW
             message.parked = message.parked or status is AppStatus.PARKED
-            self.demand(message.given > 0 or message.recorded is not Arrival.RECV, "I1", "done, not given", message)
+            holds = message.deliveries > 0 or message.recorded is not Arrival.RECV
+            self.demand(holds, "I1", "done, not given", message)
 
     def _deleted_pending(self, row: Pending) -> None:
         message = self._message(row.lk0)
-        read = row.status is not Arrival.RECV or (message.given > 0 and message.done)
+        read = row.status is not Arrival.RECV or (message.deliveries > 0 and message.done)
         self.demand(read, "I2", "tb_0030 row deleted before the application had it", message, "lost")
 
     # --- received and sent frames
@@ -378,8 +377,8 @@ class Oracle:
             )
             message.barred = a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.expires_at = a.expires_at
-            message.sent += 1
-            is_repeat = not message.is_class3 and message.sent > 1 and not message.source_restored
+            message.copies_sent += 1
+            is_repeat = not message.is_class3 and message.copies_sent > 1 and not message.source_restored
             self.demand(not is_repeat, "I5", f"class {a.save_fwd:d} sent again", envelope.lk0, "duplicated")
             self._check_floor(host.name, str(envelope.target.node), envelope.lk0.inc, envelope.floor)
         else:
@@ -460,7 +459,7 @@ class Oracle:
         undone = {row.lk0 for row in tables.pending.values() if row.app_status is AppStatus.NEW}
         for message in self.messages.values():
             if host.own_store.type != 1:
-                self.put_back.add(tables.store_uuid)
+                self.restored_or_lost.add(tables.store_uuid)
                 message.copy_lost = message.copy_lost or (
                     tables.store_uuid in message.custody and message.lk0 not in held
                 )

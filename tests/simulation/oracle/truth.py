@@ -25,7 +25,7 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
             # Without void markers (classes 1 and 2), only unsent messages can be cancelled. A restored sender does not
             # know what it had sent (section 19).
             if not message.is_class3:
-                return message.cancelled and (message.sent == 0 or message.source_restored)
+                return message.cancelled and (message.copies_sent == 0 or message.source_restored)
             return message.cancelled and _marker_came_first(message)
         case Outcome.LOST:
             return message.may_be_lost and _marker_came_first(message)
@@ -52,7 +52,7 @@ def was_corrected(message: SimulatedMessage, reported: str) -> bool:
     return reported_by_hub and message.outcome is Outcome.DELIVERED
 
 
-def belies(message: SimulatedMessage, rough: bool) -> bool:
+def recv_contradicts_outcome(message: SimulatedMessage, rough: bool) -> bool:
     """Return whether a record RECV made now contradicts the outcome, without a restore that excuses this."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
@@ -84,7 +84,7 @@ def _was_barred(message: SimulatedMessage) -> bool:
         return False
     if not message.is_class3:  # section 19: a restored sender does not know that it had sent the message
         return not message.recorded_ever or message.source_restored or message.doubled
-    came_first = not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.recorded_ever)
+    came_first = not _arrived(message) and (message.copies_sent == 1 or Arrival.VOID in message.recorded_ever)
     return came_first or was_taken_and_refused(message)
 
 
@@ -111,5 +111,5 @@ def _has_expired(message: SimulatedMessage, row: Outbound) -> bool:
     if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
         return False
     if not message.is_class3:  # as for a cancelled message
-        return message.sent == 0 or not message.recorded_ever or message.source_restored
-    return not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.recorded_ever)
+        return message.copies_sent == 0 or not message.recorded_ever or message.source_restored
+    return not _arrived(message) and (message.copies_sent == 1 or Arrival.VOID in message.recorded_ever)

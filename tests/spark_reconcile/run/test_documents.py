@@ -34,7 +34,7 @@ RELEASED = " ".join(
 REFUSED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:REJECTED@90 R:SENDER_ACKED@120"
 
 
-def written(
+def lines_of_document(
     office: Office, number: int, pieces: list[str], manifest: str = "", at: int = 3 * HOUR, first: int = 0
 ) -> list[dict[str, Any]]:
     """Return the lines of a document, from the course of each piece and of its manifest (empty: none).
@@ -99,16 +99,16 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nig
         message_lines[0]["reason"] = name
     office.deliver([
         *(line for message_lines in unreadable for line in message_lines),
-        *written(office, 1, [FORWARD_COURSE, FORWARD_COURSE], FORWARD_COURSE),
-        *written(office, 2, [FORWARD_COURSE, LOST]),
-        *written(office, 3, [FORWARD_COURSE, FORWARD_COURSE], LOST),
-        *written(office, 4, [FORWARD_COURSE, REFUSED]),
+        *lines_of_document(office, 1, [FORWARD_COURSE, FORWARD_COURSE], FORWARD_COURSE),
+        *lines_of_document(office, 2, [FORWARD_COURSE, LOST]),
+        *lines_of_document(office, 3, [FORWARD_COURSE, FORWARD_COURSE], LOST),
+        *lines_of_document(office, 4, [FORWARD_COURSE, REFUSED]),
         # the refused piece was sent again
-        *written(office, 5, [FORWARD_COURSE, REFUSED, FORWARD_COURSE], FORWARD_COURSE),
-        *written(office, 6, [FORWARD_COURSE, FORWARD_COURSE]),
+        *lines_of_document(office, 5, [FORWARD_COURSE, REFUSED, FORWARD_COURSE], FORWARD_COURSE),
+        *lines_of_document(office, 6, [FORWARD_COURSE, FORWARD_COURSE]),
         *office.lines_of(OfficeMessage(9, at=3 * HOUR), FORWARD_COURSE),  # a document in one message
-        *written(office, LATE, [FORWARD_COURSE, LOST], at=24 * HOUR - 60_000),
-        *written(office, OPEN, [FORWARD_COURSE], at=HOUR),
+        *lines_of_document(office, LATE, [FORWARD_COURSE, LOST], at=24 * HOUR - 60_000),
+        *lines_of_document(office, OPEN, [FORWARD_COURSE], at=HOUR),
         *(line for line in crossing if line["at"] < MIDNIGHT + 24 * HOUR),
         *office.lines_of(WAITING, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c"),
         *office.lines_of(MISSING, "S:ACCEPTED@0 S:SENT@3"),
@@ -118,7 +118,7 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nig
     later_lines = office.lines_of(lost, "R:RECEIVED@0 S:DELIVERED@10 R:SENDER_ACKED@20")
     for line in later_lines:
         line["target"] = f"{str(line['target']).partition('/')[0]}/_pieces"
-    later_lines += written(office, OPEN, [], FORWARD_COURSE, at=26 * HOUR, first=1)
+    later_lines += lines_of_document(office, OPEN, [], FORWARD_COURSE, at=26 * HOUR, first=1)
     later_lines += [line for line in crossing if line["at"] >= MIDNIGHT + 24 * HOUR]
     later_lines += office.lines_of(WAITING, RELEASED)
     later_lines += office.lines_of(OfficeMessage(14, at=26 * HOUR), FORWARD_COURSE)

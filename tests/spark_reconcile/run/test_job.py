@@ -247,7 +247,7 @@ def test_with_require_all_an_absent_ledger_is_named_before_spark_starts(office: 
 
 def test_a_run_without_any_message_is_published_as_implausible(office: Office, spark: SparkSession) -> None:
     for name in ("1.a", "1.b", HUB):
-        office.node(name)
+        office.ledger_of(name)
     office.extract()
     found = reconcile(office.settings, spark, office.clock)
     assert (found.outcome, found.exit_code, found.messages) == ("implausible", 3, 0)

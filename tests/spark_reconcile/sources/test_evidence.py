@@ -158,11 +158,11 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
     office: Office, spark: SparkSession
 ) -> None:
     """A message without a line of its sender may be of another date, if the sender's clock is wrong."""
-    off = {"1.p": -900, "1.q": 1_100, "1.r": 40}
+    skew = {"1.p": -900, "1.q": 1_100, "1.r": 40}
     timed = [
         office.write(
             OfficeMessage(number, sender, receiver, 9 * HOUR + number * MINUTE),
-            FORWARD_COURSE if number else FORWARD_COURSE.replace("S:DELIVERED@90 R:SENDER_ACKED@120", ""), off,
+            FORWARD_COURSE if number else FORWARD_COURSE.replace("S:DELIVERED@90 R:SENDER_ACKED@120", ""), skew,
         ).lk0
         for number in range(5)
         for sender, receiver in (("1.p", "1.q"), ("1.q", "1.r"), ("1.r", "1.p"))

@@ -155,7 +155,7 @@ def test_every_fault_of_an_extract_has_a_state(office: Office, folder: Path, fau
 
 
 def test_an_empty_extract_and_dictionary_columns_are_accepted(office: Office, folder: Path) -> None:
-    office.node("1.c")
+    office.ledger_of("1.c")
     office.extract(only=["1.c"])
     rewrite(folder, lambda t: t.set_column(0, "node", t["node"].dictionary_encode()))
     assert states(office) == {

@@ -176,12 +176,12 @@ async def test_later_batches_get_their_results_although_an_earlier_caller_was_ca
 
 
 async def test_a_notification_of_postgres_reaches_its_receiver(empty_database: str) -> None:
-    async with open_wire(empty_database) as (wire, _, result):
+    async with open_wire(empty_database) as (wire, _, channels):
         await wire.send([("say", ())])
-        while not result:
+        while not channels:
             await asyncio.sleep(0)
             await wire.send([("sum", ())])
-        assert result == ["channel"]
+        assert channels == ["channel"]
 
 
 async def test_an_unexpected_answer_ends_the_connection(empty_database: str) -> None:

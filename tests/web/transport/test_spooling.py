@@ -49,7 +49,7 @@ async def parts(body: bytes) -> AsyncIterator[bytes]:
         yield body[begin : begin + 70_001]
 
 
-def documents(site: Site) -> str:
+def path_for_documents(site: Site) -> str:
     """Return the path for documents to the inbox of the test."""
     return f"/documents?target=10008/{site.inbox}"
 
@@ -67,9 +67,9 @@ async def test_a_large_document_is_sent_and_received_over_http(site: Site, is_ch
     program, body = await site.program("submit", "receive", inbox=site.inbox), body_of(size)
     key = {"Idempotency-Key": site.inbox}
     content = parts(body) if is_chunked else body
-    sent = await program.post(documents(site), content=content, headers=key)
+    sent = await program.post(path_for_documents(site), content=content, headers=key)
     assert (sent.status_code, sent.json()["digest"]) == (201, sha256(body).hexdigest())
-    repeated = await program.post(documents(site), content=body, headers=key)
+    repeated = await program.post(path_for_documents(site), content=body, headers=key)
     assert (repeated.status_code, repeated.json()["repeated"]) == (200, True)
     assert is_free(site)
 
@@ -87,7 +87,7 @@ async def test_a_large_document_is_sent_and_received_over_http(site: Site, is_ch
 @pytest.mark.parametrize("size", [IN_MEMORY - 1, IN_MEMORY, IN_MEMORY + 1, 2 * IN_MEMORY])
 async def test_no_byte_is_lost_where_a_body_becomes_a_file(site: Site, size: int) -> None:
     program, body = await site.program("submit"), body_of(size)
-    sent = await program.post(documents(site), content=parts(body))
+    sent = await program.post(path_for_documents(site), content=parts(body))
     assert (sent.status_code, sent.json()["digest"]) == (201, sha256(body).hexdigest())
 
 
@@ -95,12 +95,12 @@ async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> 
     program, body = await site.program("submit"), body_of(MEDIUM)
     release = site.web.disk.reserve_now(site.web.http.spool_bytes - 2 * MIB)
     for content in (body, parts(body)):
-        refused = await program.post(documents(site), content=content)
+        refused = await program.post(path_for_documents(site), content=content)
         assert (refused.status_code, refused.json()["code"], refused.json()["retry"]) == (507, "SEMQ-1414", True)
     assert rows_submitted(site) == 0
     release()
-    assert (await program.post(documents(site), content=body)).status_code == 201
-    large = await program.post(documents(site), content=bytes(2 * SIZE + 1))
+    assert (await program.post(path_for_documents(site), content=body)).status_code == 201
+    large = await program.post(path_for_documents(site), content=bytes(2 * SIZE + 1))
     assert (large.status_code, large.json()["code"]) == (413, "SEMQ-1405")
 
 
@@ -118,7 +118,7 @@ def small_files(size: int) -> Iterator[None]:
 async def test_a_full_disk_refuses_the_document(site: Site) -> None:
     program, body = await site.program("submit"), body_of(MEDIUM)
     with small_files(2 * MIB):
-        refused = await program.post(documents(site), content=body)
+        refused = await program.post(path_for_documents(site), content=body)
     assert (refused.status_code, refused.json()["code"]) == (507, "SEMQ-1414")
     assert refused.json()["facts"]["fault"] == "File too large"
     assert rows_submitted(site) == 0
@@ -131,7 +131,7 @@ async def test_incomplete_bodies_release_memory_and_disk(own_site: Site) -> None
     for announced, sent in ((size, b""), (size, body[: size // 2]), (size // 2, body[: size // 2] + b"\0 more")):
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
         writer.write(
-            f"POST /api/v1{documents(site)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+            f"POST /api/v1{path_for_documents(site)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
             f"Idempotency-Key: {announced}\r\nContent-Length: {announced}\r\n\r\n".encode()
         )
         writer.write(sent)
@@ -151,7 +151,7 @@ async def test_incomplete_bodies_release_memory_and_disk(own_site: Site) -> None
 async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site) -> None:
     program, body = await site.program("submit", "payload", "viewer"), body_of(SIZE)
     key = {"SEMQ-App-Key": f"a/b/c/{site.inbox}"}
-    assert (await program.post(documents(site), content=body, headers=key)).status_code == 201
+    assert (await program.post(path_for_documents(site), content=body, headers=key)).status_code == 201
 
     async def downloaded() -> httpx.Response | None:
         """Return the answer with the body; None until the document has arrived."""
@@ -173,7 +173,7 @@ async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site
 
 async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site) -> None:
     program, body = await site.program("submit", "receive", inbox=site.inbox), body_of(SIZE)
-    assert (await program.post(documents(site), content=body)).status_code == 201
+    assert (await program.post(path_for_documents(site), content=body)).status_code == 201
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
         (lease,) = site.web.leases._open.values()
         assert (answer.headers["semq-lease"], lease.timer) == (lease.id, None)
@@ -185,7 +185,7 @@ async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site)
 
 async def test_a_document_whose_reader_disconnects_is_delivered_again(site: Site) -> None:
     program, body = await site.program("submit", "receive", inbox=site.inbox), body_of(SIZE)
-    assert (await program.post(documents(site), content=body)).status_code == 201
+    assert (await program.post(path_for_documents(site), content=body)).status_code == 201
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
         await anext(answer.aiter_bytes())
     (repeated,) = await until(lambda: received(program))
