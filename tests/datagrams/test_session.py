@@ -100,6 +100,11 @@ class TwoEnds:
                     self.carry(end)
         return self
 
+    def lose(self) -> None:
+        """Lose all datagrams that are under way."""
+        for port in self.ports:
+            port.sent.clear()
+
     def send_for(self, seconds: int, per_s: int, lost_of_10: int = 0) -> None:
         """Send ``per_s`` documents from the node each second, and lose ``lost_of_10`` of each ten datagrams."""
         for _ in range(seconds):
@@ -351,7 +356,7 @@ def test_the_former_channel_is_read_for_a_time_after_a_late_opening_of_the_new_o
     ends = TwoEnds(DatagramTimes(renew_s=100, grace_s=20)).settle()
     first = ends.node.channels[0]
     with monkeypatch.context() as lost:
-        lost.setattr(ends, "settle", lambda: [port.sent.clear() for port in ends.ports])
+        lost.setattr(ends, "settle", ends.lose)
         ends.pass_time(130)
     assert len(ends.node.channels) == 2
     new = ends.node.channels[-1]
