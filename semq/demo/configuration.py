@@ -28,26 +28,26 @@ def write_configuration(
     ``shared_database``: URL of the store of the second instance; if given, the hub has two instances and a standby.
     """
     cutoff = f"{(hour + 12) % 24:02d}:00"  # twelve hours from now: the demo is within one business date
-    every: dict[str, Value] = {
+    common_rows: dict[str, Value] = {
         "protocol.inquiry_s": 2.0,  # 15 by default: the demo is short
         "protocol.cleanup_s": 0.2,
         "extract.folder": EXTRACTS,
         "extract.cutoff": cutoff,
         "log.format": "json",
     }
-    every |= {"http.port": 0} if consoles else {}
+    common_rows |= {"http.port": 0} if consoles else {}
     reconciliation: dict[str, Value] = {  # at the node that runs the reconciliation
         "reconcile.extracts": EXTRACTS,
         "reconcile.reports": REPORTS,
         "reconcile.cutoff": cutoff,
         "reconcile.in_flight_s": 5,  # 900 by default
     }
-    local: dict[str, Value] = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0}
+    local_rows: dict[str, Value] = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0}
     if secure and not direct:  # with direct links the hub is killed and cannot forward the extracts
         reconciliation["reconcile.trust"] = f"{HUB}/pki/trust.pem"
-        local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
+        local_rows |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
     if not has_hub:
-        every |= reconciliation | {"reconcile.hub": False}
+        common_rows |= reconciliation | {"reconcile.hub": False}
     institutions = (SENDER, RECEIVER, *(MORE_RECEIVERS if shared_database else ()))
     return InstallationPlan(
         dict(zip(institutions, institutions, strict=True)),
@@ -57,7 +57,7 @@ def write_configuration(
         has_hub=has_hub,
         instances=2 if shared_database else 1,
         shared_database=shared_database,
-        common_rows=every,
+        common_rows=common_rows,
         hub_rows=reconciliation,
-        local_rows=local,
+        local_rows=local_rows,
     ).write(folder)
