@@ -62,7 +62,7 @@ class DirectPairs:
 
     def heal(self) -> None:
         for pair in self.all:
-            if pair.session is not None and (pair.session.local_end.stalled or pair.session.hub_end.stalled):
+            if pair.session is not None and (pair.session.dialler_end.stalled or pair.session.listener_end.stalled):
                 pair.session.cut(0.1, 0.1)
         self.dial()
 
@@ -81,10 +81,10 @@ class DirectPairs:
         for pair in self.all:
             if {*pair.ends} == {receiver, sender} and pair.session is not None and not pair.session.is_cut:
                 session = pair.session
-                return session.local_end if receiver is session.local else session.hub_end
+                return session.dialler_end if receiver is session.dialler else session.listener_end
         return None
 
 
 def is_direct(session: SimSession) -> bool:
     """Whether a session has a local node at both ends."""
-    return session.hub.own_store.type == session.local.own_store.type
+    return session.listener.own_store.type == session.dialler.own_store.type

@@ -24,7 +24,7 @@ USERS = ("desk", "sales")  # of each institution
 
 
 def group_of(token: str, target: str) -> str:
-    """Return the group to which a document goes, or its own target, by its token: so seeds keep their documents."""
+    """Return the group to which a document goes, or its own target. The token decides: seeds keep their documents."""
     return (ALL, f"{NodeType.USERS:d}.{target}", target)[sum(token.encode()) // 2 % 3]
 
 
@@ -43,7 +43,7 @@ def records(node: Address, institutions: Sequence[Address]) -> list[Presence]:
 
 
 def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
-    """Return a text for each pair of nodes, unless the first knows that all users of the second receive."""
+    """Return a text for each pair of nodes of which the first does not know that all users of the second receive."""
     pairs = [(first, second) for first in nodes for second in nodes if first is not second]
     return [
         f"{first.name} has {users} of {second.name}"

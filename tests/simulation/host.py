@@ -303,7 +303,7 @@ class LocalHost(Host):
 
     # --- the link
     def open_link(self) -> SimLink | None:
-        link = self.session.local_end if self.session is not None else None
+        link = self.session.dialler_end if self.session is not None else None
         return link if link is not None and link.up else None
 
     def dial(self) -> None:
@@ -384,7 +384,7 @@ class HubHost(Host):
         )
 
     def open_link(self) -> SimLink | None:
-        links = [s.hub_end for s in self.sessions if s.hub_end.up and s.hub_end.life == self.life]
+        links = [s.listener_end for s in self.sessions if s.listener_end.up and s.listener_end.life == self.life]
         return self.world.chance.choice(links) if links else None
 
     def after_crash(self) -> None:

@@ -195,7 +195,7 @@ class InstanceHost(HubHost):
     def end_second(self, node: Address) -> None:
         """End the session of a node that has an older one elsewhere."""
         for session in self.sessions:
-            if session.hub_end.peer == node and session.hub_end.up:
+            if session.listener_end.peer == node and session.listener_end.up:
                 session.cut(0.1, 0.1)
 
     # --- homes

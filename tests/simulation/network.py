@@ -50,7 +50,7 @@ class SimLink:
 
     @property
     def far(self) -> "SimLink":
-        return self.session.local_end if self is self.session.hub_end else self.session.hub_end
+        return self.session.dialler_end if self is self.session.listener_end else self.session.listener_end
 
     def send(self, frame: Frame) -> None:
         world = self.session.world
@@ -63,40 +63,41 @@ class SimLink:
 
 
 class SimSession:
-    """One connection of a local node with ``hub``: a process of the hub, or another local node."""
+    """One connection of a local node with ``listener``: a process of the hub, or another local node."""
 
-    def __init__(self, world: "World", local: "LocalHost", hub: "Host") -> None:
+    def __init__(self, world: "World", dialler: "LocalHost", listener: "Host") -> None:
         self.world = world
-        self.local = local
-        self.hub = hub
+        self.dialler = dialler
+        self.listener = listener
         self.is_cut = False
-        self.hub_end = SimLink(self, hub, local)
-        self.local_end = SimLink(self, local, hub)
+        self.listener_end = SimLink(self, listener, dialler)
+        self.dialler_end = SimLink(self, dialler, listener)
 
     # --- beginning and end
     def begin(self) -> None:
-        """Open the session at ``hub``, and a little later at ``local``."""
-        if self.is_cut or not self.hub.is_up(self.hub_end.life) or not self.local.is_up(self.local_end.life):
+        """Open the session at ``listener``, and a little later at ``dialler``."""
+        both_run = self.listener.is_up(self.listener_end.life) and self.dialler.is_up(self.dialler_end.life)
+        if self.is_cut or not both_run:
             self.cut(0.0, 0.0)
             return
-        self.hub_end.up = True
+        self.listener_end.up = True
         when = self.world.time.now + self.world.latency_s()
-        self.hub_end.data.last = self.hub_end.control.last = when
-        self.world.time.at(when, self._begin_local)
-        self.hub.link_up(self.hub_end)
+        self.listener_end.data.last = self.listener_end.control.last = when
+        self.world.time.at(when, self._begin_dialler)
+        self.listener.link_up(self.listener_end)
 
-    def _begin_local(self) -> None:
-        if not self.is_cut and self.local.is_up(self.local_end.life):
-            self.local_end.up = True
-            self.local.link_up(self.local_end)
+    def _begin_dialler(self) -> None:
+        if not self.is_cut and self.dialler.is_up(self.dialler_end.life):
+            self.dialler_end.up = True
+            self.dialler.link_up(self.dialler_end)
 
-    def cut(self, local_delay: float, hub_delay: float) -> None:
+    def cut(self, dialler_delay: float, listener_delay: float) -> None:
         """Lose the frames under way; each end is notified after its own delay in seconds."""
         if not self.is_cut:
             self.is_cut = True
             self.world.unaware_of_cut += 2
-            self.world.time.after(local_delay, self._end, self.local_end)
-            self.world.time.after(hub_delay, self._end, self.hub_end)
+            self.world.time.after(dialler_delay, self._end, self.dialler_end)
+            self.world.time.after(listener_delay, self._end, self.listener_end)
 
     def _end(self, link: SimLink) -> None:
         self.world.unaware_of_cut -= 1

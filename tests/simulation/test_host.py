@@ -12,7 +12,7 @@ from tests.simulation.plan import draw
 from tests.simulation.world import World
 
 
-class Timed(FunctionWork):
+class TimedWork(FunctionWork):
     """Work that notes the times of its decision and its notification."""
 
     def __init__(self, world: World) -> None:
@@ -53,7 +53,7 @@ def let_pass(world: World, seconds: float) -> None:
 
 def test_deferred_work_waits_for_a_limited_time() -> None:
     world, host = at_rest()
-    began, job = world.time.now, Timed(world)
+    began, job = world.time.now, TimedWork(world)
     assert host.store is not None
     host.store.post(job, later=True)
     let_pass(world, 5.0)
@@ -63,7 +63,7 @@ def test_deferred_work_waits_for_a_limited_time() -> None:
 
 def test_deferred_work_shares_the_unit_of_urgent_work() -> None:
     world, host = at_rest()
-    patient, urgent = Timed(world), Timed(world)
+    patient, urgent = TimedWork(world), TimedWork(world)
     began = world.time.now
     assert host.store is not None
     host.store.post(patient, later=True)
@@ -71,7 +71,7 @@ def test_deferred_work_shares_the_unit_of_urgent_work() -> None:
     let_pass(world, 5.0)
     assert patient.decided_at == urgent.decided_at
     assert urgent.decided_at < began + world.plan.later_s
-    again = Timed(world)  # the timer of ``patient`` is cancelled
+    again = TimedWork(world)  # the timer of ``patient`` is cancelled
     began = world.time.now
     host.store.post(again, later=True)
     let_pass(world, 5.0)
@@ -85,12 +85,12 @@ def test_after_the_loss_of_its_store_a_process_continues_and_all_its_work_fails(
     faults = [CommitFault.ANSWER_LOST]
     monkeypatch.setattr(world.faults, "commit_fault", lambda of: faults.pop() if faults else CommitFault.NONE)
     monkeypatch.setattr(world.faults, "reopening_s", lambda: 2.0)
-    first, life = Timed(world), host.life
+    first, life = TimedWork(world), host.life
     assert host.store is not None
     host.store.post(first)
     let_pass(world, 1.0)
     assert host.is_up(life)
-    after = Timed(world)
+    after = TimedWork(world)
     host.store.post(after, later=True)
     let_pass(world, 0.5)
     for job in (first, after):

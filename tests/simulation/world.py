@@ -107,7 +107,7 @@ class World:
         elif local.session is None or local.session.is_cut:
             link = None
         else:
-            link = local.session.local_end if receiver is local else local.session.hub_end
+            link = local.session.dialler_end if receiver is local else local.session.listener_end
         if link is None:
             return None
         return link if link.up and link.owner.is_up(link.life) else None
@@ -207,7 +207,7 @@ class World:
             host.start()
             host.dial()
             host.application.heal()
-            if host.session is not None and (host.session.local_end.stalled or host.session.hub_end.stalled):
+            if host.session is not None and (host.session.dialler_end.stalled or host.session.listener_end.stalled):
                 host.session.cut(0.1, 0.1)
         self.direct.heal()
         if len(self.hub_stores) > 1:

@@ -1,4 +1,4 @@
-"""Inboxes for polling clients: basic.get, correct counts, and unsettled documents that are delivered again."""
+"""Inboxes for polling clients: basic.get, correct counts, and unacknowledged documents that are delivered again."""
 
 import asyncio
 

@@ -121,7 +121,7 @@ class Faults:
     def stall(self) -> None:
         session = self._some_local().session
         if session is not None:
-            link = self.chance.choice((session.local_end, session.hub_end))
+            link = self.chance.choice((session.dialler_end, session.listener_end))
             link.stalled = True
             self.world.time.after(self.chance.uniform(1.0, 20.0), session.cut, 0.1, 0.1)
 
@@ -130,7 +130,7 @@ class Faults:
         if session is None:
             return
         if self.chance.random() < 0.3:
-            link = self.chance.choice((session.local_end, session.hub_end))
+            link = self.chance.choice((session.dialler_end, session.listener_end))
             link.stalled = True
             self.world.time.after(self.chance.uniform(1.0, 20.0), session.cut, 0.1, 0.1)
         else:
