@@ -147,23 +147,27 @@ class VhostDefinitions:
             raise refusals.system_exchange(name, self.name)
         if if_unused and exchange.bindings:
             raise refusals.in_use("exchange", name, self.name)
-        self._remove_exchange(exchange)
-        return exchange.durable
+        return self._remove_exchange(exchange)
 
-    def _remove_exchange(self, exchange: Exchange) -> None:
-        """Remove an exchange, its bindings, and the auto-delete exchanges that thereby lose their last binding."""
-        to_remove = [exchange]
+    def _remove_exchange(self, exchange: Exchange) -> bool:
+        """Remove an exchange, its bindings, and the auto-delete exchanges that thereby lose their last binding.
+
+        Return True if something must be stored.
+        """
+        is_stored, to_remove = False, [exchange]
         while to_remove:
             removed = to_remove.pop()
             if self.exchanges.pop(removed.name, None) is None:
                 continue
             self.bytes_held -= len(removed.name) + len(removed.encoded_arguments)
             for binding in [*removed.bindings, *removed.incoming]:
-                self._drop_binding(binding)
+                is_stored |= self._drop_binding(binding)
                 if _is_unused(binding.source):
                     to_remove.append(binding.source)
             if removed.durable:
                 self.env.journal.add(DeleteExchange(self.name, removed.name))
+                is_stored = True
+        return is_stored
 
     # Queues.
 
@@ -255,22 +259,24 @@ class VhostDefinitions:
             raise refusals.in_use("queue", queue.name, self.name)
         if if_empty and len(queue.ready):
             raise refusals.not_empty(queue.name, self.name)
-        return self.remove_queue(queue), queue.durable and queue.owner is None
+        return self.remove_queue(queue)
 
-    def remove_queue(self, queue: Queue) -> int:
-        """Delete a queue without checks. Return the number of messages deleted with it."""
+    def remove_queue(self, queue: Queue) -> tuple[int, bool]:
+        """Do what ``delete_queue`` does, without checks."""
         if self.queues.get(queue.name) is not queue:
-            return 0
+            return 0, False
         del self.queues[queue.name]
         self.bytes_held -= len(queue.name) + len(queue.encoded_arguments)
         if queue.owner is not None:
             queue.owner.exclusive_queues.pop(queue, None)
+        is_stored = queue.durable and queue.owner is None
+        must_wait = is_stored
         for binding in list(queue.incoming):
-            self._unbind(binding)
-        if queue.durable and queue.owner is None:
+            must_wait |= self._unbind(binding)
+        if is_stored:
             self.env.journal.forget_queue(queue.queue_id)
             self.env.journal.add(DeleteQueue(queue.queue_id))
-        return queue.delete()
+        return queue.delete(), must_wait
 
     # Bindings.
 
@@ -303,10 +309,10 @@ class VhostDefinitions:
         return binding in source.bindings and self._unbind(binding)
 
     def _unbind(self, binding: Binding) -> bool:
-        was_durable = self._drop_binding(binding)
+        is_stored = self._drop_binding(binding)
         if _is_unused(binding.source):
-            self._remove_exchange(binding.source)
-        return was_durable
+            is_stored |= self._remove_exchange(binding.source)
+        return is_stored
 
     def _drop_binding(self, binding: Binding) -> bool:
         if not binding.source.unbind(binding):

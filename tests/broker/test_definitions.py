@@ -51,6 +51,25 @@ def test_the_bytes_of_definitions_are_limited() -> None:
     assert vhost.bytes_held == 0
 
 
+@pytest.mark.parametrize("act", ["unbind", "delete queue", "delete exchange"])
+def test_an_answer_waits_for_the_deletion_of_a_durable_exchange_that_loses_its_last_binding(act: str) -> None:
+    model = Model()
+    vhost, queue = model.vhost, model.queue("transient")
+    vhost.declare_exchange("durable", "fanout", True, True, False, {})
+    vhost.declare_exchange("transient", "fanout", False, False, False, {})
+    source = vhost.exchanges["durable"]
+    destination = vhost.exchanges["transient"] if act == "delete exchange" else queue
+    assert not vhost.bind(source, destination, "", {})
+    if act == "unbind":
+        must_wait = vhost.unbind(source, destination, "", {})
+    elif act == "delete queue":
+        _, must_wait = vhost.delete_queue(queue, False, False)
+    else:
+        must_wait = vhost.delete_exchange("transient", False)
+    assert "durable" not in vhost.exchanges
+    assert must_wait
+
+
 def test_bindings_are_equal_whatever_the_order_of_their_arguments() -> None:
     model = Model()
     queue, exchange = model.queue(), model.vhost.exchanges["amq.match"]

@@ -344,7 +344,7 @@ def test_a_deletion_cancels_consumers_and_forgets_unacknowledged_messages() -> N
     queue.subscribe(consumer, True)
     for body in (b"1", b"2"):
         model.publish("q", body, delivery_mode=2)
-    assert model.vhost.remove_queue(queue) == 1
+    assert model.vhost.remove_queue(queue) == (1, True)
     assert consumer.is_cancelled
     consumer.settle(queue, 1, ACK)
     queue.settle([], REQUEUE)
