@@ -8,7 +8,7 @@ interrupted, or the line could not be written.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -100,6 +100,11 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
             yield len(ids)
 
     return work
+
+
+def filter_text(chosen: Mapping[str, object]) -> str:
+    """Return the text of a filter for ``BulkAct.filter_text``, by names and values."""
+    return ", ".join(f"{name} {value}" for name, value in chosen.items()) or "all"
 
 
 _acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # keyed by ``BulkAct.key``

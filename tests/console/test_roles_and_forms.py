@@ -188,6 +188,13 @@ async def test_an_act_on_all_messages_of_a_filter_counts_and_processes_them(scen
         if "The act is done." in page.text:
             break
     assert "60 / 60" in page.text
+    filters = []
+    for fields in {"act": "refuse-all"}, {"act": "refuse", "ids": "one", "type": "order"}:
+        named = await browser.post_form("/held/prepare", **fields)
+        page = await browser.get(named.headers["location"])
+        filters += re.findall(r"refuse</strong>: \d+ messages?( \(.*\))?</p>", page.text)
+        await browser.post_form(named.headers["location"] + "/stop")
+    assert filters == [" (all)", ""]
     stopped = await browser.post_form("/held/prepare", act="refuse-all", type="order")
     await browser.post_form(stopped.headers["location"] + "/stop")
     assert (await browser.post_form(stopped.headers["location"] + "/start", why="x")).status_code == 303

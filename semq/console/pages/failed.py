@@ -57,7 +57,7 @@ async def prepare(visit: Visit) -> Response:
     prepared = bulk.prepare(
         visit, act=act, back=back, total=len(names), sample=rows[:SAMPLE_MAX],
         work=bulk.by_names(ACTS[act], names, BATCH_MAX),
-        filter_text=", ".join(f"{name} {value}" for name, value in chosen.items()) if scope == "all" else "",
+        filter_text=bulk.filter_text(chosen) if scope == "all" else "",
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 

@@ -60,7 +60,7 @@ async def prepare(visit: Visit) -> Response:
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(
         visit, act=act, back=back, total=total, sample=sample, work=work,
-        filter_text=", ".join(f"{name} {value}" for name, value in chosen.items()),
+        filter_text=bulk.filter_text(chosen) if scope == "all" else "",
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 
