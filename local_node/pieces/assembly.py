@@ -38,7 +38,7 @@ class PiecedBody(LargeBody):
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def chunks(self) -> int:
+    def chunk_count(self) -> int:
         return len(self._brefs)
 
     def read(self, index: int, done: ReadDone) -> None:

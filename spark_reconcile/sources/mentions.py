@@ -25,7 +25,7 @@ _HANDLED_BY_HUB = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
 def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
-    """Return the ledgers that are expected or named in lines of a date, but have no usable extract of it.
+    """Return the ledgers without a usable extract of a date that are missing, unfinished or named in its lines.
 
     If only the node is known, return the node.
     """
@@ -34,15 +34,15 @@ def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
     ledgers, nodes = {source.source for source in used}, {source.node for source in used}
     expected = {source.source for source in of_date if source.state in ("MISSING", "UNFINISHED")}
     mentioned = _mentioned(used)
-    absent = (expected | mentioned.ledgers | _absent_stores(used, mentioned.stores)) - ledgers
+    absent = (expected | mentioned.sender_ledgers | _absent_stores(used, mentioned.hub_stores)) - ledgers
     absent |= mentioned.hub_targets - nodes
-    absent |= {node for node in mentioned.sender_targets - nodes - absent if _has_accepted_message(used, node)}
+    absent |= {node for node in mentioned.sender_targets - nodes - absent if _has_message_to(used, node)}
     nodes_with_ledger = {name.rsplit(".", 2)[0] for name in absent}
     return sorted(absent - nodes_with_ledger)
 
 
 def _absent_stores(used: Sequence[Source], stores: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the ledgers of the hub's stores that have not delivered, but in which two or more nodes name copies."""
+    """Return the ledgers of the hub's stores that have not delivered although two or more nodes name copies in them."""
     hubs = {source.node for source in used if source.manifest is not None and source.manifest.role == "platform"}
     if not hubs:
         return set()
@@ -54,10 +54,10 @@ class _Mentioned:
     """The names in the lines of a date."""
 
     def __init__(self) -> None:
-        self.ledgers: set[str] = set()  #: of senders, in the LK0 of lines of hub and receivers
+        self.sender_ledgers: set[str] = set()  #: from the LK0 of lines of hub and receivers
         self.hub_targets: set[str] = set()  #: nodes to which the hub has forwarded, stored, sent or released a message
         self.sender_targets: set[str] = set()  #: nodes to which a sender has addressed a message
-        self.stores: dict[str, set[str]] = {}  #: stores of copies, each with the nodes that name it
+        self.hub_stores: dict[str, set[str]] = {}  #: stores of copies, each with the nodes that name it
 
 
 def _mentioned(used: Sequence[Source]) -> _Mentioned:
@@ -70,8 +70,8 @@ def _mentioned(used: Sequence[Source]) -> _Mentioned:
         sources = pc.extract_regex(pc.filter(batch["lk0"], pc.invert(by_sender)), _LEDGER)
         copies = pc.extract_regex(pc.filter(batch["lk1"], pc.invert(by_hub)), _STORE)
         for store in _texts(pc.struct_field(copies, "store")):
-            mentioned.stores.setdefault(store, set()).add(node)
-        mentioned.ledgers |= _texts(pc.struct_field(sources, "ledger"))
+            mentioned.hub_stores.setdefault(store, set()).add(node)
+        mentioned.sender_ledgers |= _texts(pc.struct_field(sources, "ledger"))
         mentioned.hub_targets |= _nodes(pc.filter(batch["target"], handled_by_hub))
         mentioned.sender_targets |= _nodes(pc.filter(batch["target"], addressed))
     return mentioned
@@ -81,18 +81,18 @@ def _nodes(targets: pa.Array) -> set[str]:
     return {target.partition("/")[0] for target in _texts(targets)}
 
 
-def _has_accepted_message(used: Sequence[Source], node: str) -> bool:
-    accepted: set[bytes] = set()
+def _has_message_to(used: Sequence[Source], node: str) -> bool:
+    addressed: set[bytes] = set()
     turned_away: set[bytes] = set()
     name = node.encode()
     for _, batch in _batches(used):
         is_target = pc.or_(pc.equal(batch["target"], name), pc.starts_with(batch["target"], name + b"/"))
         to_node = batch.filter(is_target)
         is_turned_away = _is_in(to_node["event"], _TURNED_AWAY)
-        is_accepted = pc.and_(pc.equal(to_node["side"], int(Side.SENDER)), pc.invert(is_turned_away))
+        is_addressed = pc.and_(pc.equal(to_node["side"], int(Side.SENDER)), pc.invert(is_turned_away))
         turned_away.update(pc.filter(to_node["lk0"], is_turned_away).to_pylist())
-        accepted.update(pc.filter(to_node["lk0"], is_accepted).to_pylist())
-    return bool(accepted - turned_away)
+        addressed.update(pc.filter(to_node["lk0"], is_addressed).to_pylist())
+    return bool(addressed - turned_away)
 
 
 def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -420,7 +420,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "cancel_number": (swap(MessageActs, "_cancel", rewritten(cancel_by_number)),),
     "own_store": (swap(Stores, "receive_acks", note_elsewhere),),
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
-    "order_unit": (swap(handover, "is_overtaking", lambda is_overtaking: lambda unit, row: False),),
+    "order_unit": (swap(handover, "is_predecessor_in_unit", lambda is_in_unit: lambda unit, row: False),),
     "order_accept": (swap(Acceptance, "_accept", rewritten(backwards)),),
     "late_read": (swap(deeds, "refusal", decided_from_the_row),),
     "reported_late": (swap(deeds, "refusal", decided_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),

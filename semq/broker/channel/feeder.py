@@ -33,7 +33,7 @@ class Feeder:
         if not (channel.session.is_writable and channel.is_open):
             return
         data, self._next = self._next, None
-        if self._chunks_requested < self._body.chunks and not self._is_reading:
+        if self._chunks_requested < self._body.chunk_count and not self._is_reading:
             self._is_reading = True
             self._chunks_requested += 1
             self._body.read(self._chunks_requested - 1, self._chunk_read)
@@ -69,6 +69,6 @@ class Feeder:
         del session.feeding[channel]  # the other channels are first next time
         session.feeding[channel] = None
         self._chunks_sent += 1
-        if self._chunks_sent == self._body.chunks:
+        if self._chunks_sent == self._body.chunk_count:
             self._body.release()
             channel.finish_feeding(self._on_end)

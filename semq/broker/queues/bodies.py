@@ -19,7 +19,7 @@ CHUNK = 256 * 1024
 
 
 class LargeBody:
-    """A body that is sent chunk by chunk."""
+    """A body that is sent chunk by chunk. Holders are counted by some subclasses only."""
 
     __slots__ = ("size",)
 
@@ -36,7 +36,7 @@ class LargeBody:
         """Remove a holder."""
 
     @property
-    def chunks(self) -> int:
+    def chunk_count(self) -> int:
         raise NotImplementedError
 
     def read(self, index: int, done: ReadDone) -> None:
@@ -64,7 +64,7 @@ class StoredBody(LargeBody):
             self._bodies.drop(self.body_id)
 
     @property
-    def chunks(self) -> int:
+    def chunk_count(self) -> int:
         return -(-self.size // CHUNK)
 
     def read(self, index: int, done: ReadDone) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from semq.engine.core import Core
 from semq.engine.ports import Delivery, Inbox
 from semq.engine.receiver.delivery import deliver, status_without_delivery
-from semq.engine.receiver.order import BlockedOrders, Order, OrderId, is_overtaking, may_follow
+from semq.engine.receiver.order import BlockedOrders, Order, OrderId, is_predecessor_in_unit, may_follow
 from semq.engine.receiver.user_queue import UserQueue
 from semq.engine.time.cleanup import delete_if_done
 from semq.engine.tracks import Pick, interleaved
@@ -290,7 +290,7 @@ class Handover:
         """Deliver the lowest row of an order, end it, or return why it waits."""
         if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self.out:
             return _SearchResult()
-        if is_overtaking(unit, row):
+        if is_predecessor_in_unit(unit, row):
             return _SearchResult()  # the recording of the predecessor has requested another search
         if not may_follow(unit, row):
             return _SearchResult(blocked=row.bref, prev=row.prev)

@@ -30,7 +30,7 @@ class _Awaited:
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
-    closed: int | None = None  #: number of sids of a closed incarnation, if above all of ``heap``; else None
+    closed: int | None = None  #: number of sids, if closed and above all positions of ``heap``; else None
 
 
 class BlockedOrders:
@@ -64,8 +64,8 @@ class BlockedOrders:
         return found
 
 
-def is_overtaking(unit: Unit, row: Pending) -> bool:
-    """Whether the predecessor was recorded earlier in this unit, where no query finds it yet."""
+def is_predecessor_in_unit(unit: Unit, row: Pending) -> bool:
+    """Whether this same unit records the predecessor, so that its queries did not find it."""
     return row.prev is not None and Slot(InStreamKey(row.lk0.store, row.prev.inc), row.prev.sid) in unit.new_recorded
 
 

@@ -12,7 +12,7 @@ from semq.store.embedded.errors import NotDurable, ServerTooOld
 
 MIN_SERVER_VERSION = 14_00_00
 
-# setting | values with which a confirmed COMMIT survives a crash of the machine
+# setting | values with which a confirmed COMMIT survives a crash of the machine and a failover to a synchronous standby
 REQUIRED: dict[str, tuple[str, ...]] = {
     "fsync": ("on",),
     "full_page_writes": ("on",),
@@ -27,11 +27,11 @@ def verify_settings(connection: psycopg.Connection[Any]) -> None:
 
     Raises ServerTooOld(version) below Postgres 14, and NotDurable(setting=value, …) with all wrong settings.
     """
-    refuse_settings(connection.info.server_version, connection.execute(SETTINGS.encode()).fetchone())
+    verify_row(connection.info.server_version, connection.execute(SETTINGS.encode()).fetchone())
 
 
-def refuse_settings(server_version: int, found: Sequence[str | None] | None) -> None:
-    """Raise ServerTooOld or NotDurable, as ``verify_settings`` does, for the row that ``SETTINGS`` returns."""
+def verify_row(server_version: int, found: Sequence[str | None] | None) -> None:
+    """Refuse the server as ``verify_settings`` does, by the row that ``SETTINGS`` returns."""
     if server_version < MIN_SERVER_VERSION:
         raise ServerTooOld(version=server_version)
     wrong: dict[str, Any] = {

@@ -30,7 +30,7 @@ from semq.store.postgres import lease, ledger_partitions
 from semq.store.postgres.chain import Chain, adopt, ends_before, newest
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
-from semq.store.postgres.durability import SETTINGS, refuse_settings
+from semq.store.postgres.durability import SETTINGS, verify_row
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
@@ -372,7 +372,7 @@ class PostgresStore:
         The connection must be new: one opened earlier keeps settings that have been changed since.
         """
         await check_on(connection)
-        refuse_settings(connection.info.server_version, await (await connection.execute(SETTINGS.encode())).fetchone())
+        verify_row(connection.info.server_version, await (await connection.execute(SETTINGS.encode())).fetchone())
 
     def _lose(self, fault: SemqError) -> None:
         if self._writer is not None:

@@ -22,8 +22,8 @@ from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
 from semq.web.transport.bodies import ChunkedResponse, chunks_of
 
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
-# Largest values of wait_s, max and lease_s in the query. If the setting http.lease_s is larger, it limits lease_s.
-WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
+# Largest values of wait_s, max and lease_s in the query; for lease_s, the setting http.lease_s if that is larger.
+WAIT_S_MAX, DOCUMENTS_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
 # Parts of the answer around attributes and bodies
 BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"
@@ -42,7 +42,7 @@ async def receive(call: Call) -> Response:
     wait_s = _number(call, "wait_s", 0.0, 0.0, WAIT_S_MAX)
     lease_s = _number(call, "lease_s", call.web.http.lease_s, 1.0, max(LEASE_S_MAX, call.web.http.lease_s))
     is_raw = RAW in call.request.headers.get("accept", "")
-    documents_max = 1 if is_raw else int(_number(call, "max", 1, 1, AT_MOST_MAX))
+    documents_max = 1 if is_raw else int(_number(call, "max", 1, 1, DOCUMENTS_MAX))
     owner = call.visitor.key
     free = call.web.leases.free(owner)
     leave = call.web.streams.enter(owner)

@@ -79,7 +79,7 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
         Parameter(
             "max",
             "query",
-            {"type": "integer", "minimum": 1, "maximum": inbox.AT_MOST_MAX},
+            {"type": "integer", "minimum": 1, "maximum": inbox.DOCUMENTS_MAX},
             "Largest number of documents.",
         ),
         Parameter(

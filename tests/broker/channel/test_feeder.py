@@ -31,7 +31,7 @@ class PendingBody(LargeBody):
         self.holders -= 1
 
     @property
-    def chunks(self) -> int:
+    def chunk_count(self) -> int:
         return 1
 
     def read(self, index: int, done: ReadDone) -> None:
