@@ -48,7 +48,7 @@ BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 TEXTS = {
     "move": SIDES,
     "retire": SIDES,  # whose home moves to the new store
-    "silence": ("silent_there", "silent_back"),
+    "silence": ("is_silent_to_server", "is_silent_to_dialler"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
 EMPTY_S_MAX = 120.0  # longest time until a store without homes is empty
@@ -221,7 +221,7 @@ class FaultInjector:
             "silence": self._silence,
             "delay": lambda fault: self._disturb_link(fault, "delay_s", SPAN_S),
             "throttle": lambda fault: self._disturb_link(fault, "bytes_per_s", SPAN_S),
-            "crumbs": lambda fault: self._disturb_link(fault, "crumb", SPAN_S, int(fault.value)),
+            "crumbs": lambda fault: self._disturb_link(fault, "write_bytes_max", SPAN_S, int(fault.value)),
             "refuse": lambda fault: self._close_links(fault.value, fault.where),
             "change ways": self._change_ways,
             "renew": self._renew,
@@ -310,11 +310,11 @@ class FaultInjector:
     async def _close_links(self, duration_s: float, *where: str) -> None:
         proxies = [self._world.proxies[name] for name in where]
         for proxy in proxies:
-            proxy.change(refuses=True)
+            proxy.change(is_refusing=True)
             proxy.cut()
         await asyncio.sleep(duration_s)
         for proxy in proxies:
-            proxy.change(refuses=False)
+            proxy.change(is_refusing=False)
 
     async def _renew(self, fault: CycleFault) -> None:
         """Replace a node's key while documents sealed for the old key are under way."""

@@ -1,4 +1,4 @@
-"""A TCP proxy that causes faults of a link: cuts, half-open and refused connections, silence, delay, low bandwidth.
+"""A TCP proxy that causes faults of a link: cuts, half-open connections, and those of ``LinkFaults``.
 
 One ``Proxy`` listens on one port for the whole campaign; its target changes when a server restarts on another port.
 """
@@ -19,10 +19,10 @@ class LinkFaults:
 
     delay_s: float = 0.0  #: pause before each chunk is passed on
     bytes_per_s: float = 0.0  #: 0: no limit
-    crumb: int = 0  #: largest write in bytes; 0: no limit
-    refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: bytes from the dialler are withheld, and so is the end of its connection
-    silent_back: bool = False  #: bytes from the server are withheld, and so is the end of its connection
+    write_bytes_max: int = 0  #: 0: no limit
+    is_refusing: bool = False  #: new connections are reset
+    is_silent_to_server: bool = False  #: bytes from the dialler are withheld, and so is the end of its connection
+    is_silent_to_dialler: bool = False  #: bytes from the server are withheld, and so is the end of its connection
 
 
 class Proxy:
@@ -31,7 +31,7 @@ class Proxy:
     def __init__(self) -> None:
         self.faults = LinkFaults()
         self.target: tuple[str, int] | None = None  #: address of the server; None: connections are reset
-        self.connections = 0  #: connections so far
+        self.connections = 0  #: connections to the server so far
         self._open: set[_Pair] = set()
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
@@ -49,7 +49,7 @@ class Proxy:
         if self._server is not None:
             self._server.close()
         self.cut()
-        await asyncio.gather(*(pair.done.wait() for pair in self._open))
+        await asyncio.gather(*(pair.copying_ended.wait() for pair in self._open))
 
     # ------------------------------------------------------------ faults
 
@@ -70,7 +70,7 @@ class Proxy:
             pair.abort()
 
     def cut_after(self, size: int) -> None:
-        """Close each open connection after ``size`` more bytes, counted in both directions; usually within a frame."""
+        """Close each open connection after ``size`` more bytes of both directions together, usually within a frame."""
         for pair in self._open:
             pair.bytes_left = size
 
@@ -83,7 +83,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = self.target
-        if self.faults.refuses or target is None:
+        if self.faults.is_refusing or target is None:
             writer.transport.abort()
             return
         try:
@@ -95,23 +95,23 @@ class Proxy:
         pair = _Pair(writer, far_writer)
         self._open.add(pair)
         try:
-            forward = self._copy(pair, reader, far_writer, lambda: self.faults.silent_there)
-            backward = self._copy(pair, far_reader, writer, lambda: self.faults.silent_back)
+            forward = self._copy(pair, reader, far_writer, lambda: self.faults.is_silent_to_server)
+            backward = self._copy(pair, far_reader, writer, lambda: self.faults.is_silent_to_dialler)
             await asyncio.gather(forward, backward)
         finally:
             pair.abort()
             self._open.discard(pair)
-            pair.done.set()
+            pair.copying_ended.set()
 
     async def _copy(
         self, pair: "_Pair", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_silent: Callable[[], bool]
     ) -> None:
         """Copy one direction until it ends; then end both."""
         with suppress(OSError):
-            while chunk := await reader.read(self.faults.crumb or CHUNK):
+            while chunk := await reader.read(self.faults.write_bytes_max or CHUNK):
                 if pair.is_half_open:
                     continue
-                while is_silent() and not pair.over:
+                while is_silent() and not pair.ended.is_set():
                     await self._wait_for_change(pair)
                 await self._delay(len(chunk))
                 allowed = pair.allow(len(chunk))
@@ -144,9 +144,8 @@ class _Pair:
         self._far = far
         self.bytes_left: int | None = None  #: bytes that still pass; None: no limit
         self.is_half_open = False  #: the dialler's side is closed, the server's side is open
-        self.over = False  #: both sides are reset or closed
-        self.ended = asyncio.Event()  #: set with ``over``
-        self.done = asyncio.Event()  #: set when nothing is copied any more
+        self.ended = asyncio.Event()  #: set when both sides are reset or closed
+        self.copying_ended = asyncio.Event()  #: set when nothing is copied any more
 
     def allow(self, size: int) -> int:
         """Return how many of these bytes may still pass."""
@@ -157,14 +156,12 @@ class _Pair:
         return allowed
 
     def abort(self) -> None:
-        self.over = True
         self.ended.set()
         for writer in (self._near, self._far):
             _reset(writer)
 
     def end(self) -> None:
         """Close both sides when the written bytes are sent."""
-        self.over = True
         self.ended.set()
         for writer in (self._near, self._far):
             with suppress(OSError, RuntimeError):

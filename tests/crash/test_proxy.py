@@ -56,7 +56,7 @@ async def test_without_faults_all_bytes_pass(proxy: Proxy) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("faults", [{"crumb": 7}, {"delay_s": 0.001}, {"bytes_per_s": 1e7}])
+@pytest.mark.parametrize("faults", [{"write_bytes_max": 7}, {"delay_s": 0.001}, {"bytes_per_s": 1e7}])
 async def test_delays_and_small_parts_lose_no_bytes(proxy: Proxy, faults: dict[str, float]) -> None:
     proxy.change(**faults)
     reader, writer = await dial(proxy)
@@ -86,7 +86,7 @@ async def test_a_cut_after_some_bytes_lets_no_more_of_them_pass(proxy: Proxy) ->
 
 async def test_a_silent_direction_delivers_its_bytes_later(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
-    proxy.change(silent_back=True)
+    proxy.change(is_silent_to_dialler=True)
     writer.write(b"hello")
     waiting = asyncio.create_task(reader.readexactly(5))
     assert proxy.target is not None
@@ -95,7 +95,7 @@ async def test_a_silent_direction_delivers_its_bytes_later(proxy: Proxy) -> None
         other_writer.write(b"x")
         assert await other_reader.readexactly(1) == b"x"
         other_writer.close()
-    proxy.change(silent_there=True)
+    proxy.change(is_silent_to_server=True)
     assert not waiting.done()
     proxy.clear()
     assert await waiting == b"hello"
@@ -103,7 +103,7 @@ async def test_a_silent_direction_delivers_its_bytes_later(proxy: Proxy) -> None
 
 
 async def test_a_refusing_proxy_resets_new_connections(proxy: Proxy) -> None:
-    proxy.change(refuses=True)
+    proxy.change(is_refusing=True)
     reader, writer = await dial(proxy)
     assert await read_to_end(reader) == b""
     proxy.clear()
@@ -121,7 +121,7 @@ async def test_half_open_ends_the_dialling_side_only(proxy: Proxy) -> None:
     (pair,) = proxy._open
     proxy.half_open()
     assert await read_to_end(reader) == b""
-    assert not pair.over
+    assert not pair.ended.is_set()
     proxy.cut()
-    await pair.done.wait()
+    await pair.copying_ended.wait()
     writer.close()

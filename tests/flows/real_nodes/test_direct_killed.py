@@ -111,7 +111,7 @@ async def test_nothing_is_lost_doubled_or_reordered_while_links_are_cut_and_proc
     receiving = asyncio.create_task(scene.receive())
     await scene.send()  # directly
     await scene.kill_and_send_during_restart(HUB)
-    scene.proxy.change(refuses=True)
+    scene.proxy.change(is_refusing=True)
     scene.proxy.cut()
     await scene.send()  # through the hub
     await scene.kill_and_send_during_restart(B)
