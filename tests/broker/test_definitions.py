@@ -1,4 +1,4 @@
-"""Limits and special cases of definitions."""
+"""Limits and special cases of a virtual host's exchanges, queues and bindings."""
 
 from itertools import pairwise
 

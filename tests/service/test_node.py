@@ -1,4 +1,4 @@
-"""A node continues after the loss of its store."""
+"""A node continues after the loss of its store or embedded server; a failed start leaves a usable store."""
 
 import asyncio
 import os
@@ -89,7 +89,7 @@ async def test_a_server_that_dies_again_while_it_recovers_is_started_again(
     assert await engine_starts(hub, inprocess) == 2
 
 
-async def test_changes_of_clients_without_the_store_are_stored_when_it_is_open_again(
+async def test_changes_that_clients_make_while_the_store_is_lost_are_stored_when_it_is_open_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients were told that their changes are not stored, but the broker keeps them in memory."""
@@ -156,7 +156,7 @@ async def test_an_embedded_server_that_starts_again_at_another_port_is_found(tmp
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
         port_file = tmp_path / "hub" / "postgres" / "port"
-        port_file.unlink()
+        port_file.unlink()  # otherwise the server would use its last port again
         await until(lambda: hub.engine_starts >= 2 and not hub._is_restarting)
         assert hub.store.url == server.url != former
     finally:
@@ -188,7 +188,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
         await hub.stop()
 
 
-async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
+async def test_a_start_that_fails_halfway_leaves_a_store_that_another_node_can_open(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The start fails when the node has an engine and no AMQP server yet."""

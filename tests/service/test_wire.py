@@ -1,4 +1,4 @@
-"""The bytes between nodes, recorded by a proxy on each link, contain no clear text of sealed documents."""
+"""The bytes of both links, recorded before the hub, show no text of sealed documents; with TLS, of no document."""
 
 import asyncio
 from base64 import b64encode
@@ -21,7 +21,7 @@ FORMS = [
     SECRET.encode(), SECRET.encode().hex().encode(), b64encode(SECRET.encode()), SECRET[8:24].encode(),
     sha256(SECRET.encode()).digest(), sha256(SECRET.encode()).hexdigest().encode(),
 ]  # fmt: skip
-ATTRIBUTE = "PLANTED-key-4711"
+APP_KEY_PART = "PLANTED-key-4711"
 
 
 class Tap:
@@ -68,7 +68,7 @@ async def tapped(target: int) -> AsyncIterator[tuple[Tap, int]]:
 async def send_and_wait(inprocess: InProcess, a: LocalNode, encrypt: bool) -> None:
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": encrypt, "body_base64": b64encode(SECRET.encode()).decode()}
-    answer = await ask(admin, "msg.submit", document | {"app_key": f"trade/order//{ATTRIBUTE}"})
+    answer = await ask(admin, "msg.submit", document | {"app_key": f"trade/order//{APP_KEY_PART}"})
     assert answer["ok"], answer
 
     async def is_delivered() -> bool:
@@ -91,7 +91,7 @@ async def test_links_in_clear_hide_sealed_documents_only(inprocess: InProcess, e
         a = nodes[0]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await send_and_wait(inprocess, a, encrypt)
-        assert ATTRIBUTE.encode() in tap.recorded  # the hub needs the attributes in clear
+        assert APP_KEY_PART.encode() in tap.recorded  # the hub needs the attributes in clear
         assert any(form in tap.recorded for form in FORMS) is not encrypt
         assert b"PRIVATE KEY" not in tap.recorded
 
@@ -107,5 +107,5 @@ async def test_tls_hides_documents_in_clear_too(inprocess: InProcess) -> None:
         await linked(*nodes)
         await send_and_wait(inprocess, nodes[0], encrypt=False)
         assert len(tap.recorded) > 5000
-        for form in (*FORMS, ATTRIBUTE.encode(), b"1.10008", b"@AppKey", b"AMQP", b"pass-"):
+        for form in (*FORMS, APP_KEY_PART.encode(), b"1.10008", b"@AppKey", b"AMQP", b"pass-"):
             assert form not in tap.recorded

@@ -18,11 +18,10 @@ def test_the_ident_is_the_whole_source_locator(envelope: Envelope) -> None:
     assert parse_lk0(envelope.ident) == envelope.lk0
 
 
-def test_only_class_3_must_be_delivered() -> None:
-    must = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes(), sid=4)
-    drop = Envelope(source=LK.node, target=must.target, lk0=LK, attributes=Attributes(save_fwd=SaveFwd.DROP))
-    assert must.is_class3
-    assert not drop.is_class3
+@pytest.mark.parametrize("save_fwd", SaveFwd)
+def test_only_class_3_must_be_delivered(save_fwd: SaveFwd) -> None:
+    envelope = Envelope(source=LK.node, target=LK.node, lk0=LK, attributes=Attributes(save_fwd=save_fwd))
+    assert envelope.is_class3 is (save_fwd is SaveFwd.MUST)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def new_channel(budget: Budget | None = None) -> Channel:
     return Channel(1, ChannelState.OPEN, budget or Budget())
 
 
-def with_header(body: bytes, limits: ConnectionLimits = LIMITS) -> Channel:
+def channel_with_header(body: bytes, limits: ConnectionLimits = LIMITS) -> Channel:
     """Return a channel on which a publish and its content header have arrived."""
     channel = new_channel()
     channel.begin(m.BasicPublish("e", "k"))
@@ -42,7 +42,7 @@ def with_header(body: bytes, limits: ConnectionLimits = LIMITS) -> Channel:
 
 @pytest.mark.parametrize("sizes", [[10], [4, 6], [1] * 10, [0, 10], [3, 0, 7]])
 def test_a_body_may_arrive_in_frames_of_any_size(sizes: list[int]) -> None:
-    channel, body = with_header(b"0123456789"), b"0123456789"
+    channel, body = channel_with_header(b"0123456789"), b"0123456789"
     events = []
     for size in sizes:
         events += channel.add_body(body, 0, size)
@@ -60,7 +60,7 @@ def test_an_empty_body_has_no_frames() -> None:
 
 def test_a_body_in_one_frame_is_not_copied() -> None:
     buffer = b"whole"
-    (event,) = with_header(b"whole").add_body(buffer, 0, 5)
+    (event,) = channel_with_header(b"whole").add_body(buffer, 0, 5)
     assert isinstance(event, Published)
     assert event.body is buffer
 
@@ -96,7 +96,7 @@ def test_a_second_header_or_one_without_method_is_refused() -> None:
     with pytest.raises(UnexpectedFrame):
         new_channel().add_header(header_of(b"x").raw, LIMITS)
     with pytest.raises(UnexpectedFrame):
-        with_header(b"x").add_header(header_of(b"x").raw, LIMITS)
+        channel_with_header(b"x").add_header(header_of(b"x").raw, LIMITS)
 
 
 def test_a_method_within_a_content_is_refused() -> None:
@@ -107,11 +107,11 @@ def test_a_method_within_a_content_is_refused() -> None:
         channel.check_idle()
     assert caught.value.ids == (60, 40)
     with pytest.raises(UnexpectedFrame, match="body"):
-        with_header(b"x").check_idle()
+        channel_with_header(b"x").check_idle()
 
 
 def test_a_body_longer_than_declared_is_refused() -> None:
-    channel = with_header(b"12345")
+    channel = channel_with_header(b"12345")
     channel.add_body(b"123", 0, 3)
     with pytest.raises(UnexpectedFrame, match="longer than 5") as caught:
         channel.add_body(b"123", 0, 3)
@@ -128,7 +128,7 @@ def test_a_header_of_another_class_is_refused() -> None:
 # Bounds
 
 
-def declared(size: int) -> bytes:
+def header_declaring(size: int) -> bytes:
     return ContentHeader.build(size, Properties()).raw
 
 
@@ -136,7 +136,7 @@ def test_a_body_above_the_limit_is_refused_before_it_arrives() -> None:
     channel = new_channel()
     channel.begin(m.BasicPublish("e", "k"))
     with pytest.raises(ContentTooLarge) as caught:
-        channel.add_header(declared(101), LIMITS)
+        channel.add_header(header_declaring(101), LIMITS)
     assert caught.value.ids == (60, 40)
 
 
@@ -145,15 +145,15 @@ def test_bodies_that_arrive_at_once_are_bounded_together() -> None:
     first, second = new_channel(budget), new_channel(budget)
     for channel in (first, second):
         channel.begin(m.BasicPublish("e", "k"))
-    first.add_header(declared(100), LIMITS)
+    first.add_header(header_declaring(100), LIMITS)
     assert budget.used == 100
     with pytest.raises(ResourceError):
-        second.add_header(declared(51), LIMITS)
+        second.add_header(header_declaring(51), LIMITS)
     first.drop_content()
     assert budget.used == 0
     second.drop_content()
     second.begin(m.BasicPublish("e", "k"))
-    second.add_header(declared(51), LIMITS)
+    second.add_header(header_declaring(51), LIMITS)
 
 
 def test_content_may_be_dropped_before_its_header_has_arrived() -> None:
@@ -165,7 +165,7 @@ def test_content_may_be_dropped_before_its_header_has_arrived() -> None:
 
 
 def test_small_frames_of_a_body_are_collected_in_one_buffer() -> None:
-    channel = with_header(bytes(100))
+    channel = channel_with_header(bytes(100))
     for _ in range(99):
         channel.add_body(b"x" * 50, 0, 1)
     assert channel.arriving is not None
@@ -186,7 +186,7 @@ def test_a_large_body_is_reported_in_chunks() -> None:
 
 
 def test_a_small_body_is_reported_in_one_piece() -> None:
-    (event,) = with_header(b"123456789", STREAMED).add_body(b"123456789", 0, 9)
+    (event,) = channel_with_header(b"123456789", STREAMED).add_body(b"123456789", 0, 9)
     assert isinstance(event, Published)
 
 
@@ -198,7 +198,7 @@ def test_with_stream_from_0_an_empty_body_is_streamed_too() -> None:
 
 
 def test_a_streamed_body_longer_than_declared_is_refused() -> None:
-    channel = with_header(b"0123456789", STREAMED)
+    channel = channel_with_header(b"0123456789", STREAMED)
     with pytest.raises(UnexpectedFrame):
         channel.add_body(b"0123456789x", 0, 11)
 

@@ -23,7 +23,7 @@ FRAMES = (
 
 
 async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without_an_error() -> None:
-    """The loss of the socket is noticed in one turn and reported in the next, while commits notify their callers."""
+    """The link ends one turn after the loss of its socket; meanwhile, callers notified of commits may send frames."""
     async with pair() as endpoints:
         client = await endpoints.dial()
         data, control = await client.open_channel(), await client.open_channel()
@@ -90,7 +90,7 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
 async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six packets of eight parts each arrive; parts of one packet wait at a time."""
+    """Six packets arrive, each divided into eight parts; parts of more than one packet never wait at the same time."""
     monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)

@@ -1,8 +1,8 @@
 """Requests that Schemathesis makes from the OpenAPI document.
 
 All are made with all rights; the first one of each endpoint also with one right that is enough, and with all rights
-that are not enough. No status may be 500 or more, except 503 and 504. No request is answered without a right that the
-document names.
+together that are not enough. Without a right that the document names, the answer is 403, 404, 405, or a 400 of the
+parser of HTTP. No status may be 500 or more, except 503 and 504. Errors other than 400 are problem documents.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
 REQUEST_ARGUMENTS = ("method", "params", "json", "data", "content")
-DEEP_EXAMPLES = 10  # examples of each endpoint with --deep; otherwise one, valid and invalid ones in turn
+DEEP_EXAMPLES = 10  # examples of each endpoint with --deep; otherwise one each, alternately valid and invalid
 MODES = ("POSITIVE", "NEGATIVE")
 QUERY_MAX = 65_536  # characters of the longest query that httpx sends
 # Streams do not end, and polls of the inbox wait; draining, reloading and this document have tests of their own.
@@ -91,7 +91,7 @@ def is_sufficient(operation: dict[str, Any], rights: tuple[str, ...]) -> bool:
     return not needed or any(RIGHTS[right] in rights_of(rights) for right in needed)
 
 
-def is_possible(name: str, value: str) -> bool:
+def may_send_header(name: str, value: str) -> bool:
     """Return whether the client can send a header, and the header does not log in as another user."""
     return name.lower() != "authorization" and value.isascii() and value.isprintable() and value == value.strip()
 
@@ -101,7 +101,7 @@ def is_short_enough(request: dict[str, Any]) -> bool:
 
 
 def try_out(operation: Any, ask: Ask, modes: Sequence[str], examples: int) -> None:
-    """Make the first request with each combination of rights, then every request with all rights."""
+    """Make the first request with each combination of rights, and every further request with all rights."""
     from schemathesis.generation import GenerationMode
 
     strategies = [operation.as_strategy(generation_mode=GenerationMode[mode]) for mode in modes]
@@ -128,7 +128,7 @@ def request_of(case: Any) -> dict[str, Any]:
     wanted = {name: request[name] for name in REQUEST_ARGUMENTS if request.get(name) is not None}
     if isinstance(wanted.get("data"), bytes | str):
         wanted["content"] = wanted.pop("data")
-    headers = {name: value for name, value in (request.get("headers") or {}).items() if is_possible(name, value)}
+    headers = {name: value for name, value in (request.get("headers") or {}).items() if may_send_header(name, value)}
     return {"url": request["url"].removeprefix("http://any"), "headers": headers, **wanted}
 
 

@@ -54,9 +54,7 @@ def test_a_range_without_a_byte_of_the_body_is_refused(text: str, size: int) -> 
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 40))
-def test_the_bytes_to_read_before_the_size_is_known_include_those_of_the_range(
-    first: int, length: int, size: int
-) -> None:
+def test_the_expected_bytes_begin_with_the_range_and_include_it(first: int, length: int, size: int) -> None:
     wanted = ByteRange.read(f"bytes={first}-{first + length}")
     assert wanted is not None
     if first < size:
@@ -73,6 +71,8 @@ def test_the_bytes_to_read_before_the_size_is_known_include_those_of_the_range(
         ("", "", False), ('""', "", False),
     ],
 )  # fmt: skip
-def test_a_condition_holds_for_the_same_strong_tag_only(condition: str | None, digest: str, is_true: bool) -> None:
+def test_if_range_holds_if_it_is_absent_or_has_the_same_strong_tag(
+    condition: str | None, digest: str, is_true: bool
+) -> None:
     headers = [] if condition is None else [(b"if-range", condition.encode())]
     assert if_range_holds(Request({"type": "http", "headers": headers}), entity_tag(digest)) is is_true
