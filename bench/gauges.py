@@ -80,7 +80,7 @@ def _seconds(fields: list[int], ticks: slice) -> float:
 
 
 def _stats() -> dict[int, list[int]]:
-    """Return, by process id, the fields of ``/proc/PID/stat`` after the program's name; the state, a letter, is 0."""
+    """Return, by process id, the fields of ``/proc/PID/stat`` after the program's name; 0 for the state, a letter."""
     stats = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

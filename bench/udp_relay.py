@@ -46,7 +46,7 @@ class UdpRelay:
         self.faults = faults or DatagramFaults()
         self.passed, self.lost = 0, 0
         self.answers = 0  #: number of the target's answers to ``send_to_target``
-        self.recorded: list[bytes] = []  #: the last 100 datagrams towards the target
+        self.recorded: list[bytes] = []  #: the last 100 datagrams of clients, as they arrived
         self._target = (LOOPBACK, target_port)
         self._chance = Random(1)
         self._front: asyncio.DatagramTransport | None = None

@@ -5,20 +5,20 @@ overhead of everything else.
 
 While the nodes are idle, each script writes to its node's Postgres server, in a fresh database with the same schema:
 
-- the rows that ``reference`` lists per document and table, with every column filled
+- rows with every column filled: those that ``reference`` lists per document and table, or those of this run
 - with the server settings of the node and ``synchronous_commit`` on
-- with as many commits as the node made in the phase; a batch has one commit for each of the steps below
+- with about as many commits as the node made in the phase; a batch has one commit for each of the steps below
 
-``per_s`` is the rate with these rows and batches; ``best_per_s``, with batches of 500 documents; ``now_per_s``, with
-the row changes of this run. ``changed`` lists how these differ from the reference.
+``per_s`` is the rate with the rows of the reference and these batches; ``best_per_s``, with batches of 500 documents;
+``now_per_s``, with the row changes of this run. ``changed`` lists how these differ from the reference.
 
 A batch has these steps, one transaction each; steps without work are left out:
 
-| step   | statements                                                                                       |
-|--------|--------------------------------------------------------------------------------------------------|
-| accept | binary COPY into each table that gets rows (psycopg's ``write_row``); an upsert for each counter |
-| settle | UPDATE … WHERE key = ANY(…), as often as rows were changed                                       |
-| clean  | DELETE … WHERE key = ANY(…)                                                                      |
+| step   | statements                                                                                            |
+|--------|-------------------------------------------------------------------------------------------------------|
+| accept | binary COPY into each table that gets rows (psycopg's ``write_row``); an upsert of each stream's row  |
+| settle | UPDATE … WHERE key = ANY(…), repeated if rows change more than once                                   |
+| clean  | DELETE … WHERE key = ANY(…)                                                                           |
 
 Unlike nodes, the scripts read, decide and send nothing, and do not wait for each other; ids and rows are made, and a
 checkpoint happens, before the measured time.
@@ -59,7 +59,7 @@ class Observed:
 
     @property
     def batch(self) -> int:
-        """Documents per batch with which the script commits as often as the node."""
+        """Documents per batch with which the script commits about as often as the node, and no more often."""
         return max(1, ceil(self.work.documents * len(steps(self.work.tables)) / max(self.commits, 1)))
 
 

@@ -65,7 +65,7 @@ def _lock_or_error(root: "Root", locks: ExitStack) -> SemqError | None:
 
 
 class Root:
-    """One root, which only one process serves at a time."""
+    """The root folder of one [[folders]] table. Only one process serves it at a time."""
 
     def __init__(self, settings: FolderSection, document_max: int, states: SectionStates) -> None:
         self.settings = settings

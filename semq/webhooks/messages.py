@@ -1,8 +1,8 @@
 """Documents and events as HTTP requests.
 
 A document keeps its body and content type. Its attributes are headers: ``ce-`` for those of CloudEvents (binary mode),
-``semq-`` for all others, percent-encoded (CloudEvents 1.0, HTTP binding, 3.1.3.2). Of the sender's own headers, only
-the trace context is passed on. An event is a CloudEvent in JSON.
+``semq-`` for those of SEMQ (source and AppKey have both), percent-encoded (CloudEvents 1.0, HTTP binding, 3.1.3.2). Of
+the sender's own headers, only the trace context is passed on. An event is a CloudEvent in JSON.
 """
 
 import json
@@ -26,7 +26,7 @@ WITHOUT_OWN_HEADER = ("lk0", "content_type", "submitted_at", "headers")
 class WebhookRequest(NamedTuple):
     """A request to a webhook."""
 
-    id: str  #: the same for every attempt
+    id: str  #: the same whenever this request is posted
     headers: dict[str, str]
     body: bytes | SpooledBody  #: a large body is in a file
 

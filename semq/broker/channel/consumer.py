@@ -95,6 +95,7 @@ class Consumer:
 
     @property
     def credit(self) -> int:
+        """The number of messages that may be delivered now. Reading 0 notes that the consumer waits for ``resume``."""
         if not self.has_room():
             self.is_set_aside = True
             return 0
