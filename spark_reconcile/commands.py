@@ -62,9 +62,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--allow-partial": {"action": "store_true", "help": "ignore extracts that are missing or unusable"},
     "--require-all": {"action": "store_true", "help": "publish nothing if lines of the date name a ledger or node that "
                       "has not delivered its extract"},
-    "--master": {"metavar": "URL", "help": "Spark master; default: local[*], unless under spark-submit"},
-    "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
-    "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},
+    "--master": {"metavar": "URL", "help": "Spark master; default: local[*]; ignored under spark-submit"},
+    "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g; ignored under spark-submit"},
+    "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL, else "
+                       "that of --config"},
     "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, instead of the node "
                "of --config; collect, apply: amqp://user:password@host:port"},
     "--nightly": {"action": "store_true", "help": "extract each date of the last week that has no complete extract"},
@@ -256,7 +257,7 @@ COMMANDS = (
                      "compare two runs of a date"),
     ReconcileCommand("extract", _extract, ("--business-date", "--nightly", "--database-url", "--node", "--store",
             "--role", "--salt-file", "--type-in-clear"),
-            "extract a node's ledger of a date as Parquet, and deliver it"),
+            "extract a node's ledger of a date as Parquet; without --node, also deliver it if a target is configured"),
     ReconcileCommand("collect", _collect, ("--node", "--user", "--idle"), "take delivered extracts out of an inbox"),
     ReconcileCommand("apply", _apply, ("--business-date", "--run", "--list", "--node", "--yes"),
             "repair exceptions at a node through the protocol; without --yes only print what would be done"),

@@ -1,4 +1,7 @@
-"""Readers of attribute values by the words of the table. ``test_headers`` has the values that each reader refuses."""
+"""Readers and writers of attribute values, found by the words in the table of ``attributes``.
+
+``test_headers`` has the values that each reader refuses.
+"""
 
 from typing import Any
 
