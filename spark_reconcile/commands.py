@@ -20,7 +20,7 @@ from semq.clock import Clock, SystemClock
 from semq.errors import Misconfigured, SemqError, Unavailable
 from semq.foreign_text import json_text, shown
 from spark_reconcile.days import parse_date, which_date
-from spark_reconcile.errors import BadRunRequest, StorageAway
+from spark_reconcile.errors import BadExtract, BadRunRequest, BeingRun, SourcesMissing, StorageAway
 from spark_reconcile.run import runs
 from spark_reconcile.settings import ReconcileSettings, load
 from spark_reconcile.storage import Place
@@ -325,7 +325,8 @@ def exit_code_of(error: SemqError) -> int:
 
 def outcome_of(error: SemqError) -> str:
     """Return the word for the outcome of a command that ended with this error."""
-    return {4: "sources_missing", 5: "being_run", 65: "refused"}.get(exit_code_of(error), "failed")
+    words = {SourcesMissing: "sources_missing", BeingRun: "being_run", BadExtract: "refused"}
+    return next((word for kind, word in words.items() if isinstance(error, kind)), "failed")
 
 
 def _settings(arguments: Arguments) -> ReconcileSettings:

@@ -17,6 +17,7 @@ EVE = User("eve")
     [
         (Right.CONFIGURE, "a", False),
         (Right.CONFIGURE, "", False),
+        (Right.CONFIGURE, "\n", False),
         (Right.WRITE, "abc", True),
         (Right.WRITE, "b", False),
         (Right.WRITE, "", True),  # the default exchange is amq.default

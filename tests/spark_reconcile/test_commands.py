@@ -67,7 +67,8 @@ def test_failures_have_their_exit_status(
     office: Office, capsys: Output, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
 ) -> None:
     monkeypatch.delenv("SEMQ_DATABASE_URL", raising=False)
-    assert call(office.clock, capsys, *arguments, *places(office))[0] == code
+    status, output = call(office.clock, capsys, *arguments, *places(office))
+    assert (status, output["outcome"]) == (code, "failed")
 
 
 def test_a_folder_that_cannot_be_written_ends_with_exit_status_69(office: Office, capsys: Output) -> None:

@@ -43,7 +43,7 @@ def test_the_parts_of_an_app_key_are_written_with_slashes() -> None:
     assert WRITERS["joined"](("a", "b", "", "d")) == "a/b//d"
 
 
-@pytest.mark.parametrize("value", [{"a/b/c": "d"}, ["a/b", "c/d", "e"], 5, True, None])
+@pytest.mark.parametrize("value", [{"a/b/c/d": "e"}, ["a/b", "c/d", "e/f"], 5, True, None])
 def test_an_app_key_that_is_neither_text_nor_four_texts_is_refused(value: Any) -> None:
     """A value is refused even if its representation as text has three slashes."""
     with pytest.raises(BadAppKey):

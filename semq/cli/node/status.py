@@ -1,6 +1,6 @@
 """The printed form of ``semq node status``.
 
-Any field of the answer may be absent: the node may have an older version.
+Any field at the first level of the answer may be absent: the node may have an older version.
 """
 
 from collections.abc import Iterator, Mapping
@@ -156,7 +156,7 @@ def _path(facts: Status) -> str:
 SECTIONS = (
     ("Node", _node),
     ("Work", _work),
-    ("Documents since the start", _traffic),
+    ("Since the store was opened", _traffic),
     ("Waiting", _waiting),
     ("Certificates", _certificate),
     ("Violations in the last day", _violations),

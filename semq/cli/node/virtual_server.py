@@ -25,7 +25,7 @@ def run(config: FileOption) -> None:
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """List the institutions of a server: state, link to the hub, waiting documents, connections, memory, fault."""
+    """List the institutions of a server: state, link, waiting documents, connections, memory, database, fault."""
     rows = await session.ask("server.list")
     if session.out.as_json:
         session.out.data(rows)
@@ -67,6 +67,6 @@ def _text(value: Any) -> str:
 async def restart(
     session: Session, institution: Annotated[str, typer.Argument(metavar="ID", help="The institution's number.")]
 ) -> None:
-    """Stop the node of one institution and start it with the current file. The other nodes continue."""
+    """Stop the node of one institution and start it with the current file, in the background."""
     answer = await session.ask("server.restart", repeat=False, institution=institution)
-    session.out.result(answer, f"{answer['institution']}  is restarted")
+    session.out.result(answer, f"{answer['institution']}  is being restarted; `semq server list` shows its state")
