@@ -43,7 +43,7 @@ class DirectSessions:
         self._introductions: dict[Address, int] = {}  #: number of introductions in the present session, by partner
         self._shown: dict[Address, Sequence[str]] = {}  #: own certificates that the present session has carried
 
-    def began(self, link: Link, certificates: Sequence[str]) -> None:
+    def session_began(self, link: Link, certificates: Sequence[str]) -> None:
         self._introductions[link.peer] = 0
         self._shown.pop(link.peer, None)
         self.introduce(link.peer, certificates)

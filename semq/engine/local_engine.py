@@ -1,7 +1,9 @@
 """The engine of a local node: sends an institution's documents, and records those of other nodes.
 
-The node calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
-at the time in ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called.
+The node calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session,
+``send_waiting`` when a session has room again, ``submit`` with documents, ``note_users`` when users come or go,
+``introduce`` when its certificates have changed, ``tick`` at the time in ``next_due``, and ``flush`` at the end of a
+turn in which ``on_mail`` was called. After a loss of the store, ``take_over`` of a new engine gets the previous one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -64,7 +66,8 @@ class LocalEngine:
         self.secrecy = secrecy
         self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
         self._users_reported: list[str] = []  #: users reported to the hub in this session
-        self._searched: set[str] = set()  #: partners whose refusals were searched (``_learn``)
+        #: partners for which refused documents were searched since the last ``introduce`` (``_learn``)
+        self._refusals_searched: set[str] = set()
         self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._deliver_to_self)
         self.rows = self.sender.rows
@@ -93,7 +96,7 @@ class LocalEngine:
         self.sender.rows.pump.run_all()
 
     def take_over(self, old: "LocalEngine") -> None:
-        """Continue for an engine whose store was lost: keep deliveries under way, present users and partners."""
+        """Continue for the previous engine: keep its deliveries, users, partners, and a stop of submissions."""
         self.users_present = old.users_present
         self.handover.take_over(old.handover)
         self.acceptance.take_over(old.acceptance)
@@ -106,11 +109,11 @@ class LocalEngine:
             self._direct_up(link)
             return
         self.uplink.begin(link)
-        self.core.mail.schedule_flush()  # afterwards the node reads the changed ``next_due``
+        self.core.mail.schedule_flush()  # after it, the clockwork reads ``next_due``, which changes here
         self.partners.begin()
         self._users_reported = []
         self.introduce()
-        self.sender.began()
+        self.sender.session_began()
         self.owed_acks.schedule.begin_again(
             self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random()
         )
@@ -118,22 +121,22 @@ class LocalEngine:
 
     def _direct_up(self, link: Link) -> None:
         self.uplink.begin_direct(link)
-        self.direct.began(link, self.secrecy.introduction())
-        self._use_link_now(link)
+        self.direct.session_began(link, self.secrecy.introduction())
+        self._resume_with(link.peer)
 
-    def _use_link_now(self, link: Link) -> None:
-        """Inquire about unanswered messages, and send the waiting ones for the peer of the link."""
+    def _resume_with(self, peer: Address) -> None:
+        """Inquire about unanswered messages, and send the waiting ones for a partner."""
         self.core.mail.schedule_flush()
         self.sender.inquire_soon()
         self.owed_acks.schedule.begin_again(
             self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random()
         )
-        self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
+        self.rows.pump.run(self.rows.pump.lane(str(peer)))
 
     def introduce(self) -> None:
         """Send this node's certificates to all peers, and its users to the hub."""
         certificates = self.secrecy.introduction()
-        self._searched.clear()  # with a new key of this node, refused documents may be accepted
+        self._refusals_searched.clear()  # with a new key of this node, refused documents may be accepted
         if certificates or self._users_named():
             self._send_own(certificates or None)
         for partner in self.uplink.partners:
@@ -166,7 +169,7 @@ class LocalEngine:
         """End a session. After a direct session, inquire about unanswered messages by another way, if there is one."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
-            self._use_link_now(link)
+            self._resume_with(link.peer)
             return
         if self.uplink.link is not link:
             return
@@ -248,11 +251,11 @@ class LocalEngine:
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
         """Learn a partner's certificates; return the row to be stored, if there is one.
 
-        At the first call, and when the partner's key for sealing has changed, search for documents that the partner
-        refused, to send them again."""
+        At the first call for a node since ``introduce``, and when its key for sealing has changed, search for documents
+        that the partner refused, to send them again."""
         stored = self.secrecy.known(node)
-        if self.secrecy.learn(node, certificates) or node not in self._searched:
-            self._searched.add(node)
+        if self.secrecy.learn(node, certificates) or node not in self._refusals_searched:
+            self._refusals_searched.add(node)
             self.sender.resealing.search(node)
         known = self.secrecy.known(node)
         return [] if known is None or known == stored else [Certificates(node, known)]
@@ -267,7 +270,7 @@ class LocalEngine:
             self._note_certificate(news)
 
     def _note_certificate(self, news: CertificateNews) -> None:
-        """Note a partner's new certificate in the ledger; as a violation if no older key has signed it."""
+        """Note a partner's new certificate: if it is neither the first nor signed by an older key, as a violation."""
         if not (news.is_first or news.is_vouched):
             error = CertificateUnvouched(node=news.node, fingerprint=news.fingerprint, key_id=news.key_id)
             self.note_violation(parse_address(news.node), error)
@@ -330,7 +333,7 @@ class LocalEngine:
 
     def _send(self, link: Link, packet: Packet) -> None:
         if packet.function is Function.PRESENCE or (packet.target.node == link.peer and is_hub(link.peer)):
-            if packet.target.node == link.peer:  # an introduction is for the peer of one session only
+            if packet.target.node == link.peer:  # else the direct session of this introduction has ended
                 link.send(packet)
             return
         for part in split_by_role(packet):

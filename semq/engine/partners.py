@@ -52,7 +52,7 @@ class Partners:
         self.allowed.update(dict.fromkeys(nodes, True))
 
     def take_over(self, old: "Partners") -> None:
-        """Share the contents of ``old``, the directory of an engine whose store was lost."""
+        """Share the contents of ``old``, the directory of the previous engine."""
         self.complete, self.overflow, self.is_listed = old.complete, old.overflow, old.is_listed
         self.allowed, self.online, self.terms, self.meter = old.allowed, old.online, old.terms, old.meter
         self.groups, self.present = old.groups, old.present

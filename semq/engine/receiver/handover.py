@@ -46,7 +46,7 @@ class Handover:
         return queue
 
     def take_over(self, old: "Handover") -> None:
-        """Continue for an engine whose store was lost. Both share ``out``: answers may still reach ``old``."""
+        """Continue for the previous engine. Both share ``out``: answers may still reach ``old``."""
         self.out = old.out
 
     # --- arriving

@@ -93,7 +93,7 @@ class Sender:
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
         self.schedule.begin_again(self.core.now() + spread)
 
-    def began(self) -> None:
+    def session_began(self) -> None:
         """Inquire soon in a new session with the hub: about rows without custody, and a sample of those in custody."""
         self._lossy.clear()
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()

@@ -65,7 +65,7 @@ class Acceptance:
         self.stopping = True
 
     def take_over(self, old: "Acceptance") -> None:
-        """Continue for an engine whose store was lost."""
+        """Continue for the previous engine."""
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
