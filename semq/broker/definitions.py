@@ -296,7 +296,7 @@ class VhostDefinitions:
         except ValueError as error:
             raise refusals.bad_request(str(error)) from None
         if _is_durable(binding):
-            self.env.journal.add(Bind(*self._row(binding)))
+            self.env.journal.add(Bind(*self._operation_arguments(binding)))
             return True
         return False
 
@@ -321,7 +321,7 @@ class VhostDefinitions:
         self.bytes_held -= len(binding.routing_key) + len(binding.arguments)
         was_durable = _is_durable(binding)
         if was_durable:
-            self.env.journal.add(Unbind(*self._row(binding)))
+            self.env.journal.add(Unbind(*self._operation_arguments(binding)))
         return was_durable
 
     def _check_bindable(self, source: Exchange, destination: AnyQueue | Exchange) -> None:
@@ -337,7 +337,7 @@ class VhostDefinitions:
     ) -> Binding:
         return Binding(source, destination, routing_key, encode_table(dict(sorted(arguments.items()))))
 
-    def _row(self, binding: Binding) -> tuple[str, str, str, bool, str, bytes]:
+    def _operation_arguments(self, binding: Binding) -> tuple[str, str, str, bool, str, bytes]:
         to_exchange = isinstance(binding.destination, Exchange)
         names = binding.source.name, binding.destination.name
         return self.name, *names, to_exchange, binding.routing_key, binding.arguments

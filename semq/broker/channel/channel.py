@@ -20,10 +20,10 @@ from semq.broker.channel.ports import (
     ChannelConsumer,
     LargeBodyArrival,
     LargeBodyFeeder,
-    Source,
     UnsettledDelivery,
 )
 from semq.broker.channel.transaction import Transaction
+from semq.broker.definitions import AnyQueue
 from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.message import QueueEntry
@@ -239,7 +239,7 @@ class BrokerChannel:
         session.delivered += 1
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
-    def assign_tag(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
+    def assign_tag(self, source: AnyQueue, item: Any, size: int, no_ack: bool) -> int:
         """Return a delivery tag for a message of basic.get, which becomes outstanding unless ``no_ack``."""
         tag = self.next_tag
         self.next_tag = tag + 1
@@ -450,7 +450,7 @@ class BrokerChannel:
         self.session.request_write()
 
 
-def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[Source, ChannelConsumer | None, list[Any]]]:
+def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[AnyQueue, ChannelConsumer | None, list[Any]]]:
     """Yield runs of deliveries of one source and consumer."""
     start = 0
     for at in range(1, len(deliveries) + 1):

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from semq.amqp.content import ContentHeader
-from semq.broker.channel.ports import ConnectedChannel, Source
+from semq.broker.channel.ports import ConnectedChannel
+from semq.broker.definitions import AnyQueue
 from semq.broker.queues.bodies import Body
 from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition
@@ -30,7 +31,7 @@ class Consumer:
     def __init__(
         self,
         channel: ConnectedChannel,
-        source: Source,
+        source: AnyQueue,
         tag: str,
         no_ack: bool,
         exclusive: bool,

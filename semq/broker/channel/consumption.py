@@ -11,9 +11,9 @@ from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import named_queue, queue_for
 from semq.broker.channel.confirms import Confirms
 from semq.broker.channel.consumer import Consumer, redelivery_header
-from semq.broker.channel.ports import Source
 from semq.broker.channel.publication import commit
 from semq.broker.channel.transaction import Commit, Transaction
+from semq.broker.definitions import AnyQueue
 from semq.broker.generated_names import REPLY_TO, generated_name
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceDelivery, ServiceQueue
@@ -60,7 +60,7 @@ def basic_consume(channel: BrokerChannel, request: m.BasicConsume) -> None:
         source.pump()
 
 
-def _check_free(channel: BrokerChannel, source: Source, exclusive: bool) -> None:
+def _check_free(channel: BrokerChannel, source: AnyQueue, exclusive: bool) -> None:
     if isinstance(source, ServiceQueue):
         refusal = source.may_attach(channel.session.info, exclusive)
         if refusal is not None:

@@ -1,11 +1,11 @@
-"""Protocols between the parts of a channel, and between a channel and its connection.
+"""Protocols of the parts of a channel, its connection and its server, and the record of an unsettled delivery.
 
-They let the modules refer to each other without a circular import.
+The protocols let the modules refer to each other without a circular import.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from semq.amqp.connection.server import ServerConnection
 from semq.amqp.content import ContentHeader
@@ -13,25 +13,24 @@ from semq.amqp.errors import AmqpError
 from semq.amqp.events import ConnectionEvent, Published
 from semq.broker.allowance import Allowance
 from semq.broker.channel.settlements import Settlements
+from semq.broker.definitions import AnyQueue
 from semq.broker.durable.journal import Journal
 from semq.broker.limits import BrokerLimits
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies, Body
 from semq.broker.queues.consumers import QueueConsumer
 from semq.broker.queues.queue import Queue
-from semq.broker.services import ServiceConsumer, ServiceQueue, SessionInfo
+from semq.broker.services import ServiceConsumer, SessionInfo
 from semq.broker.users import Right
 from semq.broker.vhost import VirtualHost
 from semq.clock import Clock
 from semq.transport.turn import Turn
 
-Source: TypeAlias = Queue | ServiceQueue
-
 
 class ChannelConsumer(ServiceConsumer, QueueConsumer, Protocol):
     """A consumer, as its channel and its connection use it."""
 
-    source: Source
+    source: AnyQueue
     unacked: int
 
     @property
@@ -194,7 +193,7 @@ class UnsettledDelivery:
 
     __slots__ = ("consumer", "item", "size", "source")
 
-    def __init__(self, source: Source, consumer: ChannelConsumer | None, item: Any, size: int) -> None:
+    def __init__(self, source: AnyQueue, consumer: ChannelConsumer | None, item: Any, size: int) -> None:
         self.source = source
         self.consumer = consumer
         self.item = item
