@@ -25,7 +25,7 @@ from semq.service.credentials.identity import days_left, ring_of
 from semq.service.links.allowance import RateAllowance
 from semq.store import identities
 from semq.store.files import write_safely
-from semq.store.identities import Issued, NodeStore, Ticket
+from semq.store.identities import IssuedCertificate, NodeStore, Ticket
 from semq.umx_t.address import Address, parse_address
 
 log = structlog.get_logger("semq.registry")
@@ -84,7 +84,7 @@ class Registry:
         # restored database must not make a revoked certificate valid.
         day_ago = self._clock.wall() - timedelta(days=1)
         before = len(self.revoked)
-        self.revoked |= await self._execute(identities.revoked, day_ago)
+        self.revoked |= await self._execute(identities.revoked_serials, day_ago)
         return len(self.revoked) != before
 
     def check(self, certificate: NodeCertificate) -> None:
@@ -121,7 +121,9 @@ class Registry:
         if ticket is None or ticket.node != str(node):
             raise TokenRefused(node=str(node))
         issued, now = self._sign(node, request, ticket.host_names), self._clock.wall()
-        stored: Issued | None = await self._execute(identities.use_token, ticket.hash, now, _row(issued, now))
+        stored: IssuedCertificate | None = await self._execute(
+            identities.use_token, ticket.hash, now, _row(issued, now)
+        )
         if stored is None and await self._execute(identities.is_revoked_key, issued.key_id):
             log.error("revoked_key", node=str(node), key_id=issued.key_id)
             raise KeyRevoked(node=str(node), key_id=issued.key_id)  # the token stays unused
@@ -155,7 +157,7 @@ class Registry:
         days = self._settings.tls.certificate_days
         return self.authority.issue(key_of_request(request), node, self._clock.wall(), days, names)
 
-    async def revoke(self, which: str, why: str) -> list[Issued]:
+    async def revoke(self, which: str, why: str) -> list[IssuedCertificate]:
         """Revoke one certificate by serial number, or all of a node. Raises NoSuchCertificate."""
         serials = [
             issued.serial
@@ -164,15 +166,17 @@ class Registry:
         ]
         if not serials:
             raise NoSuchCertificate(which=which[:80])
-        revoked: list[Issued] = await self._execute(identities.revoke, serials, self._clock.wall(), why)
+        revoked: list[IssuedCertificate] = await self._execute(identities.revoke, serials, self._clock.wall(), why)
         self.revoked.update(serials)
         for certificate in revoked:
             log.warning("certificate_revoked", node=certificate.node, serial=certificate.serial, why=why)
         return revoked
 
-    async def certificates(self, node: Address | None = None) -> list[Issued]:
+    async def certificates(self, node: Address | None = None) -> list[IssuedCertificate]:
         """Return the issued certificates of a node (None: of all nodes), newest first."""
-        certificates: list[Issued] = await self._execute(identities.certificates, str(node) if node else None)
+        certificates: list[IssuedCertificate] = await self._execute(
+            identities.certificates, str(node) if node else None
+        )
         return certificates
 
     async def days_left(self) -> dict[str, float]:
@@ -223,9 +227,9 @@ def node_in(name: str) -> Address:
     return node
 
 
-def _row(issued: NodeCertificate, now: datetime) -> Issued:
-    return Issued(issued.serial_text, str(issued.node), issued.key_id, issued.der, now, issued.not_after)
+def _row(issued: NodeCertificate, now: datetime) -> IssuedCertificate:
+    return IssuedCertificate(issued.serial_text, str(issued.node), issued.key_id, issued.der, now, issued.not_after)
 
 
-def _pem(issued: Issued) -> bytes:
+def _pem(issued: IssuedCertificate) -> bytes:
     return read_certificate(issued.der).pem

@@ -12,7 +12,7 @@ from semq.moments import utc_text
 from semq.service.credentials.identity import days_left
 from semq.service.operations.arguments import WHY_MAX, Arguments, Institution
 from semq.service.operations.operation import Caller, act, look
-from semq.store.identities import Issued
+from semq.store.identities import IssuedCertificate
 
 HOURS_MAX = 24 * 30
 
@@ -104,7 +104,7 @@ class RegistryOperations:
         node = node_in(arguments.node) if arguments.node is not None else None
         return [self._shown(issued) for issued in await self._node.registry.certificates(node)]
 
-    def _shown(self, issued: Issued) -> dict[str, Any]:
+    def _shown(self, issued: IssuedCertificate) -> dict[str, Any]:
         now = self._node.clock.wall()
         state = "revoked" if issued.revoked_at else "expired" if issued.not_after < now else "valid"
         return {

@@ -19,7 +19,7 @@ CERTIFICATE, TOKEN, STORE, DEFINITION = node_certificate.c, node_token.c, node_l
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedCertificate:
     """A certificate of a node."""
 
     serial: str
@@ -58,7 +58,7 @@ class NodeStore:
 # --- certificates
 
 
-def certificates(connection: Connection, node: str | None = None) -> list[Issued]:
+def certificates(connection: Connection, node: str | None = None) -> list[IssuedCertificate]:
     """Return the certificates of one node, or of all nodes (None), the newest first."""
     query = select(node_certificate).order_by(CERTIFICATE.issued_at.desc(), CERTIFICATE.serial)
     return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
@@ -79,7 +79,7 @@ def _is_revoked(key_id: str) -> ColumnElement[bool]:
     return exists().where(CERTIFICATE.key_id == key_id, CERTIFICATE.revoked_at.is_not(None))
 
 
-def add_certificate(connection: Connection, issued: Issued) -> bool:
+def add_certificate(connection: Connection, issued: IssuedCertificate) -> bool:
     """Add a certificate that was signed without a token. Return False instead if its key was revoked."""
     with connection.begin():
         if is_revoked_key(connection, issued.key_id):
@@ -88,7 +88,7 @@ def add_certificate(connection: Connection, issued: Issued) -> bool:
     return True
 
 
-def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[Issued]:
+def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[IssuedCertificate]:
     """Revoke certificates permanently. Return those that were not revoked before."""
     with connection.begin():
         rows = connection.execute(
@@ -101,7 +101,7 @@ def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: st
         return [_issued(row) for row in rows]
 
 
-def revoked(connection: Connection, since: datetime) -> set[str]:
+def revoked_serials(connection: Connection, since: datetime) -> set[str]:
     """Return the serial numbers of revoked certificates that end at ``since`` or later."""
     query = select(CERTIFICATE.serial).where(CERTIFICATE.revoked_at.is_not(None), CERTIFICATE.not_after >= since)
     return set(connection.execute(query).scalars())
@@ -129,7 +129,9 @@ def tokens(connection: Connection, limit: int = 200) -> list[Ticket]:
     return [_ticket(row) for row in rows]
 
 
-def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
+def use_token(
+    connection: Connection, hash_: bytes, at: datetime, issued: IssuedCertificate
+) -> IssuedCertificate | None:
     """Use up a token, and add and return the certificate ``issued``.
 
     If the token was used for this key before, return the earlier certificate: the first answer may have been lost.
@@ -202,12 +204,12 @@ def add_definition(connection: Connection, document: str, at: datetime, why: str
         return connection.execute(added).scalar_one_or_none()
 
 
-def _values(issued: Issued) -> dict[str, Any]:
-    return {name: getattr(issued, name) for name in Issued.__slots__}
+def _values(issued: IssuedCertificate) -> dict[str, Any]:
+    return {name: getattr(issued, name) for name in IssuedCertificate.__slots__}
 
 
-def _issued(row: Row[Any]) -> Issued:
-    return Issued(**row._mapping)
+def _issued(row: Row[Any]) -> IssuedCertificate:
+    return IssuedCertificate(**row._mapping)
 
 
 def _ticket(row: Row[Any]) -> Ticket:

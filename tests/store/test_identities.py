@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import Connection
 
 from semq.store import identities
-from semq.store.identities import Issued, NodeStore, Ticket
+from semq.store.identities import IssuedCertificate, NodeStore, Ticket
 from semq.store.postgres.migration import engine_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-CERTIFICATE = Issued("a1", "1.10008", "k1", b"der", NOW, NOW + 90 * 24 * HOUR)
+CERTIFICATE = IssuedCertificate("a1", "1.10008", "k1", b"der", NOW, NOW + 90 * 24 * HOUR)
 TICKET = Ticket(b"h" * 32, "1.10008", ("a.example.org",), NOW, NOW + HOUR)
 
 
@@ -33,8 +33,8 @@ def test_a_certificate_is_found_and_revoked_once(connection: Connection) -> None
     (revoked,) = identities.revoke(connection, ["a1", "zz"], NOW + HOUR, "key lost")
     assert revoked == replace(CERTIFICATE, revoked_at=NOW + HOUR, why="key lost")
     assert identities.revoke(connection, ["a1"], NOW + 2 * HOUR, "again") == []
-    assert identities.revoked(connection, NOW) == {"a1"}
-    assert identities.revoked(connection, CERTIFICATE.not_after + HOUR) == set()
+    assert identities.revoked_serials(connection, NOW) == {"a1"}
+    assert identities.revoked_serials(connection, CERTIFICATE.not_after + HOUR) == set()
 
 
 def test_a_token_serves_one_key(connection: Connection) -> None:
@@ -66,7 +66,7 @@ def test_an_expired_or_unknown_token_issues_no_certificate(connection: Connectio
 def test_one_token_gives_one_certificate_to_several_requests_at_once(connection: Connection, database: str) -> None:
     identities.add_token(connection, TICKET)
 
-    def use(number: int) -> Issued | None:
+    def use(number: int) -> IssuedCertificate | None:
         with engine_of(database).connect() as own:
             certificate = replace(CERTIFICATE, serial=f"s{number}", key_id=f"k{number}")
             return identities.use_token(own, TICKET.hash, NOW, certificate)
