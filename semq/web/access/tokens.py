@@ -1,4 +1,4 @@
-"""Bearer tokens of programs. Each token is read from the database at most once a second.
+"""Bearer tokens of programs. A token in memory is read from the database again after a second.
 
 The operations ``token.*`` of the node (``semq.service.operations.tokens``) make and revoke tokens.
 """
@@ -26,7 +26,7 @@ class Tokens:
         #: hash of the text | monotonic time of reading, token; None: there is no such token
         self._cache: OrderedDict[bytes, tuple[float, Token | None]] = OrderedDict()
 
-    def forget(self) -> None:
+    def read_again(self) -> None:
         """Read each token again at its next use; the answers of ``knows`` do not change."""
         for hash_, (_, token) in self._cache.items():
             self._cache[hash_] = -math.inf, token

@@ -29,7 +29,7 @@ async def revoke(visit: Visit) -> Response:
     """Revoke a token."""
     id_ = str((await visit.form()).get("id", ""))
     revoked = await visit.ask("token.revoke", id=id_)
-    visit.web.tokens.forget()
+    visit.web.tokens.read_again()
     return visit.see_other("/tokens", f"The token {revoked['name']} was revoked.")
 
 

@@ -70,7 +70,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(site: Site) -> None:
     program, admin = await site.program("events"), await site.program("admin")
     async with following(program) as events:
         assert (await admin.post("/token/revoke", json={"id": site.tokens[0].id})).status_code == 200
-        site.web.tokens.forget()
+        site.web.tokens.read_again()
         await site.web.client.send("56001", b"x")
         assert await anext(events, None) is None
 
