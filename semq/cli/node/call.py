@@ -25,7 +25,8 @@ async def call(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=VALUE]...", help="Arguments of the operation; lists and objects in JSON: ids='[\"1\"]'."
+            metavar="[NAME=VALUE]...",
+            help='Arguments of the operation; a value that begins with [, { or " is JSON: ids=\'["1"]\'.',
         ),
     ] = None,
     list_: Annotated[
