@@ -1,6 +1,7 @@
 """Whether this Python was built with profile-guided optimisation, with which nodes need a tenth less processor time.
 
-``./run`` runs this file with each interpreter that it could use (exit status 0: optimized).
+``./run`` runs this file with interpreters until one is optimized (exit status 0). ``bench`` has the answer in its
+results.
 """
 
 import sys

@@ -18,7 +18,8 @@ SAMPLE_S = 0.25
 async def measure(bench: phases.Bench, rate: float, documents: int, small_max: int) -> dict[str, Any]:
     """Measure from the first large submit at A until all nodes are clean.
 
-    ``rate``: small documents a second; ``small_max``: limit of their number. ``documents``: number of large documents.
+    ``rate``: small documents a second; ``small_max``: limit of their number (at least two are sent).
+    ``documents``: number of large documents.
     """
     bench.large, bench.large_size = bench.numbers(documents), SIZE
     small = bench.numbers(max(int(min(SMALL_S * rate, small_max)), 2))

@@ -1,4 +1,4 @@
-"""The floor of a measurement: the rate at which Postgres alone accepts the same row changes from scripts.
+"""The floor of a measurement: the rate at which Postgres alone makes the row changes of the documents, sent by scripts.
 
 | module    | subject                                                              |
 |-----------|----------------------------------------------------------------------|

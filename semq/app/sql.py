@@ -36,10 +36,10 @@ _STATUS_OF_TOKEN = text("SELECT * FROM semq_status(CAST(:named AS text))")
 class SubmissionState:
     """The state of a submission."""
 
-    state: str  #: SUBMITTED, SCHEDULED, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
-    lk0: str  #: name of the document or of the refusal; empty before acceptance or refusal
+    state: str  #: SUBMITTED, SCHEDULED, IN_PIECES, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
+    lk0: str  #: locator of the document, or of the refusal in ``semq failed list``; empty before both
     reason: str  #: code and text, or empty
-    changed_at: datetime
+    changed_at: datetime  #: last change of ``state``; for WAITS, when the waiting began
 
 
 def send(
@@ -125,7 +125,8 @@ def park(connection: Connection, number: int, why: str = "") -> None:
 def status(connection: Connection, named: int | str) -> SubmissionState | None:
     """Return the state of a submission by its number (the result of ``send``) or token; None if it is unknown.
 
-    The node keeps numbers and tokens for seven days after it has accepted the document.
+    The node keeps numbers and tokens for seven days after it has accepted the document, and numbers as long after an
+    operator has removed or withdrawn the submission.
     """
     rows = _run(connection, _STATUS if isinstance(named, int) else _STATUS_OF_TOKEN, {"named": named}).mappings()
     for row in rows:

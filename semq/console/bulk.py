@@ -1,7 +1,7 @@
 """Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
-A batch is one transaction, at a hub one for each store. An act can be stopped between batches, and is interrupted if
-the web process ends.
+A batch is one request to the node: at a hub one transaction for each store, at a local node possibly several, so a
+batch that fails may be done in part. An act can be stopped between batches, and is interrupted if the web process ends.
 
 The audit log has a line for the beginning of an act, and one for the end. Without the second, the act is running or was
 interrupted, or the line could not be written.
@@ -126,7 +126,7 @@ def find(visit: Visit, key: str) -> BulkAct | None:
 
 
 def recent(visit: Visit) -> list[BulkAct]:
-    """Return the started and discarded acts, the newest first."""
+    """Return the started and discarded acts, the last prepared one first."""
     return [act for act in reversed(list(_acts.get(visit.web, {}).values())) if act.state != "prepared"]
 
 

@@ -5,6 +5,8 @@
     ROOT/failed/...                           files that were refused or not delivered; NAME.semq.json has the reason
     ROOT/in/SOURCE[/TYPE[/SUBTYPE]]/NAME      received documents; NAME.semq.json has the attributes
 
+With ``keep_sent = false``, files that the node accepted are deleted instead.
+
 A local node starts this program (``python -m semq.folders``) if [[folders]] is configured. It uses the node over AMQP
 (``semq.app``) and stores nothing outside the folders.
 
@@ -12,7 +14,7 @@ A local node starts this program (``python -m semq.folders``) if [[folders]] is 
 |-----------|------------------------------------------------------------------------------|
 | layout    | the folders of one root, names of files, notes beside files                  |
 | content   | the content of a file in ``out``, as bytes or in blocks                      |
-| outgoing  | files in ``out``: sent once when they are complete, then moved               |
+| outgoing  | files in ``out``: sent once when they are complete, then moved or deleted    |
 | incoming  | documents of an inbox: written as files, then acknowledged                   |
 | outcomes  | outcomes of sent documents, from events                                      |
 | process   | the process with all roots of one configuration                              |

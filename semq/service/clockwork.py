@@ -48,7 +48,7 @@ class ScheduledJob:
     name: str
     every_s: float
     run: Callable[[], None] | Callable[[], Awaitable[None]]
-    # Of a job that does its work only in the first run after the work is due:
+    # Only for a job that runs more often than it has work:
     make_due: Callable[[], None] | None = None  #: makes the work due now
     due: Callable[[], float] | None = None  #: returns when the work is due, in monotonic time
 
@@ -93,7 +93,7 @@ class Clockwork:
         self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
         self._wall_timer: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
-            # Two instances: a run that hastens its job at its end is still one of them. `_run` permits one at a time.
+            # Two, because a run that hastens its job at its end still counts. `_run` permits one at a time.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
         )
 
@@ -188,7 +188,7 @@ class Clockwork:
                 self.hasten(job.name, again_in_s)
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
-        """Return when a job runs next, or, if that is later, when its work is due.
+        """Return the later of two times: when a job runs next, and when its work is due.
 
         Returns None if the job is paused or the clockwork does not run.
         """

@@ -2,7 +2,7 @@
 documents must be sealed.
 
 The hub sends the terms to the sender's node (``records.Presence``). The sender's node applies them at a submission. The
-hub applies them, too, because a node could ignore its terms.
+hub applies them, too, to documents that pass through it, because a node could ignore its terms.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """exceptions.csv, and the choice of exceptions whose ledger lines the page shows.
 
-The table of exceptions is sorted and read once, in batches, so the driver's memory does not depend on their number.
+The table of exceptions is already sorted. It is read once, in batches, so the driver's memory does not depend on their
+number.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,7 +22,7 @@ PER_PAIR_AND_FINDING = 2  # at most so many of them with the same finding
 
 
 class ExceptionColumn(NamedTuple):
-    """A column of the file: its heading, and the name of its value, a field of the exception or of ``_derived``."""
+    """A column of the file: its heading, and the name of its value in ``_cells``."""
 
     heading: str
     name: str
@@ -101,16 +102,16 @@ class _Sample:
 
     def watch(self, rows: Iterator[Row]) -> Iterator[Row]:
         for number, row in enumerate(rows):
-            nth = self._of_finding.get(row["finding"], 0)
-            if nth < self._per_finding:
-                self._of_finding[row["finding"]] = nth + 1
+            of_finding = self._of_finding.get(row["finding"], 0)
+            if of_finding < self._per_finding:
+                self._of_finding[row["finding"]] = of_finding + 1
                 self._kept[number] = row
             pair = pair_name(row["sender"], row["receiver"])
             if pair in self._of_pair:
-                nth = self._of_pair_and_finding.get((pair, row["finding"]), 0)
-                if nth < PER_PAIR_AND_FINDING:
-                    self._of_pair_and_finding[pair, row["finding"]] = nth + 1
-                    self._of_pair[pair].append((nth, number, row))
+                preceding = self._of_pair_and_finding.get((pair, row["finding"]), 0)
+                if preceding < PER_PAIR_AND_FINDING:
+                    self._of_pair_and_finding[pair, row["finding"]] = preceding + 1
+                    self._of_pair[pair].append((preceding, number, row))
             yield row
 
     def chosen(self) -> list[Row]:

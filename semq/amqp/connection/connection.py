@@ -122,6 +122,7 @@ class AmqpConnection(Lifecycle):
             elif kind == FRAME_HEARTBEAT:
                 if number or stop > start:
                     raise FrameError("a heartbeat must be empty and on channel 0")
+            # In the following kinds, ``start`` is no position (``FrameReader.frames``).
             elif kind == OVERSIZE:
                 self._refuse_oversize(start)
             else:

@@ -3,7 +3,8 @@
 Rows are states, columns are received methods. A cell reads "next state:action"; a dot in place of the state keeps it, a
 single dot ignores the method, and ``!`` is a connection exception: 503, or the code that follows. The action is the
 method ``_on_<action>`` of ``connection``, ``server`` or ``client`` (``_on_channel_<action>`` for channels). ``traffic``
-permits the frame, and the grid of the channel decides. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the
+permits the frame, and the grid of the channel decides. NEW, CLOSE_RECEIVED and CLOSED have no row: ``server`` reads the
+protocol header, and ``connection`` answers a repeated close. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the
 specification's grammar of each class.
 """
 

@@ -108,5 +108,5 @@ class ArrivingBody:
             method.mandatory,
             method.immediate,
             self._header,
-            body,  # type: ignore[arg-type] # declared as bytes: the state machine makes only bodies in memory
+            body,  # type: ignore[arg-type] # ``Published.body`` is bytes: the state machine makes no other bodies
         )
